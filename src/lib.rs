@@ -1,0 +1,5 @@
+//! tickwheel
+#![forbid(unsafe_code)]
+
+mod tick;
+pub mod wheel;

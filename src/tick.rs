@@ -1,0 +1,203 @@
+//! Tick arithmetic and rounding; nothing else in the crate knows nanoseconds.
+//!
+//! A [`Moment`] is a point in time, counted in nanoseconds from its timer's epoch. A *tick* is a whole number
+//! of [`TickLength`]s since the epoch.
+//!
+//! Invariant: a deadline is rounded up to its tick and a clock reading is rounded down, so "the current tick has
+//! reached the due tick" implies "the deadline has passed". All never-early reasoning starts from this line.
+//!
+//! Everything saturates. The range ends [`Moment::MAX`], 146 years, from the epoch: what lies further away is
+//! taken to be there, so no uptime and no duration can overflow.
+
+use std::time::Duration;
+
+/// A point in time: nanoseconds from the timer's epoch, negative before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(i64);
+
+impl Moment {
+    pub(crate) const EPOCH: Moment = Moment(0);
+
+    /// The end of time. 62 bits, so that a moment and a two-bit tag fit one atomic word.
+    pub(crate) const MAX: Moment = Moment((1 << 62) - 1);
+
+    /// The moment that lies `distance` after the epoch.
+    pub(crate) fn after_epoch(distance: Duration) -> Moment {
+        Moment(saturating_nanos(distance)).min(Moment::MAX)
+    }
+
+    /// The moment that lies `distance` before the epoch.
+    pub(crate) fn before_epoch(distance: Duration) -> Moment {
+        Moment(-saturating_nanos(distance)).max(Moment(-Moment::MAX.0))
+    }
+
+    /// The moment `span` later.
+    pub(crate) fn after(self, span: Span) -> Moment {
+        Moment(self.0.saturating_add_unsigned(span.0)).min(Moment::MAX)
+    }
+
+    /// How far this moment lies after the epoch; zero if it lies before.
+    pub(crate) fn since_epoch(self) -> Duration {
+        self.since(Moment::EPOCH)
+    }
+
+    /// How far this moment lies before the epoch; zero if it lies after.
+    pub(crate) fn until_epoch(self) -> Duration {
+        Moment::EPOCH.since(self)
+    }
+
+    /// The time from `earlier` to this moment; zero if this moment is not later.
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// The moment as 62 bits for an atomic word. Moments before the epoch become the epoch.
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
+
+    /// The moment that `to_bits` was given.
+    pub(crate) fn from_bits(bits: u64) -> Moment {
+        Moment(i64::try_from(bits).unwrap_or(i64::MAX)).min(Moment::MAX)
+    }
+}
+
+/// A distance in time, 64 bits wide; the widest value stands for `Duration::MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(u64);
+
+impl Span {
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Span {
+        Span(bits)
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Span {
+        Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Duration {
+        if span.0 == u64::MAX {
+            Duration::MAX
+        } else {
+            Duration::from_nanos(span.0)
+        }
+    }
+}
+
+/// The length of one tick; never zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TickLength(u64);
+
+impl TickLength {
+    /// `None` for a length of zero.
+    pub(crate) fn new(length: Duration) -> Option<TickLength> {
+        match u64::try_from(length.as_nanos()) {
+            Ok(0) => None,
+            Ok(nanos) => Some(TickLength(nanos)),
+            Err(_) => Some(TickLength(u64::MAX)),
+        }
+    }
+
+    pub(crate) fn as_duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    /// The first tick that does not begin before `deadline`: the tick from which a timer may fire.
+    pub(crate) fn due(self, deadline: Moment) -> u64 {
+        deadline.to_bits().div_ceil(self.0)
+    }
+
+    /// The tick in which `now` lies: the last one that has begun.
+    pub(crate) fn current(self, now: Moment) -> u64 {
+        now.to_bits() / self.0
+    }
+
+    /// The moment at which `tick` begins.
+    pub(crate) fn start_of(self, tick: u64) -> Moment {
+        Moment::from_bits(tick.saturating_mul(self.0))
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+    proptest! {
+        #[test]
+        fn a_due_tick_never_begins_before_its_deadline_and_never_a_whole_tick_after(
+            nanos in 0..Moment::MAX.0 - 4_000_000_000_000,
+            length in 1..=3_600_000_000_000_u64,
+        ) {
+            let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
+            let deadline = Moment(nanos);
+            let begins = tick.start_of(tick.due(deadline));
+            prop_assert!(begins >= deadline);
+            prop_assert!(begins.since(deadline) < Duration::from_nanos(length));
+        }
+
+        #[test]
+        fn the_current_tick_has_begun_and_its_successor_has_not(
+            nanos in 0..Moment::MAX.0 - 4_000_000_000_000,
+            length in 1..=3_600_000_000_000_u64,
+        ) {
+            let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
+            let now = Moment(nanos);
+            prop_assert!(tick.start_of(tick.current(now)) <= now);
+            prop_assert!(tick.start_of(tick.current(now) + 1) > now);
+        }
+
+        #[test]
+        fn a_reached_due_tick_means_that_the_deadline_has_passed(
+            deadline in any::<i64>(), now in any::<i64>(), length in 1..=3_600_000_000_000_u64,
+        ) {
+            let deadline = Moment(deadline).min(Moment::MAX);
+            let now = Moment(now.max(0)).min(Moment::MAX);
+            let tick = TickLength(length);
+            if tick.current(now) >= tick.due(deadline) {
+                prop_assert!(now >= deadline);
+            }
+        }
+    }
+
+    #[test]
+    fn durations_and_uptimes_beyond_the_range_saturate() {
+        let far = Moment::after_epoch(100 * YEAR);
+        assert!(far < Moment::MAX);
+        assert_eq!(far.after(Duration::MAX.into()), Moment::MAX);
+        assert_eq!(Moment::MAX.after(Duration::MAX.into()), Moment::MAX);
+        assert_eq!(Moment::after_epoch(Duration::MAX), Moment::MAX);
+        assert_eq!(Moment::before_epoch(Duration::MAX).to_bits(), 0);
+        assert_eq!(Moment::from_bits(Moment::MAX.to_bits()), Moment::MAX);
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        assert_eq!(tick.start_of(u64::MAX), Moment::MAX);
+        assert!(tick.due(Moment::MAX) > tick.current(far));
+    }
+
+    #[test]
+    fn a_span_gives_back_the_duration_that_it_was_made_of() {
+        for duration in [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            YEAR,
+            500 * YEAR,
+            Duration::MAX,
+        ] {
+            assert_eq!(Duration::from(Span::from(duration)), duration);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One level of the hierarchy: its slots, and a bitmap of those that hold a timer.
+//!
+//! Invariant: a bit of the bitmap is set exactly while its slot's list is not empty. Empty slots therefore cost
+//! nothing: the next one with a timer is one count of trailing zeros away.
+
+use slab::Slab;
+
+use super::list::{Home, List, Node};
+
+pub(super) const MAX_SLOTS: usize = 64;
+
+pub(super) struct Level {
+    occupied: u64,
+    slots: [List; MAX_SLOTS],
+}
+
+impl Level {
+    pub(super) const EMPTY: Level = Level {
+        occupied: 0,
+        slots: [List::EMPTY; MAX_SLOTS],
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// The first slot that holds a timer; only for a level that is not empty.
+    pub(super) fn first_slot(&self) -> usize {
+        self.occupied.trailing_zeros() as usize
+    }
+
+    /// The slots that hold a timer, first to last.
+    pub(super) fn occupied_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..MAX_SLOTS).filter(|slot| self.occupied >> slot & 1 == 1)
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> &List {
+        &self.slots[slot]
+    }
+
+    pub(super) fn push_back<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, home: Home) {
+        self.slots[home.slot()].push_back(nodes, index, home);
+        self.occupied |= 1 << home.slot();
+    }
+
+    pub(super) fn unlink<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, slot: usize) {
+        let list = &mut self.slots[slot];
+        list.unlink(nodes, index);
+        if list.is_empty() {
+            self.occupied &= !(1 << slot);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn check<T>(&self, nodes: &Slab<Node<T>>, level: usize) -> usize {
+        (0..MAX_SLOTS)
+            .map(|slot| {
+                let length = self.slots[slot].check(nodes, Home::of_slot(level, slot));
+                let bit = self.occupied >> slot & 1 == 1;
+                assert_eq!(
+                    bit,
+                    length > 0,
+                    "the bit of slot {slot} of level {level} is wrong"
+                );
+                length
+            })
+            .sum()
+    }
+}

@@ -1,0 +1,551 @@
+//! The wheel alone: a hierarchy of timing wheels with no async, no clock and no lock.
+//!
+//! For simulations, for other runtimes, and for whoever wants to turn a wheel by hand. A [`Wheel`] knows only
+//! *ticks*, which are whatever its owner counts: it is told the current tick and gives back what is due.
+//!
+//! ```
+//! use tickwheel::wheel::Wheel;
+//!
+//! let mut wheel = Wheel::new();
+//! let keepalive = wheel.insert(300, "keepalive");
+//! let request = wheel.insert(20, "request");
+//! wheel.insert(20, "another request");
+//!
+//! assert_eq!(wheel.next_turn(), Some(20));
+//! assert_eq!(wheel.remove(request), Some("request")); // it completed in time
+//! assert!(wheel.reset(keepalive, 1_000)); // a heartbeat came
+//! assert_eq!(wheel.advance(500).collect::<Vec<_>>(), [(20, "another request")]);
+//! assert_eq!(wheel.advance(1_000).collect::<Vec<_>>(), [(1_000, "keepalive")]);
+//! ```
+//!
+//! # How it works
+//!
+//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987) with the overflow
+//! wheels made on demand, as Kafka's purgatory makes them. With 64 slots a level, a tick is a number of 6-bit
+//! digits. Level `k` has one slot for each value of digit `k`, so level 0 has one tick a slot, level 1 has 64,
+//! level 2 has 4096:
+//!
+//! ```text
+//!   due = 70_000   digits   0 . 17 . 5 . 48          elapsed = 69_500   digits   0 . 16 . 61 . 60
+//!                               ^ the highest digit in which they differ is digit 2, so:
+//!   level 2   [ . . . . . . . . . . . . . . . . . X . . . ]   slot 17, 4096 ticks wide
+//!   level 1   [ . . . ]       at tick 69_632 = 17 * 4096 the slot's time comes; the timer cascades to
+//!                             level 1, slot 5, and at tick 69_952 on to level 0, slot 48, its exact tick
+//! ```
+//!
+//! A timer lives at the level of the highest digit in which its due differs from `elapsed`, the tick that the
+//! wheel has worked up to, in the slot of its own digit there. Three things follow, and the code rests on them:
+//!
+//! 1. Every timer of level `k` is due before every timer of level `k + 1`: the earliest slot is the first
+//!    occupied one of the lowest occupied level. No finer level can hide an earlier timer of a coarser one.
+//! 2. `elapsed` may jump to any tick up to the start of the earliest slot and every timer still lies where it
+//!    should. Advancing over a year or over a century is one step if nothing is due.
+//! 3. A timer can be linked into a fine slot directly only after the coarse slot around it was cascaded, so
+//!    each list is in insertion order also across levels, and ties fire in that order.
+//!
+//! With 64 slots, eleven levels span every `u64`; there is no largest delay. Storage is one slab of nodes,
+//! linked by `u32` indices. A [`Key`] holds its timer's place and its number in the order of all insertions.
+
+mod level;
+mod list;
+mod slot_counts;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use slab::Slab;
+
+use level::{Level, MAX_SLOTS};
+use list::{Home, List, Node};
+pub(crate) use slot_counts::SlotCounts;
+
+/// A hierarchy of timing wheels over `u64` ticks, each timer carrying a `T`.
+///
+/// | operation | cost |
+/// |---|---|
+/// | [`insert`](Wheel::insert) | O(levels) to grow, else a few instructions |
+/// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
+/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed |
+/// | [`next_turn`](Wheel::next_turn) | O(1) |
+///
+/// A timer takes `size_of::<T>()` and about 32 bytes more, given back when it is removed or fires. See the
+/// [module's documentation](self) for an example and for how it works.
+pub struct Wheel<T> {
+    nodes: Slab<Node<T>>,
+    levels: Vec<Level>,
+    /// Bit `k` is set exactly while level `k` holds a timer.
+    occupied: u64,
+    /// A level's digit is this many bits wide.
+    digit_bits: u32,
+    /// The level whose digit holds bit `i` of a tick: a table, because it saves the hot path a division.
+    level_of_bit: [u8; 64],
+    /// What the wheel has worked up to: no timer of the levels is due before it.
+    elapsed: u64,
+    /// What the owner has said; ahead of `elapsed` only while an advance is not finished.
+    now: u64,
+    /// Timers inserted with a due that `elapsed` had already left behind.
+    overdue: List,
+    /// Whether `overdue` is in the order of due.
+    overdue_sorted: bool,
+    /// No overdue timer is due before this.
+    overdue_from: u64,
+    /// The coarse slot that is being cascaded; its start is `elapsed`.
+    cascading: Option<Home>,
+    next_sequence: NonZeroU64,
+    /// When only so many timers are left, the slab tries to give memory back.
+    shrink_at: usize,
+}
+
+/// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    index: u32,
+    sequence: NonZeroU64,
+}
+
+/// What [`Wheel::turn`] is to do with a timer whose slot has come.
+pub(crate) enum Verdict {
+    /// It is due; the judge has taken out of the value what it needs.
+    Fire,
+    /// It is truly due at this later tick.
+    Later(u64),
+}
+
+impl<T> Wheel<T> {
+    /// An empty wheel at tick 0, with 64 slots a level.
+    pub fn new() -> Self {
+        Self::with_slots(MAX_SLOTS)
+    }
+
+    /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in `2..=64`.
+    ///
+    /// Fewer slots mean more levels and so more cascading; there is seldom a reason not to use 64.
+    pub fn with_slots(slots: usize) -> Self {
+        let digit_bits = slots
+            .clamp(2, MAX_SLOTS)
+            .next_power_of_two()
+            .trailing_zeros();
+        let mut level_of_bit = [0; 64];
+        for (level, bit) in level_of_bit.iter_mut().zip(0_u32..) {
+            // At most 63, as a digit is at least one bit wide.
+            *level = (bit / digit_bits) as u8;
+        }
+        Wheel {
+            nodes: Slab::new(),
+            levels: vec![Level::EMPTY],
+            occupied: 0,
+            digit_bits,
+            level_of_bit,
+            elapsed: 0,
+            now: 0,
+            overdue: List::EMPTY,
+            overdue_sorted: true,
+            overdue_from: u64::MAX,
+            cascading: None,
+            next_sequence: NonZeroU64::MIN,
+            shrink_at: 0,
+        }
+    }
+
+    /// Arms a timer that is due at tick `due`. One whose due has passed fires at the next [`advance`](Wheel::advance).
+    ///
+    /// # Panics
+    ///
+    /// With more than `u32::MAX - 1` timers at once, for which some 200 GB of memory would be needed first.
+    pub fn insert(&mut self, due: u64, value: T) -> Key {
+        let full = self.nodes.len() == self.nodes.capacity();
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.saturating_add(1);
+        let index = u32::try_from(self.nodes.insert(Node::new(due, sequence, value)))
+            .ok()
+            .filter(|&index| index != u32::MAX)
+            .expect("a wheel holds at most u32::MAX - 1 timers");
+        if full {
+            self.plan_to_shrink();
+        }
+        self.link(index, due);
+        Key { index, sequence }
+    }
+
+    /// Disarms a timer and gives its value back, or `None` if it has fired or was removed before.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        self.get_mut(key)?;
+        self.unlink(key.index);
+        Some(self.take(key.index).value)
+    }
+
+    /// Moves a timer to another due, earlier or later; `false` if it has fired or was removed before.
+    ///
+    /// Among timers of the same due it comes last, as if it were inserted now.
+    pub fn reset(&mut self, key: Key, due: u64) -> bool {
+        if self.get_mut(key).is_none() {
+            return false;
+        }
+        self.unlink(key.index);
+        self.link(key.index, due);
+        true
+    }
+
+    /// Moves the wheel to tick `now` and yields what is due by then, in order of due, ties in insertion order.
+    ///
+    /// Each item is the due that the timer was armed for and its value. Dropping the iterator early leaves the
+    /// rest due: the next advance yields it. A `now` that lies before [`Wheel::now`] counts as that.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// for due in [3, 1, 2] {
+    ///     wheel.insert(due, ());
+    /// }
+    /// assert_eq!(wheel.advance(9).next(), Some((1, ())));
+    /// assert_eq!(wheel.advance(9).map(|(due, ())| due).collect::<Vec<_>>(), [2, 3]);
+    /// ```
+    #[must_use = "due timers stay in the wheel until the iterator takes them out"]
+    pub fn advance(&mut self, now: u64) -> impl Iterator<Item = (u64, T)> + '_ {
+        self.now = self.now.max(now);
+        std::iter::from_fn(move || {
+            loop {
+                match self.step() {
+                    Step::Due(index) => {
+                        self.unlink(index);
+                        let node = self.take(index);
+                        return Some((node.due, node.value));
+                    }
+                    Step::Cascaded => {}
+                    Step::Finished => return None,
+                }
+            }
+        })
+    }
+
+    /// The tick of the next turn that may find a timer due: no timer is due before it. `None` if the wheel is empty.
+    ///
+    /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers; then it is that
+    /// slot's start.
+    pub fn next_turn(&self) -> Option<u64> {
+        if !self.overdue.is_empty() {
+            return Some(self.overdue_from);
+        }
+        if self.next_to_cascade().is_some() {
+            return Some(self.elapsed);
+        }
+        let (level, slot, start) = self.earliest_slot()?;
+        if level == 0 {
+            return Some(start);
+        }
+        /// So many timers are looked through for the earliest due. Bounded, since a turn too many costs little.
+        const LOOKED_THROUGH: usize = 16;
+        let mut timers = self.levels[level].slot(slot).iter(&self.nodes);
+        let earliest = timers
+            .by_ref()
+            .take(LOOKED_THROUGH)
+            .map(|(_, node)| node.due)
+            .min();
+        if timers.next().is_some() {
+            Some(start)
+        } else {
+            earliest
+        }
+    }
+
+    /// The tick that the wheel was last advanced to.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How many timers are armed.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether no timer is armed.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How many levels there are now: 1 when fresh, more on overflow, fewer when the top ones have emptied.
+    pub fn levels(&self) -> usize {
+        (u64::BITS - self.occupied.leading_zeros()).max(1) as usize
+    }
+
+    /// How many timers were ever armed.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.next_sequence.get() - 1
+    }
+
+    /// The due that a timer is linked at, and its value.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<(u64, &mut T)> {
+        self.nodes
+            .get_mut(key.index as usize)
+            .filter(|node| node.sequence == key.sequence)
+            .map(|node| (node.due, &mut node.value))
+    }
+
+    /// Every timer's value, in no order.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
+    }
+
+    /// Advances with a bounded amount of work: at most `budget` timers are judged or cascaded.
+    ///
+    /// A timer whose slot has come is judged in place, so nothing is copied for one that goes on waiting. Returns
+    /// whether all that is due by `now` was dealt with; if not, the next call goes on.
+    pub(crate) fn turn(
+        &mut self,
+        now: u64,
+        budget: usize,
+        mut judge: impl FnMut(&mut T) -> Verdict,
+    ) -> bool {
+        self.now = self.now.max(now);
+        for _ in 0..budget {
+            match self.step() {
+                Step::Due(index) => {
+                    let verdict = judge(&mut self.nodes[index as usize].value);
+                    self.unlink(index);
+                    match verdict {
+                        Verdict::Fire => drop(self.take(index)),
+                        Verdict::Later(due) => self.link(index, due),
+                    }
+                }
+                Step::Cascaded => {}
+                Step::Finished => return true,
+            }
+        }
+        false
+    }
+
+    /// One bounded step towards `now`: finds one timer that is due, or cascades one.
+    fn step(&mut self) -> Step {
+        if !self.overdue_sorted {
+            self.sort_overdue();
+        }
+        if let Some(index) = self.overdue.first() {
+            return Step::Due(index);
+        }
+        if let Some(index) = self.next_to_cascade() {
+            return self.cascade(index);
+        }
+        self.cascading = None;
+        let earliest = self
+            .earliest_slot()
+            .filter(|&(.., start)| start <= self.now);
+        let first = earliest.and_then(|(level, slot, _)| self.levels[level].slot(slot).first());
+        let (Some((level, slot, start)), Some(index)) = (earliest, first) else {
+            self.elapsed = self.now;
+            self.levels.truncate(self.levels());
+            return Step::Finished;
+        };
+        self.elapsed = start;
+        if level == 0 {
+            return Step::Due(index);
+        }
+        self.cascading = Some(Home::of_slot(level, slot));
+        self.cascade(index)
+    }
+
+    fn next_to_cascade(&self) -> Option<u32> {
+        let home = self.cascading?;
+        self.levels[home.level()].slot(home.slot()).first()
+    }
+
+    fn cascade(&mut self, index: u32) -> Step {
+        self.unlink(index);
+        let due = self.nodes[index as usize].due;
+        self.link_into_level(index, due);
+        Step::Cascaded
+    }
+
+    /// The level, the slot and the starting tick of the earliest slot that holds a timer.
+    fn earliest_slot(&self) -> Option<(usize, usize, u64)> {
+        if self.occupied == 0 {
+            return None;
+        }
+        let level = self.occupied.trailing_zeros() as usize;
+        let slot = self.levels[level].first_slot();
+        let shift = level as u32 * self.digit_bits;
+        // The digits above this level's are those of `elapsed`; the top level's digit may have none above it.
+        let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
+        Some((level, slot, self.elapsed & above | (slot as u64) << shift))
+    }
+
+    /// Links a node that is in no list where its due belongs.
+    fn link(&mut self, index: u32, due: u64) {
+        self.nodes[index as usize].due = due;
+        if due < self.elapsed {
+            self.link_overdue(index, due);
+        } else if self.cascading.is_some() {
+            self.link_during_cascade(index, due);
+        } else {
+            self.link_into_level(index, due);
+        }
+    }
+
+    fn link_into_level(&mut self, index: u32, due: u64) {
+        let level = self.level_of(due ^ self.elapsed);
+        let slot = due >> (level as u32 * self.digit_bits) & ((1 << self.digit_bits) - 1);
+        if level >= self.levels.len() {
+            self.grow(level);
+        }
+        self.link_at(index, Home::of_slot(level, slot as usize));
+    }
+
+    fn link_at(&mut self, index: u32, home: Home) {
+        self.levels[home.level()].push_back(&mut self.nodes, index, home);
+        self.occupied |= 1 << home.level();
+    }
+
+    /// The level of the highest digit in which two ticks differ, given what `^` makes of them.
+    fn level_of(&self, difference: u64) -> usize {
+        // The lowest bit is set so that a difference of zero is level 0 too.
+        usize::from(self.level_of_bit[(difference | 1).ilog2() as usize])
+    }
+
+    /// A timer that belongs below a slot whose cascade has only begun queues up behind the slot's other timers,
+    /// or it would overtake those of its own due.
+    #[cold]
+    fn link_during_cascade(&mut self, index: u32, due: u64) {
+        match self.cascading {
+            Some(home)
+                if self.next_to_cascade().is_some()
+                    && self.level_of(due ^ self.elapsed) < home.level() =>
+            {
+                self.link_at(index, home);
+            }
+            _ => self.link_into_level(index, due),
+        }
+    }
+
+    #[cold]
+    fn link_overdue(&mut self, index: u32, due: u64) {
+        if self.overdue.is_empty() {
+            self.overdue_from = due;
+        } else if self
+            .overdue
+            .last()
+            .is_some_and(|last| self.nodes[last as usize].due > due)
+        {
+            self.overdue_sorted = false;
+            self.overdue_from = self.overdue_from.min(due);
+        }
+        self.overdue
+            .push_back(&mut self.nodes, index, Home::OVERDUE);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, level: usize) {
+        self.levels.resize_with(level + 1, || Level::EMPTY);
+    }
+
+    fn unlink(&mut self, index: u32) {
+        match self.nodes[index as usize].home {
+            Home::OVERDUE => self.overdue.unlink(&mut self.nodes, index),
+            home => {
+                let level = &mut self.levels[home.level()];
+                level.unlink(&mut self.nodes, index, home.slot());
+                if level.is_empty() {
+                    self.occupied &= !(1 << home.level());
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn sort_overdue(&mut self) {
+        let mut order: Vec<(u64, u32)> = self
+            .overdue
+            .iter(&self.nodes)
+            .map(|(index, node)| (node.due, index))
+            .collect();
+        // Stable: ties stay in the order in which they were linked.
+        order.sort_by_key(|&(due, _)| due);
+        self.overdue = List::EMPTY;
+        for (_, index) in order {
+            self.overdue
+                .push_back(&mut self.nodes, index, Home::OVERDUE);
+        }
+        self.overdue_sorted = true;
+    }
+
+    /// Takes an unlinked node out of the slab.
+    fn take(&mut self, index: u32) -> Node<T> {
+        let node = self.nodes.remove(index as usize);
+        if self.nodes.len() <= self.shrink_at {
+            self.shrink();
+        }
+        node
+    }
+
+    /// The slab has grown: notes at how few timers it is worth while to give memory back.
+    #[cold]
+    fn plan_to_shrink(&mut self) {
+        /// A slab of so few places is not worth the trouble; it would grow again at the next burst.
+        const KEPT: usize = 1024;
+        let capacity = self.nodes.capacity();
+        self.shrink_at = if capacity > KEPT { capacity / 8 } else { 0 };
+    }
+
+    /// Gives memory back. A slab can drop only the free places behind its last timer, so this tries again each
+    /// time that half of the rest has gone; that keeps its cost a constant share of the removals'.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        if self.shrink_at == 0 {
+            return;
+        }
+        if self.nodes.is_empty() {
+            self.nodes = Slab::new();
+        } else {
+            self.nodes.shrink_to_fit();
+        }
+        self.plan_to_shrink();
+        self.shrink_at = self.shrink_at.min(self.nodes.len() / 2);
+    }
+}
+
+impl<T> Default for Wheel<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Draws the wheel: each level with its occupied slots, and each timer in them as `due#number`.
+impl<T> fmt::Debug for Wheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "wheel at tick {}, worked up to {}, {} timers",
+            self.now,
+            self.elapsed,
+            self.len()
+        )?;
+        let draw = |f: &mut fmt::Formatter<'_>, list: &List| {
+            for (_, node) in list.iter(&self.nodes) {
+                write!(f, " {}#{}", node.due, node.sequence)?;
+            }
+            writeln!(f)
+        };
+        write!(f, "  overdue:")?;
+        draw(f, &self.overdue)?;
+        for (number, level) in self.levels.iter().enumerate() {
+            writeln!(f, "  level {number}")?;
+            for slot in level.occupied_slots() {
+                write!(f, "    slot {slot}:")?;
+                draw(f, level.slot(slot))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one step towards `now` came upon.
+enum Step {
+    /// This timer is due; it is still linked.
+    Due(u32),
+    /// One timer was moved to a finer level.
+    Cascaded,
+    /// Nothing more is due; `elapsed` has reached `now`.
+    Finished,
+}
