@@ -105,6 +105,17 @@ pub struct Key {
     sequence: NonZeroU64,
 }
 
+impl Key {
+    pub(crate) fn to_parts(self) -> (u32, u64) {
+        (self.index, self.sequence.get())
+    }
+
+    /// The key that `to_parts` was given; `None` for a sequence of zero, which no key has.
+    pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
+        NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
+    }
+}
+
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
 pub(crate) enum Verdict {
     /// It is due; the judge has taken out of the value what it needs.
@@ -171,9 +182,7 @@ impl<T> Wheel<T> {
 
     /// Disarms a timer and gives its value back, or `None` if it has fired or was removed before.
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.get_mut(key)?;
-        self.unlink(key.index);
-        Some(self.take(key.index).value)
+        self.take(key).map(|(_, value)| value)
     }
 
     /// Moves a timer to another due, earlier or later; `false` if it has fired or was removed before.
@@ -210,7 +219,7 @@ impl<T> Wheel<T> {
                 match self.step() {
                     Step::Due(index) => {
                         self.unlink(index);
-                        let node = self.take(index);
+                        let node = self.take_node(index);
                         return Some((node.due, node.value));
                     }
                     Step::Cascaded => {}
@@ -275,6 +284,14 @@ impl<T> Wheel<T> {
         self.next_sequence.get() - 1
     }
 
+    /// Disarms a timer and gives the due that it was linked at and its value.
+    pub(crate) fn take(&mut self, key: Key) -> Option<(u64, T)> {
+        self.get_mut(key)?;
+        self.unlink(key.index);
+        let node = self.take_node(key.index);
+        Some((node.due, node.value))
+    }
+
     /// The due that a timer is linked at, and its value.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<(u64, &mut T)> {
         self.nodes
@@ -305,7 +322,7 @@ impl<T> Wheel<T> {
                     let verdict = judge(&mut self.nodes[index as usize].value);
                     self.unlink(index);
                     match verdict {
-                        Verdict::Fire => drop(self.take(index)),
+                        Verdict::Fire => drop(self.take_node(index)),
                         Verdict::Later(due) => self.link(index, due),
                     }
                 }
@@ -470,7 +487,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes an unlinked node out of the slab.
-    fn take(&mut self, index: u32) -> Node<T> {
+    fn take_node(&mut self, index: u32) -> Node<T> {
         let node = self.nodes.remove(index as usize);
         if self.nodes.len() <= self.shrink_at {
             self.shrink();

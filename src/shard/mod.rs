@@ -1,0 +1,358 @@
+//! One shard of a timer: a wheel behind a lock, and the driver's plan for it.
+//!
+//! States of a timer's entry and who moves it, always under the shard's lock:
+//!
+//! ```text
+//!   arm ------> armed --(driver: due)--> fired: entry gone, key stale, waker to be woken outside the lock
+//!                 |  \--(future: polled after its deadline, dropped, reset)--> entry gone or linked elsewhere
+//!                 \---(runtime gone: close)--> entry gone, waker woken; the shard is closed for ever
+//! ```
+//!
+//! Invariants:
+//!
+//! - No user code runs under the lock. A waker is cloned before it is taken, and woken or dropped after it was let
+//!   go; a key of a map never comes here. Hence a poisoned lock tells nothing, and poison is ignored.
+//! - `plan` is the tick at which the driver comes next, and no timer of the wheel is due before it. It is written
+//!   only under the lock. An arm that is due before the plan lowers it there and then wakes the driver; the driver
+//!   reads the plan after it was woken. So whichever comes first, the arm or the driver's visit, the driver knows.
+//! - In real time a plan may be too early, when the timer it was made for was disarmed: one empty turn, and
+//!   disarming wakes nobody. Under a virtual clock the driver is told, or a cancelled timer would pull time along.
+
+mod deadlines;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crate::clock::Clock;
+use crate::signal::Signal;
+use crate::tick::Moment;
+use crate::wheel::{Key, SlotCounts, Verdict, Wheel};
+use crate::word::{Expiry, Outcome, Word};
+
+/// The plan of a shard with nothing armed.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
+pub(crate) const BATCH: usize = 128;
+
+pub(crate) struct Shard {
+    state: Mutex<State>,
+    plan: AtomicU64,
+    clock: Arc<Clock>,
+    signal: Arc<Signal>,
+}
+
+struct State {
+    wheel: Wheel<Entry>,
+    /// When the runtime went. Since then the wheel is empty and nothing is armed.
+    closed: Option<Moment>,
+    /// The plan was found to be too early while the clock was real; it is not looked at again until it changes.
+    known_too_early: bool,
+    fired: u64,
+    /// Timers armed before the wheel was emptied by closing.
+    armed_before_closing: u64,
+}
+
+/// What a timer needs when its slot comes.
+struct Entry {
+    waker: Option<Waker>,
+    /// For a deadline: says when it is truly due. A timer without one is due when its slot is.
+    word: Option<Arc<Word>>,
+}
+
+/// The runtime that drives the shard has gone.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+/// What a poll finds of an armed timer.
+#[derive(Debug)]
+pub(crate) enum Polled {
+    Fired,
+    Pending,
+    Closed,
+}
+
+/// What the driver learns of a turn.
+#[derive(Debug)]
+pub(crate) enum Turned {
+    /// All that was due is dealt with; nothing is due before this tick.
+    Until(u64),
+    /// The batch is full; there may be more.
+    BatchFull,
+}
+
+/// What a shard has done so far and holds now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) pending: usize,
+    pub(crate) armed: u64,
+    pub(crate) fired: u64,
+}
+
+impl Shard {
+    pub(crate) fn new(slots: usize, clock: Arc<Clock>, signal: Arc<Signal>) -> Shard {
+        let state = State {
+            wheel: Wheel::with_slots(slots),
+            closed: None,
+            known_too_early: false,
+            fired: 0,
+            armed_before_closing: 0,
+        };
+        Shard {
+            state: Mutex::new(state),
+            plan: AtomicU64::new(NEVER),
+            clock,
+            signal,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Arms a timer that wakes `waker` when it is due.
+    pub(crate) fn arm(&self, deadline: Moment, waker: Waker) -> Result<Key, Closed> {
+        let due = self.clock.due(deadline);
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            // The waker was made before the lock and must go after it.
+            drop(state);
+            drop(waker);
+            return Err(Closed);
+        }
+        let key = state.wheel.insert(
+            due,
+            Entry {
+                waker: Some(waker),
+                word: None,
+            },
+        );
+        let earlier = self.plan_for(&mut state, due);
+        drop(state);
+        if earlier {
+            self.signal.wake_driver();
+        }
+        Ok(key)
+    }
+
+    /// Takes a timer out if it has not fired.
+    pub(crate) fn disarm(&self, key: Key) {
+        let mut state = self.lock();
+        let taken = state.wheel.take(key);
+        let stale = taken
+            .as_ref()
+            .is_some_and(|&(due, _)| self.plan_without(&mut state, due));
+        drop(state);
+        if stale {
+            self.signal.wake_driver();
+        }
+        // The waker is dropped here, after the lock.
+        drop(taken);
+    }
+
+    /// Moves an armed timer; its waker stays. `false` if it has fired.
+    pub(crate) fn move_to(&self, key: Key, deadline: Moment) -> bool {
+        let mut state = self.lock();
+        let armed = state.wheel.get_mut(key).is_some();
+        let changed = self.relink(&mut state, key, self.clock.due(deadline));
+        drop(state);
+        if changed {
+            self.signal.wake_driver();
+        }
+        armed
+    }
+
+    /// Has a timer that was armed for `deadline` wake `waker` from now on, if it is still armed.
+    pub(crate) fn poll_armed(&self, key: Key, deadline: Moment, waker: &Waker) -> Polled {
+        let registered = self.register(waker, |state| match state.closed {
+            Some(at) if at < deadline => Err(Polled::Closed),
+            _ => state
+                .wheel
+                .get_mut(key)
+                .map(|(_, entry)| entry)
+                .ok_or(Polled::Fired),
+        });
+        registered.err().unwrap_or(Polled::Pending)
+    }
+
+    /// Whether a timer that was armed for `deadline` has fired.
+    pub(crate) fn has_fired(&self, key: Key, deadline: Moment) -> bool {
+        let mut state = self.lock();
+        match state.closed {
+            Some(at) => at >= deadline,
+            None => state.wheel.get_mut(key).is_none(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.lock();
+        Counts {
+            pending: state.wheel.len(),
+            armed: state.armed_before_closing + state.wheel.inserted(),
+            fired: state.fired,
+        }
+    }
+
+    pub(crate) fn slot_counts(&self) -> SlotCounts {
+        self.lock().wheel.slot_counts()
+    }
+}
+
+/// For the driver.
+impl Shard {
+    /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
+    pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> Turned {
+        let plan = self.plan.load(Ordering::Acquire);
+        if plan > now {
+            return Turned::Until(plan);
+        }
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let finished = state.wheel.turn(now, BATCH, |entry| {
+            let verdict = match &entry.word {
+                None => Verdict::Fire,
+                Some(word) => match word.expire_if(|deadline| self.clock.due(deadline) <= now) {
+                    Expiry::Later(deadline) => Verdict::Later(self.clock.due(deadline)),
+                    Expiry::Expired | Expiry::Settled(_) => Verdict::Fire,
+                },
+            };
+            if matches!(verdict, Verdict::Fire) {
+                state.fired += 1;
+                wakers.extend(entry.waker.take());
+            }
+            verdict
+        });
+        if !finished {
+            return Turned::BatchFull;
+        }
+        let plan = state.wheel.next_turn().unwrap_or(NEVER);
+        state.known_too_early = false;
+        self.plan.store(plan, Ordering::Release);
+        Turned::Until(plan)
+    }
+
+    /// Closes the shard for ever and gives the wakers of all that is pending.
+    pub(crate) fn close(&self) -> Vec<Waker> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.closed = Some(now);
+        state.armed_before_closing += state.wheel.inserted();
+        for entry in state.wheel.values_mut() {
+            if let Some(word) = &entry.word {
+                word.settle(Outcome::ShutDown);
+            }
+        }
+        let mut emptied = std::mem::take(&mut state.wheel);
+        drop(state);
+        emptied
+            .values_mut()
+            .filter_map(|entry| entry.waker.take())
+            .collect()
+    }
+}
+
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the entry that `find` finds under the lock wake `waker`. What `find` gives in place of an entry is
+    /// dropped or used after the lock.
+    fn register<R>(
+        &self,
+        waker: &Waker,
+        find: impl for<'a> Fn(&'a mut State) -> Result<&'a mut Entry, R>,
+    ) -> Result<(), R> {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let entry = match find(&mut state) {
+                Ok(entry) => entry,
+                Err(instead) => {
+                    drop(state);
+                    return Err(instead);
+                }
+            };
+            if entry
+                .waker
+                .as_ref()
+                .is_some_and(|current| current.will_wake(waker))
+            {
+                return Ok(());
+            }
+            if let Some(clone) = clone.take() {
+                let old = entry.waker.replace(clone);
+                drop(state);
+                drop(old);
+                return Ok(());
+            }
+            // Another task polls than before. That is rare, so it goes round once more to clone outside the lock.
+            drop(state);
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// Links a timer at another due; says whether the driver must be woken.
+    fn relink(&self, state: &mut State, key: Key, due: u64) -> bool {
+        let Some((before, _)) = state.wheel.get_mut(key) else {
+            return false;
+        };
+        state.wheel.reset(key, due);
+        if due <= before {
+            self.plan_for(state, due)
+        } else {
+            self.plan_without(state, before)
+        }
+    }
+
+    /// Plans for a timer that was linked at `due`; says whether the driver must be woken.
+    fn plan_for(&self, state: &mut State, due: u64) -> bool {
+        let earlier = due < self.plan.load(Ordering::Relaxed);
+        if earlier {
+            state.known_too_early = false;
+            self.plan.store(due, Ordering::Release);
+        }
+        earlier
+    }
+
+    /// Plans for a timer at `due` being gone; says whether the driver must be woken, which in real time it need not.
+    fn plan_without(&self, state: &mut State, due: u64) -> bool {
+        if !self.clock.is_pausable() {
+            return false;
+        }
+        let plan = self.plan.load(Ordering::Relaxed);
+        let may_be_virtual = self.clock.is_virtual() || (due <= plan && !state.known_too_early);
+        if !may_be_virtual {
+            return false;
+        }
+        let next = state.wheel.next_turn().unwrap_or(NEVER);
+        if next <= plan {
+            return false;
+        }
+        // The clock may have been paused since the driver last looked.
+        if !self.clock.look_whether_virtual() {
+            state.known_too_early = true;
+            return false;
+        }
+        self.plan.store(next, Ordering::Release);
+        true
+    }
+}
+
+impl Drop for Shard {
+    /// No timer and no future holds the shard any more: the driver has one thing less to drive.
+    fn drop(&mut self) {
+        self.signal.wake_driver();
+    }
+}
+
+impl fmt::Debug for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { pending, .. } = self.counts();
+        f.debug_struct("Shard")
+            .field("pending", &pending)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,258 @@
+//! The state word of a deadline: what makes `reset` lock-free and its answer exact.
+//!
+//! One `AtomicU64` says whether the deadline is pending and from when its timeout counts, so one compare-exchange
+//! decides between a reset and the expiry, and exactly one of them wins.
+//!
+//! | tag | the other 62 bits | the deadline is |
+//! |---|---|---|
+//! | `COUNTING` | the moment of the last reset | pending, due at that moment plus `timeout` |
+//! | `ONCE` | the moment of the last reset | pending, due at `once_due` (after `reset_after`, `reset_at`) |
+//! | `SETTLED` | the outcome | expired, cancelled, replaced, or its runtime has shut down |
+//!
+//! Who may touch what, and when:
+//!
+//! - `reset` needs no lock. It may only replace `COUNTING` by a later `COUNTING`, and so only moves the due later.
+//! - Everything else is done with the lock of the deadline's shard held: `timeout` and `once_due` are written,
+//!   `ONCE` and `SETTLED` are entered and left, the key is read and written.
+//! - Hence, for who holds the lock: a settled word stays settled, `timeout` and `once_due` stand still, and the
+//!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot comes, the driver
+//!   asks the word for the true due and links the timer again if that is later.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails if a reset came
+//!   first, and it looks again; the reset's fails if the driver came first, and it answers `false`.
+//! - *Reset against `set_timeout` or `reset_after`.* The word holds the moment of the reset and not the due, so a
+//!   reset carries no stale timeout with it. One that read `COUNTING` before a `reset_after` fails its exchange.
+//! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one; the later moment
+//!   covers it, and its answer `true` holds.
+//! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key finds no timer.
+
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::tick::{Moment, Span};
+
+const TAG_BITS: u32 = 2;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+const COUNTING: u64 = 0;
+const ONCE: u64 = 1;
+const SETTLED: u64 = 2;
+
+/// How a deadline came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Expired,
+    Cancelled,
+    Replaced,
+    ShutDown,
+}
+
+/// What became of a reset that took no lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// The deadline was pending and is now due no earlier than the moment of the reset plus the timeout.
+    Moved,
+    /// The deadline had come to its end.
+    TooLate,
+    /// The deadline is set once, so the reset may move it earlier: that needs the lock.
+    NeedsLock,
+}
+
+/// What the word says of itself at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Pending,
+    Settled(Outcome),
+}
+
+/// What the driver finds when the slot of a deadline's timer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// It was due, and is now expired.
+    Expired,
+    /// It is due at this later moment.
+    Later(Moment),
+    /// It had been settled before.
+    Settled(Outcome),
+}
+
+/// The word and what is kept beside it under the shard's lock.
+#[derive(Debug)]
+pub(crate) struct Word {
+    state: AtomicU64,
+    timeout: AtomicU64,
+    once_due: AtomicU64,
+    key_index: AtomicU32,
+    key_sequence: AtomicU64,
+}
+
+impl Word {
+    /// A word that is pending and counts from `now`.
+    pub(crate) fn new(now: Moment, timeout: Span) -> Word {
+        Word {
+            state: AtomicU64::new(pack(COUNTING, now.to_bits())),
+            timeout: AtomicU64::new(timeout.to_bits()),
+            once_due: AtomicU64::new(0),
+            key_index: AtomicU32::new(0),
+            key_sequence: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        status(self.state.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn timeout(&self) -> Span {
+        Span::from_bits(self.timeout.load(Ordering::Relaxed))
+    }
+
+    /// Counts anew from `now` if the deadline is pending. Takes no lock; see the file's head.
+    pub(crate) fn reset(&self, now: Moment) -> Reset {
+        let mut state = self.state.load(Ordering::Acquire);
+        loop {
+            match state & TAG_MASK {
+                COUNTING if bits(state) >= now.to_bits() => return Reset::Moved,
+                COUNTING => {}
+                ONCE => return Reset::NeedsLock,
+                _ => return Reset::TooLate,
+            }
+            let counting = pack(COUNTING, now.to_bits());
+            match self.exchange(state, counting) {
+                Ok(()) => return Reset::Moved,
+                Err(changed) => state = changed,
+            }
+        }
+    }
+}
+
+/// With the lock of the shard held.
+impl Word {
+    /// When the deadline is due; `None` once it is settled.
+    pub(crate) fn due(&self) -> Option<Moment> {
+        self.due_of(self.state.load(Ordering::Acquire))
+    }
+
+    /// Expires the deadline if `has_passed` says so of its due.
+    pub(crate) fn expire_if(&self, has_passed: impl Fn(Moment) -> bool) -> Expiry {
+        let mut state = self.state.load(Ordering::Acquire);
+        loop {
+            match self.due_of(state) {
+                None => return Expiry::Settled(outcome(state)),
+                Some(due) if !has_passed(due) => return Expiry::Later(due),
+                Some(_) => {}
+            }
+            match self.exchange(state, settled(Outcome::Expired)) {
+                Ok(()) => return Expiry::Expired,
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    /// Brings the deadline to its end; `false` if it had come to one before.
+    pub(crate) fn settle(&self, outcome: Outcome) -> bool {
+        self.update(|_| settled(outcome))
+    }
+
+    /// Counts anew from `now`, whatever it was set to; `false` if it is settled.
+    pub(crate) fn reset_locked(&self, now: Moment) -> bool {
+        self.update(|state| pack(COUNTING, bits(state).max(now.to_bits())))
+    }
+
+    /// Sets the due for once, and notes `now` as the moment of this reset; `false` if it is settled.
+    pub(crate) fn reset_once(&self, now: Moment, due: Moment) -> bool {
+        if self.status() != Status::Pending {
+            return false;
+        }
+        // Nobody reads this before the state says `ONCE`, but for a holder of the lock.
+        self.once_due.store(due.to_bits(), Ordering::Relaxed);
+        self.update(|state| pack(ONCE, bits(state).max(now.to_bits())))
+    }
+
+    /// Changes the timeout, and what is pending counts it from its last reset; `false` if it is settled.
+    pub(crate) fn set_timeout(&self, timeout: Span) -> bool {
+        self.timeout.store(timeout.to_bits(), Ordering::Relaxed);
+        self.update(|state| pack(COUNTING, bits(state)))
+    }
+
+    /// Makes the deadline pending again after any outcome, counting from `now`.
+    pub(crate) fn restart(&self, now: Moment) {
+        if !self.reset_locked(now) {
+            self.state
+                .store(pack(COUNTING, now.to_bits()), Ordering::Release);
+        }
+    }
+
+    /// Where the timer lies in the wheel: index and sequence, meaningful to the shard alone. The sequence is zero
+    /// before the first timer.
+    pub(crate) fn key(&self) -> (u32, u64) {
+        (
+            self.key_index.load(Ordering::Relaxed),
+            self.key_sequence.load(Ordering::Relaxed),
+        )
+    }
+
+    pub(crate) fn set_key(&self, (index, sequence): (u32, u64)) {
+        self.key_index.store(index, Ordering::Relaxed);
+        self.key_sequence.store(sequence, Ordering::Relaxed);
+    }
+
+    fn due_of(&self, state: u64) -> Option<Moment> {
+        match state & TAG_MASK {
+            COUNTING => Some(Moment::from_bits(bits(state)).after(self.timeout())),
+            ONCE => Some(Moment::from_bits(self.once_due.load(Ordering::Relaxed))),
+            _ => None,
+        }
+    }
+
+    /// Replaces a pending state by what `next` makes of it; `false` if the word is settled.
+    fn update(&self, next: impl Fn(u64) -> u64) -> bool {
+        let mut state = self.state.load(Ordering::Acquire);
+        while status(state) == Status::Pending {
+            match self.exchange(state, next(state)) {
+                Ok(()) => return true,
+                Err(changed) => state = changed,
+            }
+        }
+        false
+    }
+
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+        self.state
+            .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+    }
+}
+
+fn pack(tag: u64, bits: u64) -> u64 {
+    bits << TAG_BITS | tag
+}
+
+fn bits(state: u64) -> u64 {
+    state >> TAG_BITS
+}
+
+fn settled(outcome: Outcome) -> u64 {
+    let number = match outcome {
+        Outcome::Expired => 0,
+        Outcome::Cancelled => 1,
+        Outcome::Replaced => 2,
+        Outcome::ShutDown => 3,
+    };
+    pack(SETTLED, number)
+}
+
+fn status(state: u64) -> Status {
+    if state & TAG_MASK == SETTLED {
+        Status::Settled(outcome(state))
+    } else {
+        Status::Pending
+    }
+}
+
+fn outcome(state: u64) -> Outcome {
+    match bits(state) {
+        0 => Outcome::Expired,
+        1 => Outcome::Cancelled,
+        2 => Outcome::Replaced,
+        _ => Outcome::ShutDown,
+    }
+}
