@@ -1,0 +1,152 @@
+//! The [`ResetHandle`]: all that can be done to a deadline without awaiting it.
+//!
+//! Invariant: every answer is exact. `true` means that this call found the deadline pending and did what it says;
+//! `false` means that the deadline had come to its end before, and nothing was changed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::driver::wake;
+use crate::shard::Shard;
+use crate::tick::{Moment, Span};
+use crate::word::{Outcome, Reset, Status, Word};
+
+/// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
+///
+/// Clones are equal, and good for as long as the deadline lives, also after a
+/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. All are safe to call on a
+/// deadline that has ended, was dropped, or whose runtime has gone; they then answer `false` or `None`.
+///
+/// | call | cost |
+/// |---|---|
+/// | [`reset`](ResetHandle::reset), [`is_pending`](ResetHandle::is_pending) | no lock |
+/// | the others | one short lock of the deadline's shard |
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Timer};
+///
+/// let deadline = Timer::current().deadline(Duration::from_secs(30));
+/// let handle = deadline.handle();
+/// assert!(handle.reset());
+/// assert!(handle.set_timeout(Duration::from_secs(5)));
+/// assert_eq!(handle.remaining(), Some(Duration::from_secs(5)));
+/// assert!(handle.cancel());
+/// assert!(!handle.reset(), "too late");
+/// assert!(deadline.await.is_err());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ResetHandle {
+    shard: Arc<Shard>,
+    word: Arc<Word>,
+}
+
+impl ResetHandle {
+    pub(crate) fn new(shard: Arc<Shard>, word: Arc<Word>) -> ResetHandle {
+        ResetHandle { shard, word }
+    }
+
+    /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
+    ///
+    /// Lock-free: a clock reading and at most one successful compare-exchange; the timer in the wheel is moved
+    /// when its slot comes. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
+    /// [`reset_at`](ResetHandle::reset_at) takes the lock, as it may move the deadline earlier.
+    pub fn reset(&self) -> bool {
+        let now = self.shard.clock().reset_moment();
+        match self.word.reset(now) {
+            Reset::Moved => true,
+            Reset::TooLate => false,
+            Reset::NeedsLock => self
+                .shard
+                .change_word(&self.word, |word| word.reset_locked(now)),
+        }
+    }
+
+    /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)
+    /// counts the timeout again. `false` if it has expired or was cancelled.
+    pub fn reset_after(&self, delay: Duration) -> bool {
+        let now = self.now();
+        self.reset_once(now, now.after(Span::from(delay)))
+    }
+
+    /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline at
+    /// the driver's next turn, which is at once. `false` if it has expired or was cancelled.
+    pub fn reset_at(&self, deadline: Instant) -> bool {
+        self.reset_once(self.now(), self.shard.clock().moment(deadline))
+    }
+
+    /// Changes the timeout. What is pending counts it from its last reset of any kind; if that makes it due
+    /// already, it expires at once. `false` if it has expired or was cancelled: then the timeout holds from a
+    /// [`restart`](crate::Deadline::restart) on.
+    pub fn set_timeout(&self, timeout: Duration) -> bool {
+        self.shard
+            .change_word(&self.word, |word| word.set_timeout(timeout.into()))
+    }
+
+    /// The timeout that a reset counts.
+    pub fn timeout(&self) -> Duration {
+        self.word.timeout().into()
+    }
+
+    /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was cancelled before.
+    pub fn cancel(&self) -> bool {
+        self.settle(Outcome::Cancelled)
+    }
+
+    /// Expires the deadline now: it resolves to `Ok(())`. `false` if it has expired or was cancelled before.
+    pub fn expire(&self) -> bool {
+        self.settle(Outcome::Expired)
+    }
+
+    /// Whether the deadline has neither expired nor been cancelled.
+    pub fn is_pending(&self) -> bool {
+        self.word.status() == Status::Pending
+    }
+
+    /// When the deadline expires if nothing resets it; `None` once it is no longer pending.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.due().map(|due| self.shard.clock().instant(due))
+    }
+
+    /// The time that is left, zero if the deadline is just about to expire; `None` once it is no longer pending.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.due().map(|due| due.since(self.now()))
+    }
+
+    fn reset_once(&self, now: Moment, due: Moment) -> bool {
+        self.shard
+            .change_word(&self.word, |word| word.reset_once(now, due))
+    }
+
+    pub(crate) fn settle(&self, outcome: Outcome) -> bool {
+        let Some(waker) = self.shard.settle_word(&self.word, outcome) else {
+            return false;
+        };
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+        true
+    }
+
+    fn due(&self) -> Option<Moment> {
+        self.shard.due_of_word(&self.word)
+    }
+
+    fn now(&self) -> Moment {
+        self.shard.clock().now()
+    }
+}
+
+impl fmt::Debug for ResetHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResetHandle")
+            .field("timeout", &self.timeout())
+            .field("is_pending", &self.is_pending())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! The [`Deadline`] future: armed when it is made, awaited by one task, pushed back by any.
+//!
+//! The state lives in a [`Word`](crate::word::Word) that the deadline, its handles and its timer in the wheel
+//! share; the word's file tells who may touch what.
+//!
+//! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word settled, the word
+//! stays settled until it is restarted, and polling again gives the same answer.
+
+mod handle;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+
+pub use handle::ResetHandle;
+
+use crate::error::Cancelled;
+use crate::shard::Shard;
+use crate::word::{Outcome, Status, Word};
+
+/// A deadline that one task awaits and any task pushes back: [`Timer::deadline`](crate::Timer::deadline).
+///
+/// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`] when it is
+/// cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
+///
+/// - It is armed when it is made, and runs whether or not it is polled.
+/// - Never early; late by at most one tick of its timer, besides tokio's rounding to a millisecond and scheduling.
+/// - Exactly one outcome: every reset that returned `true` was in time, and the deadline had not expired.
+/// - Dropping it takes its timer out in O(1); its handles then answer `false`.
+/// - Polled again after it was ready it gives the same answer, until [`restart`](Deadline::restart).
+/// - The task that polled last is the one that is woken.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, Timer, sleep};
+///
+/// let start = Instant::now();
+/// let idle = Timer::current().deadline(Duration::from_secs(30));
+/// let handle = idle.handle();
+/// tokio::spawn(async move {
+///     sleep(Duration::from_secs(20)).await;
+///     assert!(handle.reset(), "a heartbeat, in time");
+/// });
+/// assert_eq!(idle.await, Ok(()));
+/// assert_eq!(start.elapsed(), Duration::from_secs(50));
+/// # }
+/// ```
+#[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
+pub struct Deadline {
+    shard: Arc<Shard>,
+    word: Arc<Word>,
+}
+
+impl Deadline {
+    pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
+        let word = Arc::new(Word::new(shard.clock().reset_moment(), timeout.into()));
+        shard.arm_word(&word);
+        Deadline { shard, word }
+    }
+
+    /// A handle that resets, cancels or expires this deadline from anywhere.
+    pub fn handle(&self) -> ResetHandle {
+        ResetHandle::new(self.shard.clone(), self.word.clone())
+    }
+
+    /// Makes the deadline pending again, after any outcome, to expire when its timeout has passed from now.
+    ///
+    /// On one that is pending this is a reset. Handles from before are good after it. If the runtime that drives
+    /// the timer has gone, the deadline stays [`Cancelled`].
+    pub fn restart(&mut self) {
+        self.shard
+            .restart_word(&self.word, self.shard.clock().reset_moment());
+    }
+}
+
+impl Future for Deadline {
+    type Output = Result<(), Cancelled>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let coop = ready!(coop::poll_proceed(cx));
+        let status = match self.word.status() {
+            // A deadline that has passed is ready, whether or not the driver has come round.
+            Status::Pending => self.shard.poll_word(&self.word, cx.waker()),
+            settled => settled,
+        };
+        match status {
+            Status::Pending => Poll::Pending,
+            Status::Settled(outcome) => {
+                coop.made_progress();
+                Poll::Ready(match outcome {
+                    Outcome::Expired => Ok(()),
+                    Outcome::Cancelled => Err(Cancelled::BY_HANDLE),
+                    Outcome::Replaced => Err(Cancelled::REPLACED),
+                    Outcome::ShutDown => Err(Cancelled::SHUTDOWN),
+                })
+            }
+        }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        if self.word.status() == Status::Pending {
+            // The waker, if any, is dropped after the lock, not woken: nobody awaits this any more.
+            drop(self.shard.settle_word(&self.word, Outcome::Cancelled));
+        }
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadline")
+            .field("timeout", &Duration::from(self.word.timeout()))
+            .field("status", &self.word.status())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+//! What can go wrong, as types: [`Elapsed`], [`Cancelled`], [`BuildError`].
+
+use std::fmt;
+use std::time::Duration;
+
+/// A [`Timeout`](crate::Timeout) elapsed before its future was ready.
+///
+/// Converts into a [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::io;
+/// use tickwheel::{Duration, timeout};
+///
+/// let elapsed = timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
+/// assert_eq!(elapsed.to_string(), "deadline has elapsed");
+/// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
+/// # }
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl Elapsed {
+    pub(crate) fn new() -> Self {
+        Elapsed(())
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline has elapsed")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for std::io::Error {
+    fn from(elapsed: Elapsed) -> std::io::Error {
+        std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+/// A [`Deadline`](crate::Deadline) ended otherwise than by expiring.
+///
+/// It was cancelled through a handle, unless one of the methods says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled(Cause);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Handle,
+    Replaced,
+    Shutdown,
+}
+
+impl Cancelled {
+    pub(crate) const BY_HANDLE: Cancelled = Cancelled(Cause::Handle);
+    pub(crate) const REPLACED: Cancelled = Cancelled(Cause::Replaced);
+    pub(crate) const SHUTDOWN: Cancelled = Cancelled(Cause::Shutdown);
+
+    /// Whether a newer deadline under the same key of a map took its place.
+    pub fn is_replaced(&self) -> bool {
+        self.0 == Cause::Replaced
+    }
+
+    /// Whether the runtime that drove the deadline's timer has shut down.
+    pub fn is_shutdown(&self) -> bool {
+        self.0 == Cause::Shutdown
+    }
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Cause::Handle => "the deadline was cancelled",
+            Cause::Replaced => "the deadline was replaced by a newer one under its key",
+            Cause::Shutdown => {
+                "the runtime that drives the deadline's timer has shut down; \
+                 make deadlines on a timer of a runtime that is running"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// A [`Builder`](crate::Builder) was given what no timer can be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tick's length is zero.
+    ZeroTick,
+    /// The tick is longer than an hour.
+    TickTooLong {
+        /// The length that was asked for.
+        tick: Duration,
+    },
+    /// The number of shards is zero.
+    ZeroShards,
+    /// There are more than 1,024 shards.
+    TooManyShards {
+        /// The number that was asked for.
+        shards: usize,
+    },
+    /// [`build`](crate::Builder::build) was called outside a tokio runtime.
+    NoRuntime,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::ZeroTick => {
+                f.write_str("tick is zero; give it a length, such as one millisecond")
+            }
+            BuildError::TickTooLong { tick } => {
+                write!(
+                    f,
+                    "tick of {tick:?} is longer than an hour; choose it near the accuracy that you need"
+                )
+            }
+            BuildError::ZeroShards => f.write_str(
+                "shards is zero; give at least one, or leave it out for one for each worker",
+            ),
+            BuildError::TooManyShards { shards } => {
+                write!(
+                    f,
+                    "shards is {shards}, more than 1024; one for each worker thread is enough"
+                )
+            }
+            BuildError::NoRuntime => f.write_str(
+                "there is no tokio runtime here to drive the timer; \
+                 call build within one, or build_on with the handle of one",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

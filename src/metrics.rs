@@ -1,0 +1,58 @@
+//! [`Metrics`]: what a timer holds and has done, in numbers.
+//!
+//! Invariant: `armed` is `pending` plus `fired` plus what was disarmed, at the moment at which each shard was read.
+
+use crate::shard::Counts;
+
+/// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Timer};
+///
+/// let timer = Timer::new();
+/// let deadline = timer.deadline(Duration::from_secs(30));
+/// assert_eq!(timer.metrics().pending, 1);
+/// drop(deadline);
+/// assert_eq!((timer.metrics().pending, timer.metrics().disarmed), (0, 1));
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// The number of shards.
+    pub shards: usize,
+    /// Timers that are armed now.
+    pub pending: usize,
+    /// Timers that were ever armed.
+    pub armed: u64,
+    /// Timers that were fired by the driver.
+    pub fired: u64,
+    /// Timers that were taken out before the driver fired them.
+    pub disarmed: u64,
+    /// How often the driver was woken, by an arm or by the time.
+    pub wake_ups: u64,
+}
+
+impl Metrics {
+    pub(crate) fn new(shards: impl Iterator<Item = Counts>, wake_ups: u64) -> Metrics {
+        let mut metrics = Metrics {
+            wake_ups,
+            ..Metrics::default()
+        };
+        for Counts {
+            pending,
+            armed,
+            fired,
+        } in shards
+        {
+            metrics.shards += 1;
+            metrics.pending += pending;
+            metrics.armed += armed;
+            metrics.fired += fired;
+            metrics.disarmed += armed - fired - pending as u64;
+        }
+        metrics
+    }
+}

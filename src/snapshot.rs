@@ -1,0 +1,142 @@
+//! [`Snapshot`]: what every slot of every level held at one moment, and a drawing of it.
+//!
+//! Invariant: it is a copy; looking at it touches no timer.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::wheel::SlotCounts;
+
+/// What every level of a timer's wheels held at one moment: [`Timer::snapshot`](crate::Timer::snapshot).
+///
+/// Its [`Display`](fmt::Display) draws it, a line a level, a mark a slot: `.` for an empty one, the number of
+/// timers up to 9, and `+` for more.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Timer};
+///
+/// let timer = Timer::builder().shards(1).slots(16).build().unwrap();
+/// let deadlines: Vec<_> = (1..=20).map(|n| timer.deadline(Duration::from_millis(3 * n))).collect();
+/// let drawing = timer.snapshot().to_string();
+/// assert_eq!(drawing, "\
+/// tick 0 of 1ms, 20 timers pending
+/// shard 0: 20 timers
+///   level 0, 1ms a slot    ...1..1..1..1..1  5
+///   level 1, 16ms a slot   .555............  15
+/// ");
+/// # drop(deadlines);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The tick of the moment.
+    pub now: u64,
+    /// The length of a tick.
+    pub tick: Duration,
+    /// The shards.
+    pub shards: Vec<ShardSnapshot>,
+}
+
+/// What one shard held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardSnapshot {
+    /// The levels that existed, the finest first.
+    pub levels: Vec<LevelSnapshot>,
+    /// Timers whose due had passed when they were armed, and which fire at the next turn.
+    pub overdue: usize,
+}
+
+/// What one level held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelSnapshot {
+    /// How much time one slot covers.
+    pub slot_width: Duration,
+    /// The number of timers in each slot.
+    pub slots: Vec<usize>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        now: u64,
+        tick: Duration,
+        shards: impl Iterator<Item = SlotCounts>,
+    ) -> Snapshot {
+        let shards = shards
+            .map(|SlotCounts { levels, overdue }| {
+                let mut slot_width = tick;
+                let levels = levels
+                    .into_iter()
+                    .map(|slots| {
+                        let level = LevelSnapshot { slot_width, slots };
+                        let slots = u32::try_from(level.slots.len()).unwrap_or(u32::MAX);
+                        slot_width = slot_width.saturating_mul(slots);
+                        level
+                    })
+                    .collect();
+                ShardSnapshot { levels, overdue }
+            })
+            .collect();
+        Snapshot { now, tick, shards }
+    }
+
+    /// How many timers were armed in all shards.
+    pub fn pending(&self) -> usize {
+        self.shards.iter().map(ShardSnapshot::pending).sum()
+    }
+}
+
+impl ShardSnapshot {
+    /// How many timers were armed in this shard.
+    pub fn pending(&self) -> usize {
+        self.overdue
+            + self
+                .levels
+                .iter()
+                .map(LevelSnapshot::pending)
+                .sum::<usize>()
+    }
+}
+
+impl LevelSnapshot {
+    /// How many timers were in this level.
+    pub fn pending(&self) -> usize {
+        self.slots.iter().sum()
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "tick {} of {:?}, {} timers pending",
+            self.now,
+            self.tick,
+            self.pending()
+        )?;
+        for (number, shard) in self.shards.iter().enumerate() {
+            writeln!(f, "shard {number}: {} timers", shard.pending())?;
+            if shard.overdue > 0 {
+                writeln!(f, "  overdue {}", shard.overdue)?;
+            }
+            for (number, level) in shard.levels.iter().enumerate() {
+                let title = format!("level {number}, {:?} a slot", level.slot_width);
+                let marks: String = level.slots.iter().map(|&timers| mark(timers)).collect();
+                writeln!(f, "  {title:<22} {marks}  {}", level.pending())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mark(timers: usize) -> char {
+    match timers {
+        0 => '.',
+        1..=9 => char::from(b'0' + timers as u8),
+        _ => '+',
+    }
+}

@@ -1,0 +1,158 @@
+//! Settings of a timer, and its making.
+//!
+//! Invariant: the driver is spawned last, so a setting that is refused leaves nothing behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::{Inner, Timer};
+use crate::clock::Clock;
+use crate::driver::{Driver, Progress};
+use crate::error::BuildError;
+use crate::shard::Shard;
+use crate::signal::Signal;
+use crate::tick::TickLength;
+
+const MAX_TICK: Duration = Duration::from_secs(60 * 60);
+const MAX_SHARDS: usize = 1024;
+
+/// Makes a [`Timer`] with settings of its own.
+///
+/// | setting | default | meaning |
+/// |---|---|---|
+/// | [`tick`](Builder::tick) | 1 ms | the accuracy: a timer fires up to one tick after its deadline, never before |
+/// | [`slots`](Builder::slots) | 64 | slots of each level |
+/// | [`shards`](Builder::shards) | the runtime's workers | wheels with a lock of their own |
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tickwheel::error::BuildError> {
+/// use tickwheel::{Duration, Timer};
+///
+/// let keepalives = Timer::builder().tick(Duration::from_millis(100)).build()?;
+/// keepalives.sleep(Duration::from_secs(30)).await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` or `build_on` is called"]
+pub struct Builder {
+    tick: Duration,
+    slots: usize,
+    shards: Option<usize>,
+}
+
+impl Builder {
+    pub(super) fn new() -> Builder {
+        Builder {
+            tick: Duration::from_millis(1),
+            slots: 64,
+            shards: None,
+        }
+    }
+
+    /// The length of a tick, more than zero and at most an hour; 1 ms by default.
+    ///
+    /// tokio's own timers have a grid of 1 ms, so a shorter tick gains nothing.
+    pub fn tick(mut self, tick: Duration) -> Builder {
+        self.tick = tick;
+        self
+    }
+
+    /// The number of slots of each level, rounded up to a power of two in `2..=64`; 64 by default.
+    pub fn slots(mut self, slots: usize) -> Builder {
+        self.slots = slots;
+        self
+    }
+
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two; by default one for each of the
+    /// runtime's workers.
+    pub fn shards(mut self, shards: usize) -> Builder {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// Makes the timer on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if a setting is out of its range, or outside a tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// In a runtime without a time driver (see tokio's `Builder::enable_time`).
+    #[track_caller]
+    pub fn build(self) -> Result<Timer, BuildError> {
+        match Handle::try_current() {
+            Ok(handle) => self.build_on(&handle),
+            Err(_) => self.checked().and(Err(BuildError::NoRuntime)),
+        }
+    }
+
+    /// Makes the timer on the runtime of `handle`, from any thread.
+    ///
+    /// If that runtime has shut down, so has the timer: what is made on it reports it.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if a setting is out of its range.
+    ///
+    /// # Panics
+    ///
+    /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
+    #[track_caller]
+    pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
+        let (timer, driver) = self.prepare(handle)?;
+        driver.spawn_on(handle);
+        Ok(timer)
+    }
+
+    /// A timer and the driver that is to be spawned for it.
+    #[track_caller]
+    pub(super) fn prepare(self, handle: &Handle) -> Result<(Timer, Driver), BuildError> {
+        let Checked { tick, shards } = self.checked()?;
+        let shards = shards
+            .unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS))
+            .next_power_of_two();
+        let context = handle.enter();
+        // tokio panics here, at the caller's line, if the runtime has no time driver.
+        drop(tokio::time::sleep(Duration::ZERO));
+        let clock = Arc::new(Clock::new(handle, tick));
+        drop(context);
+        let signal = Arc::new(Signal::new(handle));
+        let progress = Arc::new(Progress::default());
+        let shards: Box<[_]> = (0..shards)
+            .map(|_| Arc::new(Shard::new(self.slots, clock.clone(), signal.clone())))
+            .collect();
+        let driver = Driver::new(&shards, clock.clone(), signal, progress.clone());
+        Ok((
+            Timer {
+                inner: Arc::new(Inner {
+                    shards,
+                    clock,
+                    progress,
+                }),
+            },
+            driver,
+        ))
+    }
+
+    fn checked(&self) -> Result<Checked, BuildError> {
+        let tick = TickLength::new(self.tick).ok_or(BuildError::ZeroTick)?;
+        if self.tick > MAX_TICK {
+            return Err(BuildError::TickTooLong { tick: self.tick });
+        }
+        match self.shards {
+            Some(0) => Err(BuildError::ZeroShards),
+            Some(shards) if shards > MAX_SHARDS => Err(BuildError::TooManyShards { shards }),
+            shards => Ok(Checked { tick, shards }),
+        }
+    }
+}
+
+struct Checked {
+    tick: TickLength,
+    shards: Option<usize>,
+}

@@ -1,0 +1,197 @@
+//! The [`Timer`]: the handle from which all futures are made.
+//!
+//! Invariant: a future takes from the timer its shard and nothing else, so making one touches no reference count
+//! that all workers share.
+
+mod builder;
+pub(crate) mod current;
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use builder::Builder;
+
+use crate::clock::Clock;
+use crate::deadline::Deadline;
+use crate::driver::Progress;
+use crate::interval::Interval;
+use crate::metrics::Metrics;
+use crate::shard::Shard;
+use crate::sleep::Sleep;
+use crate::snapshot::Snapshot;
+use crate::timeout::Timeout;
+
+/// A handle to a timer: a set of sharded timing wheels and the task that turns them.
+///
+/// Cloning is cheap. A timer can be used from any thread, also from outside its runtime or from another one; the
+/// futures it makes always go by its own runtime's clock. All handles may be dropped while timers are pending:
+/// they fire all the same.
+///
+/// Most programs need none of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout) and
+/// [`Timer::current`] use the timer of the current runtime. Holding a `Timer` saves them the look-up.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Timer};
+///
+/// let timer = Timer::new();
+/// timer.sleep(Duration::from_millis(20)).await;
+/// let slow = timer.timeout(Duration::from_secs(30), std::future::pending::<()>()).await;
+/// assert!(slow.is_err());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// A power of two of them.
+    shards: Box<[Arc<Shard>]>,
+    clock: Arc<Clock>,
+    progress: Arc<Progress>,
+}
+
+impl Timer {
+    /// A new timer with the defaults of [`Builder`], on the current runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in one without a time driver.
+    #[track_caller]
+    #[allow(clippy::new_without_default)] // A default that panics outside a runtime would surprise.
+    pub fn new() -> Timer {
+        match Timer::builder().build() {
+            Ok(timer) => timer,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Makes a timer with settings of its own.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The current runtime's own timer, made with the defaults on first use: the one that the free functions use.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in one without a time driver.
+    #[track_caller]
+    pub fn current() -> Timer {
+        current::timer()
+    }
+
+    /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this timer.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::after(self.shard().clone(), duration)
+    }
+
+    /// Waits until `deadline`, as [`tickwheel::sleep_until`](crate::sleep_until) does, on this timer.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::until(self.shard().clone(), deadline)
+    }
+
+    /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(duration))
+    }
+
+    /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this timer.
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval) does, on this timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        Interval::starting_now(self.shard().clone(), period)
+    }
+
+    /// Ticks with a period from `start` on, as [`tickwheel::interval_at`](crate::interval_at) does, on this timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::starting_at(self.shard().clone(), start, period)
+    }
+
+    /// A deadline that expires when `timeout` has passed since its last reset; it is armed at once.
+    ///
+    /// On a timer whose runtime has gone it resolves to [`Cancelled`](crate::error::Cancelled) at once.
+    pub fn deadline(&self, timeout: Duration) -> Deadline {
+        Deadline::new(self.shard().clone(), timeout)
+    }
+
+    /// What the timer holds and has done. Takes the lock of each shard for a moment.
+    pub fn metrics(&self) -> Metrics {
+        let counts = self.inner.shards.iter().map(|shard| shard.counts());
+        Metrics::new(counts, self.inner.progress.wake_ups.load(Ordering::Relaxed))
+    }
+
+    /// What every slot of every level holds. Counts under the lock of each shard, about a nanosecond a timer.
+    pub fn snapshot(&self) -> Snapshot {
+        let clock = &self.inner.clock;
+        let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
+        Snapshot::new(clock.current_tick(), clock.tick_length(), shards)
+    }
+
+    /// The shard that the calling thread keeps to.
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        &self.inner.shards[thread_number() & (self.inner.shards.len() - 1)]
+    }
+
+    /// Whether the runtime has gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.inner.progress.ended.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Metrics {
+            pending, shards, ..
+        } = self.metrics();
+        f.debug_struct("Timer")
+            .field("tick", &self.inner.clock.tick_length())
+            .field("shards", &shards)
+            .field("pending", &pending)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A number that spreads threads over shards: that of the runtime's worker, or one of the thread's own.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    tokio::runtime::worker_index().unwrap_or_else(|| {
+        let number = NUMBER.try_with(|number| {
+            number.get().unwrap_or_else(|| {
+                let next = NEXT.fetch_add(1, Ordering::Relaxed);
+                number.set(Some(next));
+                next
+            })
+        });
+        // A thread that is ending keeps to the first shard.
+        number.unwrap_or(0)
+    })
+}
