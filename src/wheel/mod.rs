@@ -94,8 +94,8 @@ pub struct Wheel<T> {
     /// The coarse slot that is being cascaded; its start is `elapsed`.
     cascading: Option<Home>,
     next_sequence: NonZeroU64,
-    /// When only so many timers are left, the slab tries to give memory back.
-    shrink_at: usize,
+    /// When fewer timers than this are left, the slab tries to give memory back. Zero for a small slab.
+    shrink_below: usize,
 }
 
 /// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers to it.
@@ -156,7 +156,7 @@ impl<T> Wheel<T> {
             overdue_from: u64::MAX,
             cascading: None,
             next_sequence: NonZeroU64::MIN,
-            shrink_at: 0,
+            shrink_below: 0,
         }
     }
 
@@ -489,7 +489,7 @@ impl<T> Wheel<T> {
     /// Takes an unlinked node out of the slab.
     fn take_node(&mut self, index: u32) -> Node<T> {
         let node = self.nodes.remove(index as usize);
-        if self.nodes.len() <= self.shrink_at {
+        if self.nodes.len() < self.shrink_below {
             self.shrink();
         }
         node
@@ -501,7 +501,7 @@ impl<T> Wheel<T> {
         /// A slab of so few places is not worth the trouble; it would grow again at the next burst.
         const KEPT: usize = 1024;
         let capacity = self.nodes.capacity();
-        self.shrink_at = if capacity > KEPT { capacity / 8 } else { 0 };
+        self.shrink_below = if capacity > KEPT { capacity / 8 } else { 0 };
     }
 
     /// Gives memory back. A slab can drop only the free places behind its last timer, so this tries again each
@@ -509,16 +509,14 @@ impl<T> Wheel<T> {
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {
-        if self.shrink_at == 0 {
-            return;
-        }
         if self.nodes.is_empty() {
             self.nodes = Slab::new();
         } else {
             self.nodes.shrink_to_fit();
         }
         self.plan_to_shrink();
-        self.shrink_at = self.shrink_at.min(self.nodes.len() / 2);
+        // At least one, so that it tries again when the last timer has gone.
+        self.shrink_below = self.shrink_below.min(self.nodes.len() / 2 + 1);
     }
 }
 

@@ -1,0 +1,294 @@
+//! One timer's misbehaving user does not harm another: wakers that panic, that use the timer while they are woken
+//! or dropped, and workers that are blocked.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tickwheel::{Deadline, Duration, Instant, ResetHandle, Sleep, Timer, sleep};
+use tokio_test::{assert_pending, task};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Polls a future once with a waker, which must leave it pending.
+fn arm<F: Future + Unpin>(future: &mut F, waker: &Waker) {
+    assert!(
+        Pin::new(future)
+            .poll(&mut Context::from_waker(waker))
+            .is_pending()
+    );
+}
+
+struct Panicking(AtomicUsize);
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        std::panic::panic_any(PanickingPayload);
+    }
+}
+
+/// Even the panic's payload panics.
+struct PanickingPayload;
+
+impl Drop for PanickingPayload {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("a payload that panics when it is dropped");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_waker_stops_neither_the_driver_nor_another_timer() {
+    let timer = Timer::new();
+    let panicking = Arc::new(Panicking(AtomicUsize::new(0)));
+    let waker = Waker::from(panicking.clone());
+    for _ in 0..3 {
+        let mut naps: Vec<_> = (0..9).map(|_| timer.sleep(5 * MS)).collect();
+        let mut others: Vec<_> = (0..9).map(|_| task::spawn(timer.sleep(5 * MS))).collect();
+        for (nap, other) in naps.iter_mut().zip(&mut others) {
+            arm(nap, &waker);
+            assert_pending!(other.poll());
+        }
+        timer.sleep(6 * MS).await;
+        assert!(others.iter().all(|other| other.is_woken()));
+    }
+    assert_eq!(panicking.0.load(Ordering::Relaxed), 27);
+    let mut deadline = timer.deadline(HOUR);
+    arm(&mut deadline, &waker);
+    assert!(
+        deadline.handle().expire(),
+        "whoever expires a deadline does not get its waiter's panic"
+    );
+}
+
+/// Whatever a waker does with the timer while it is woken, cloned or dropped.
+struct Meddling {
+    timer: Timer,
+    woken: AtomicUsize,
+    sleeps: Mutex<Vec<Sleep>>,
+    deadlines: Mutex<Vec<Deadline>>,
+    handles: Vec<ResetHandle>,
+}
+
+impl Meddling {
+    fn meddle(&self) {
+        for handle in &self.handles {
+            handle.reset();
+            handle.reset_after(3 * MS);
+            handle.set_timeout(4 * MS);
+            let _ = (handle.remaining(), handle.deadline());
+        }
+        if let Some(handle) = self.handles.first() {
+            handle.cancel();
+        }
+        let mut nap = self.timer.sleep(MS);
+        arm(&mut nap, Waker::noop());
+        nap.reset_after(Duration::ZERO);
+        let mut kept = self.timer.sleep(2 * MS);
+        arm(&mut kept, Waker::noop());
+        let others = {
+            let mut sleeps = self.sleeps.lock().unwrap();
+            sleeps.push(kept);
+            let half = sleeps.len() / 2;
+            sleeps.split_off(half)
+        };
+        drop(others);
+        drop(self.deadlines.lock().unwrap().pop());
+        let _ = (self.timer.metrics(), self.timer.snapshot());
+    }
+}
+
+impl Wake for Meddling {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::Relaxed);
+        self.meddle();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_may_arm_reset_and_drop_timers_while_it_is_woken() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let pool: Vec<_> = (0..50).map(|n| timer.deadline(n % 10 * MS)).collect();
+    let meddling = Arc::new(Meddling {
+        handles: pool.iter().map(Deadline::handle).collect(),
+        deadlines: Mutex::new(pool),
+        sleeps: Mutex::new(Vec::new()),
+        woken: AtomicUsize::new(0),
+        timer: timer.clone(),
+    });
+    let waker = Waker::from(meddling.clone());
+    let mut naps: Vec<_> = (0..500).map(|n| timer.sleep((1 + n % 7) * MS)).collect();
+    for nap in &mut naps {
+        arm(nap, &waker);
+    }
+    timer.sleep(20 * MS).await;
+    assert_eq!(meddling.woken.load(Ordering::Relaxed), 500);
+}
+
+/// A waker whose last clone uses the timer when it is dropped: under a lock of the timer's that would never end.
+struct MeddlingDrop(Meddling);
+
+impl Wake for MeddlingDrop {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for MeddlingDrop {
+    fn drop(&mut self) {
+        self.0.meddle();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_is_dropped_under_no_lock() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let waker = || {
+        Waker::from(Arc::new(MeddlingDrop(Meddling {
+            timer: timer.clone(),
+            woken: AtomicUsize::new(0),
+            sleeps: Mutex::default(),
+            deadlines: Mutex::default(),
+            handles: Vec::new(),
+        })))
+    };
+    // Fired, dropped, replaced by another task's, and its deadline cancelled, expired, dropped and passed.
+    let mut fired = timer.sleep(MS);
+    arm(&mut fired, &waker());
+    settle().await;
+    timer.sleep(2 * MS).await;
+    let mut dropped = timer.sleep(HOUR);
+    arm(&mut dropped, &waker());
+    arm(&mut dropped, &waker());
+    drop(dropped);
+    let mut deadlines: Vec<_> = (0..4).map(|_| timer.deadline(HOUR)).collect();
+    for deadline in &mut deadlines {
+        arm(deadline, &waker());
+        arm(deadline, &waker());
+    }
+    assert!(deadlines[0].handle().cancel() && deadlines[1].handle().expire());
+    drop(deadlines.swap_remove(0));
+    tokio::time::advance(HOUR).await;
+    for deadline in &mut deadlines {
+        let _ = Pin::new(deadline).poll(&mut Context::from_waker(&waker()));
+    }
+    let mut passed = timer.sleep(5 * MS);
+    arm(&mut passed, &waker());
+    tokio::time::advance(6 * MS).await;
+    assert!(
+        Pin::new(&mut passed)
+            .poll(&mut Context::from_waker(&waker()))
+            .is_ready()
+    );
+}
+
+#[test]
+fn a_meddling_waker_does_not_hang_a_shutdown() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let pool: Vec<_> = (0..10).map(|_| timer.deadline(HOUR)).collect();
+    let meddling = Arc::new(MeddlingDrop(Meddling {
+        handles: pool.iter().map(Deadline::handle).collect(),
+        deadlines: Mutex::new(pool),
+        sleeps: Mutex::default(),
+        woken: AtomicUsize::new(0),
+        timer: timer.clone(),
+    }));
+    let mut nap = timer.sleep(HOUR);
+    arm(&mut nap, &Waker::from(meddling));
+    drop(runtime);
+    assert_eq!(timer.metrics().pending, 0);
+}
+
+/// The task arms a timer, which wakes the driver, and blocks its worker at once. The driver must not wait with it.
+#[test]
+fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let timer = Timer::new();
+        let fired_while_blocked = tokio::spawn({
+            let timer = timer.clone();
+            async move {
+                let mut nap = task::spawn(timer.sleep(20 * MS));
+                assert_pending!(nap.poll());
+                // No await from here on: this blocks the worker until the timer has fired, or for ever.
+                let start = Instant::now();
+                while !nap.is_woken() && start.elapsed() < 10 * Duration::from_secs(1) {
+                    std::thread::sleep(MS);
+                }
+                nap.is_woken()
+            }
+        });
+        assert!(fired_while_blocked.await.unwrap());
+    });
+}
+
+/// Goes to the end of the run queue; tokio's `yield_now` waits for the runtime to look for events besides.
+async fn wake_self_and_yield() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A million timers that are due at one tick are fired in batches, between which other tasks run.
+#[tokio::test(start_paused = true)]
+async fn a_great_many_timers_of_one_tick_let_other_tasks_run_in_between() {
+    const MANY: usize = 100_000;
+    let timer = Timer::new();
+    let woken = Arc::new(AtomicUsize::new(0));
+    struct Counting(Arc<AtomicUsize>);
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let waker = Waker::from(Arc::new(Counting(woken.clone())));
+    let mut naps: Vec<_> = (0..MANY).map(|_| timer.sleep(70 * MS)).collect();
+    for nap in &mut naps {
+        arm(nap, &waker);
+    }
+    let seen = tokio::spawn({
+        let woken = woken.clone();
+        async move {
+            let mut seen = Vec::new();
+            while seen.last() != Some(&MANY) {
+                let so_far = woken.load(Ordering::Relaxed);
+                if seen.last() != Some(&so_far) {
+                    seen.push(so_far);
+                }
+                wake_self_and_yield().await;
+            }
+            seen
+        }
+    });
+    settle().await;
+    tokio::time::advance(71 * MS).await;
+    let seen = seen.await.unwrap();
+    let largest_step = seen.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(
+        largest_step <= 256,
+        "{largest_step} timers were fired at one go"
+    );
+    sleep(MS).await;
+}

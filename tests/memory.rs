@@ -1,0 +1,71 @@
+//! Memory is given back: counted by the allocator.
+//!
+//! One test in one process, so that nobody else allocates meanwhile.
+
+use std::future::pending;
+
+use peak_alloc::PeakAlloc;
+use tickwheel::{Duration, Timer};
+use tokio_test::{assert_pending, task};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const MILLION: usize = 1_000_000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn live_memory_after_a_million_timeouts_is_as_at_the_start() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let timer = Timer::new();
+        let one_after_another = || {
+            for _ in 0..MILLION {
+                let mut bounded = task::spawn(timer.timeout(HOUR, pending::<()>()));
+                assert_pending!(bounded.poll());
+            }
+        };
+        let all_at_once = || {
+            let mut sleeps: Vec<_> = (0..MILLION).map(|_| timer.sleep(HOUR)).collect();
+            let mut waker = task::spawn(());
+            waker.enter(|cx, _| {
+                for nap in &mut sleeps {
+                    assert!(std::pin::Pin::new(nap).poll(cx).is_pending());
+                }
+            });
+            let each = ALLOCATOR.current_usage() / MILLION;
+            assert!(
+                each <= 140,
+                "{each} bytes for each armed sleep, future and entry together"
+            );
+        };
+        let deadlines_reset_and_dropped = || {
+            let deadlines: Vec<_> = (0..MILLION).map(|_| timer.deadline(HOUR)).collect();
+            let handles: Vec<_> = deadlines.iter().map(|deadline| deadline.handle()).collect();
+            assert!(handles.iter().all(|handle| handle.reset()));
+            let each = ALLOCATOR.current_usage() / MILLION;
+            assert!(
+                each <= 256,
+                "{each} bytes for each deadline with one handle"
+            );
+        };
+        // Let whatever is allocated once be allocated.
+        assert_pending!(task::spawn(timer.sleep(HOUR)).poll());
+        tokio::task::yield_now().await;
+        let start = ALLOCATOR.current_usage();
+        let cases: [(&str, &dyn Fn()); 3] = [
+            ("one after another", &one_after_another),
+            ("all at once", &all_at_once),
+            ("deadlines", &deadlines_reset_and_dropped),
+        ];
+        for (name, case) in cases {
+            case();
+            let grown = ALLOCATOR.current_usage().saturating_sub(start);
+            assert!(grown < 100_000, "{name}: {grown} bytes are still in use");
+        }
+        assert_eq!(timer.metrics().pending, 0);
+    });
+}

@@ -1,0 +1,277 @@
+//! In real time, on real threads: never early, exactly one outcome, no lost wake-up, no needless one.
+//!
+//! Nothing here asserts that something was fast, but for one count of wake-ups; "never early" is exact.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use tickwheel::{Duration, Instant, Timer, sleep, timeout};
+use tokio::runtime::{self, Runtime};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn current_thread() -> Runtime {
+    runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
+}
+
+fn multi_thread() -> Runtime {
+    runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap()
+}
+
+/// A cheap source of numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Tasks that sleep for random times, below and above a tick, beside others that block their worker.
+async fn sleep_among_blockers(tasks: u64, rounds: usize) {
+    let done = Arc::new(AtomicBool::new(false));
+    let blocker = tokio::spawn({
+        let done = done.clone();
+        async move {
+            while !done.load(Ordering::Relaxed) {
+                thread::sleep(15 * MS);
+                sleep(3 * MS).await;
+            }
+        }
+    });
+    let sleepers: Vec<_> = (0..tasks)
+        .map(|seed| {
+            tokio::spawn(async move {
+                let mut numbers = Numbers(seed);
+                for _ in 0..rounds {
+                    let duration = Duration::from_nanos(numbers.below(12_000_000));
+                    let start = Instant::now();
+                    match numbers.below(4) {
+                        0 => assert!(
+                            timeout(duration, std::future::pending::<()>())
+                                .await
+                                .is_err()
+                        ),
+                        1 => Timer::current().deadline(duration).await.unwrap(),
+                        2 => {
+                            let mut nap = sleep(HOUR);
+                            assert!(timeout(Duration::ZERO, &mut nap).await.is_err());
+                            nap.reset(start + duration);
+                            nap.await;
+                        }
+                        _ => sleep(duration).await,
+                    }
+                    let elapsed = start.elapsed();
+                    assert!(elapsed >= duration, "early by {:?}", duration - elapsed);
+                }
+            })
+        })
+        .collect();
+    for sleeper in sleepers {
+        sleeper.await.unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    blocker.await.unwrap();
+}
+
+#[test]
+fn is_never_early_on_a_current_thread_runtime_with_blocking_tasks() {
+    current_thread().block_on(sleep_among_blockers(1_000, 20));
+}
+
+#[test]
+fn is_never_early_on_a_multi_thread_runtime_with_blocked_workers() {
+    multi_thread().block_on(sleep_among_blockers(1_000, 40));
+}
+
+/// Many plain threads arm and poll at the very edge of firing; one wake-up lost, and a thread hangs.
+#[test]
+fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let timer = timer.clone();
+            thread::spawn(move || {
+                let mut numbers = Numbers(seed);
+                for _ in 0..250 {
+                    let duration = Duration::from_nanos(numbers.below(2_500_000));
+                    let start = Instant::now();
+                    futures::executor::block_on(timer.sleep(duration));
+                    assert!(start.elapsed() >= duration);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+/// Ten thousand deadlines that expire while plain threads reset them. A reset that returned `true` moved its
+/// deadline: nothing expires before that reset plus the timeout. One that returned `false` came after the end.
+#[test]
+fn of_a_reset_and_the_expiry_exactly_one_wins_ten_thousand_times() {
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let in_time: usize = (0..20)
+        .map(|round| race_resets_against_expiry(&runtime, &timer, round))
+        .sum();
+    assert!(
+        in_time > 10_000,
+        "the race was not one: {in_time} resets were in time"
+    );
+}
+
+/// Five hundred deadlines and three threads that reset them at random, with pauses in which some expire. Gives how
+/// many resets were in time.
+fn race_resets_against_expiry(runtime: &Runtime, timer: &Timer, round: u64) -> usize {
+    const DEADLINES: usize = 500;
+    const TIMEOUT: Duration = Duration::from_millis(3);
+    let epoch = Instant::now();
+    let since_epoch = move || usize::try_from(epoch.elapsed().as_nanos()).unwrap();
+    let deadlines: Vec<_> = (0..DEADLINES).map(|_| timer.deadline(TIMEOUT)).collect();
+    let handles: Arc<Vec<_>> =
+        Arc::new(deadlines.iter().map(|deadline| deadline.handle()).collect());
+    // For each deadline: the latest moment just before a reset that returned `true`.
+    let last_reset: Arc<Vec<_>> = Arc::new((0..DEADLINES).map(|_| AtomicUsize::new(0)).collect());
+    let waiting: Vec<_> = deadlines
+        .into_iter()
+        .enumerate()
+        .map(|(number, deadline)| {
+            let handles = handles.clone();
+            runtime.spawn(async move {
+                deadline.await.unwrap();
+                let expired = since_epoch();
+                assert!(!handles[number].reset(), "it has expired");
+                expired
+            })
+        })
+        .collect();
+    let threads: Vec<_> = (0..3)
+        .map(|seed| {
+            let (handles, last_reset) = (handles.clone(), last_reset.clone());
+            thread::spawn(move || {
+                let mut numbers = Numbers(round * 10 + seed);
+                let (mut in_time, mut too_late) = (0, 0);
+                while too_late < DEADLINES {
+                    if numbers.below(1_000) == 0 {
+                        thread::sleep(Duration::from_micros(numbers.below(4_000)));
+                    }
+                    let number = numbers.below(DEADLINES as u64) as usize;
+                    let before = since_epoch();
+                    if handles[number].reset() {
+                        last_reset[number].fetch_max(before, Ordering::SeqCst);
+                        in_time += 1;
+                    } else {
+                        assert!(!handles[number].is_pending());
+                        too_late += 1;
+                    }
+                }
+                in_time
+            })
+        })
+        .collect();
+    let in_time = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .sum();
+    for (number, task) in waiting.into_iter().enumerate() {
+        let expired = runtime.block_on(task).unwrap();
+        let earliest = last_reset[number].load(Ordering::SeqCst) + TIMEOUT.as_nanos() as usize;
+        assert!(
+            expired >= earliest,
+            "expired {} ns before a reset's timeout",
+            earliest - expired
+        );
+    }
+    in_time
+}
+
+/// Cancel, expire and reset from several threads at once: one of cancel and expire is `true`, and its outcome holds.
+#[test]
+fn of_a_cancel_and_an_expire_that_race_exactly_one_wins_ten_thousand_times() {
+    const ROUNDS: usize = 10_000;
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let deadlines: Vec<_> = (0..ROUNDS).map(|_| timer.deadline(HOUR)).collect();
+    let handles: Arc<Vec<_>> =
+        Arc::new(deadlines.iter().map(|deadline| deadline.handle()).collect());
+    let barrier = Arc::new(std::sync::Barrier::new(3));
+    let race = |act: fn(&tickwheel::ResetHandle) -> bool| {
+        let (handles, barrier) = (handles.clone(), barrier.clone());
+        thread::spawn(move || {
+            barrier.wait();
+            handles.iter().map(act).collect::<Vec<bool>>()
+        })
+    };
+    let (cancelled, expired) = (
+        race(|handle| handle.cancel()),
+        race(|handle| handle.expire()),
+    );
+    let reset = race(|handle| {
+        let in_time = handle.reset();
+        in_time || !handle.is_pending()
+    });
+    let (cancelled, expired) = (cancelled.join().unwrap(), expired.join().unwrap());
+    assert!(reset.join().unwrap().iter().all(|exact| *exact));
+    for (number, deadline) in deadlines.into_iter().enumerate() {
+        assert!(
+            cancelled[number] != expired[number],
+            "both or none of cancel and expire"
+        );
+        assert_eq!(
+            futures::executor::block_on(deadline).is_ok(),
+            expired[number]
+        );
+    }
+    assert_eq!(timer.metrics().pending, 0);
+}
+
+#[test]
+fn a_hundred_thousand_deadlines_an_hour_away_cost_fewer_than_ten_wake_ups_a_second() {
+    for runtime in [current_thread(), multi_thread()] {
+        runtime.block_on(async {
+            let timer = Timer::new();
+            let mut numbers = Numbers(7);
+            let deadlines: Vec<_> = (0..100_000)
+                .map(|_| timer.deadline(HOUR + numbers.below(60_000) as u32 * MS))
+                .collect();
+            tokio::time::sleep(100 * MS).await;
+            let before = timer.metrics().wake_ups;
+            let start = Instant::now();
+            tokio::time::sleep(1_000 * MS).await;
+            let wake_ups = timer.metrics().wake_ups - before;
+            assert!(
+                wake_ups < 10 * start.elapsed().as_secs(),
+                "{wake_ups} wake-ups"
+            );
+            assert_eq!(timer.metrics().pending, deadlines.len());
+        });
+    }
+}
+
+#[test]
+fn an_idle_timer_does_not_wake_at_all() {
+    multi_thread().block_on(async {
+        let timer = Timer::new();
+        timer.sleep(MS).await;
+        tokio::time::sleep(20 * MS).await;
+        let before = timer.metrics().wake_ups;
+        tokio::time::sleep(200 * MS).await;
+        assert_eq!(timer.metrics().wake_ups, before);
+    });
+}

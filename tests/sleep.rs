@@ -1,0 +1,461 @@
+//! `Sleep` under the paused clock: tokio's semantics, and the bugs that other timers shipped.
+
+use std::pin::pin;
+use std::task::Poll;
+
+use futures::future::{join_all, poll_fn};
+use proptest::prelude::*;
+use tickwheel::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
+use tokio_test::{assert_pending, assert_ready, task};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Lets every task that is runnable run.
+async fn settle() {
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_now_and_the_past_are_ready_at_the_first_poll() {
+    let now = Instant::now();
+    assert_ready!(task::spawn(sleep(Duration::ZERO)).poll());
+    assert_ready!(task::spawn(sleep_until(now)).poll());
+    assert_ready!(task::spawn(sleep_until(now - HOUR)).poll());
+    let timer = Timer::new();
+    tokio::time::advance(HOUR).await;
+    assert_ready!(task::spawn(timer.sleep_until(now)).poll());
+    assert_ready!(task::spawn(timer.sleep_until(now - HOUR)).poll());
+    assert_eq!(timer.metrics().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_ready_again_when_polled_again() {
+    let mut nap = task::spawn(sleep(MS));
+    assert_pending!(nap.poll());
+    tokio::time::advance(MS).await;
+    assert_ready!(nap.poll());
+    assert_ready!(nap.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_elapsed_only_once_the_timer_has_fired_or_a_poll_was_ready() {
+    let mut nap = task::spawn(sleep(10 * MS));
+    assert!(!nap.is_elapsed());
+    assert_pending!(nap.poll());
+    assert!(!nap.is_elapsed());
+    tokio::time::advance(11 * MS).await;
+    settle().await;
+    assert!(nap.is_woken());
+    assert!(nap.is_elapsed(), "the timer has fired");
+    assert_ready!(nap.poll());
+    assert!(nap.is_elapsed());
+    nap.reset_after(MS);
+    assert!(!nap.is_elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_armed_before_the_first_pending_poll() {
+    let timer = Timer::new();
+    let mut nap = task::spawn(timer.sleep(HOUR));
+    assert_eq!(timer.metrics().armed, 0);
+    assert_pending!(nap.poll());
+    assert_eq!((timer.metrics().armed, timer.metrics().pending), (1, 1));
+    assert_pending!(nap.poll());
+    assert_eq!(timer.metrics().armed, 1);
+    drop(nap);
+    assert_eq!((timer.metrics().pending, timer.metrics().disarmed), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_after_firing_makes_it_pending_again() {
+    let start = Instant::now();
+    let mut nap = sleep(5 * MS);
+    (&mut nap).await;
+    nap.reset(Instant::now() + 7 * MS);
+    (&mut nap).await;
+    assert_eq!(start.elapsed(), 12 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_to_an_earlier_time_wakes_the_waiter() {
+    let mut nap = task::spawn(sleep(HOUR));
+    assert_pending!(nap.poll());
+    settle().await;
+    nap.reset_after(5 * MS);
+    sleep(4 * MS).await;
+    assert!(!nap.is_woken());
+    sleep(MS).await;
+    settle().await;
+    assert!(nap.is_woken());
+    assert_ready!(nap.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_to_the_past_wakes_the_waiter() {
+    for back in [Duration::ZERO, MS, HOUR] {
+        tokio::time::advance(2 * HOUR).await;
+        let mut nap = task::spawn(sleep(HOUR));
+        assert_pending!(nap.poll());
+        settle().await;
+        nap.reset(Instant::now() - back);
+        settle().await;
+        assert!(nap.is_woken());
+        assert_ready!(nap.poll());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_to_later_does_not_fire_at_the_old_deadline() {
+    let start = Instant::now();
+    let mut nap = task::spawn(sleep(10 * MS));
+    assert_pending!(nap.poll());
+    nap.reset_after(10_000 * MS);
+    sleep(5_000 * MS).await;
+    assert!(!nap.is_woken());
+    assert_pending!(nap.poll());
+    nap.into_inner().await;
+    assert_eq!(start.elapsed(), 10_000 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_in_the_very_tick_that_fires_waits_for_the_new_deadline() {
+    let mut nap = task::spawn(sleep(10 * MS));
+    assert_pending!(nap.poll());
+    tokio::time::advance(10 * MS).await;
+    settle().await;
+    assert!(nap.is_woken(), "fired, but not polled yet");
+    nap.reset_after(10 * MS);
+    assert_pending!(nap.poll());
+    sleep(9 * MS).await;
+    assert_pending!(nap.poll());
+    sleep(MS).await;
+    assert_ready!(nap.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn drop_in_the_very_tick_that_fires_disturbs_nobody() {
+    let timer = Timer::new();
+    let mut naps: Vec<_> = (0..100)
+        .map(|_| task::spawn(timer.sleep(10 * MS)))
+        .collect();
+    for nap in &mut naps {
+        assert_pending!(nap.poll());
+    }
+    settle().await;
+    // The root future goes on before the driver's task comes round.
+    tokio::time::advance(10 * MS).await;
+    naps.truncate(50);
+    settle().await;
+    assert!(naps.iter().all(|nap| nap.is_woken()));
+    assert_eq!((timer.metrics().fired, timer.metrics().disarmed), (50, 50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_durations_saturate() {
+    for duration in [
+        Duration::MAX,
+        Duration::from_secs(u64::MAX / 2),
+        200 * 365 * 24 * HOUR,
+    ] {
+        let mut nap = task::spawn(sleep(duration));
+        assert_pending!(nap.poll());
+        assert!(nap.deadline() > Instant::now() + 30 * 365 * 24 * HOUR);
+        nap.reset_after(Duration::MAX);
+        sleep(MS).await;
+        assert_pending!(nap.poll());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_years_of_uptime_change_nothing() {
+    let year = 365 * 24 * HOUR;
+    let timer = Timer::new();
+    let mut forever = task::spawn(timer.sleep(Duration::MAX));
+    assert_pending!(forever.poll());
+    for _ in 0..100 {
+        tokio::time::advance(year).await;
+        for duration in [MS, 50 * MS, HOUR, 24 * HOUR] {
+            let start = Instant::now();
+            timer.sleep(duration).await;
+            assert_eq!(start.elapsed(), duration);
+        }
+        assert!(!forever.is_woken());
+    }
+    assert_pending!(forever.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_given_back_as_it_was_set() {
+    let now = Instant::now();
+    let timer = Timer::new();
+    tokio::time::advance(HOUR).await;
+    for deadline in [
+        now - HOUR,
+        now,
+        now + Duration::from_nanos(1),
+        now + 9 * HOUR,
+    ] {
+        assert_eq!(timer.sleep_until(deadline).deadline(), deadline);
+        let mut nap = timer.sleep(HOUR);
+        nap.reset(deadline);
+        assert_eq!(nap.deadline(), deadline);
+    }
+    assert_eq!(timer.sleep(HOUR).deadline(), Instant::now() + HOUR);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn is_never_early_and_late_by_at_most_a_tick_and_tokios_millisecond(
+        tick_micros in 1..20_000_u64,
+        offsets in proptest::collection::vec((0..5_000_000_u64, 0..100_000_000_u64), 1..20),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        runtime.block_on(async {
+            let tick = Duration::from_micros(tick_micros);
+            let timer = Timer::builder().tick(tick).build().unwrap();
+            for (offset, duration) in offsets {
+                tokio::time::advance(Duration::from_nanos(offset)).await;
+                let duration = Duration::from_nanos(duration);
+                let start = Instant::now();
+                timer.sleep(duration).await;
+                let late = start.elapsed().checked_sub(duration).expect("early");
+                assert!(late <= tick + 2 * MS, "late by {late:?}");
+            }
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_under_the_paused_clock_takes_no_real_time() {
+    let real = std::time::Instant::now();
+    let start = Instant::now();
+    sleep(HOUR).await;
+    assert_eq!(
+        start.elapsed(),
+        HOUR,
+        "the clock jumps straight to the deadline"
+    );
+    assert!(real.elapsed() < Duration::from_secs(10));
+}
+
+/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever is armed.
+async fn idle_for_a_moment() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        sender.send(())
+    });
+    receiver.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_armed_leaves_the_paused_clock_alone() {
+    let timer = Timer::new();
+    timer.sleep(MS).await;
+    let start = Instant::now();
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_sleep_does_not_pull_the_paused_clock_along() {
+    let start = Instant::now();
+    let timer = Timer::new();
+    let mut short = task::spawn(timer.sleep(HOUR));
+    let mut other = task::spawn(timer.sleep(HOUR));
+    assert_pending!(short.poll());
+    assert_pending!(other.poll());
+    settle().await;
+    drop(short);
+    drop(other);
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_timer_does_not_pull_the_paused_clock_along() {
+    let start = Instant::now();
+    let timer = Timer::new();
+    let mut nap = task::spawn(timer.sleep(HOUR));
+    let deadline = timer.deadline(HOUR);
+    assert_pending!(nap.poll());
+    settle().await;
+    drop((timer, nap, deadline));
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_paused_later_is_not_pulled_along_by_a_cancelled_sleep() {
+    let timer = Timer::new();
+    let mut nap = task::spawn(timer.sleep(HOUR));
+    assert_pending!(nap.poll());
+    settle().await;
+    tokio::time::pause();
+    let start = Instant::now();
+    drop(nap);
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocking_work_holds_the_paused_clock_off() {
+    let timer = Timer::new();
+    let deadline = timer.deadline(HOUR);
+    let start = Instant::now();
+    tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(20)))
+        .await
+        .unwrap();
+    assert_eq!(
+        start.elapsed(),
+        Duration::ZERO,
+        "a pending deadline does not make time run"
+    );
+    deadline.await.unwrap();
+    assert_eq!(start.elapsed(), HOUR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn advance_moves_the_clock_by_exactly_that_and_fires_what_is_due() {
+    let start = Instant::now();
+    let mut nap = task::spawn(sleep(5 * MS));
+    let mut later = task::spawn(sleep(50 * MS));
+    assert_pending!(nap.poll());
+    assert_pending!(later.poll());
+    tokio::time::advance(10 * MS).await;
+    assert_eq!(start.elapsed(), 10 * MS);
+    assert_ready!(nap.poll());
+    assert_pending!(later.poll());
+    tokio::time::resume();
+    later.into_inner().await;
+    assert!(start.elapsed() >= 50 * MS);
+}
+
+/// The order in which sleeps of these durations complete.
+fn completion_order(durations: &[u64]) -> Vec<u64> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    runtime.block_on(async {
+        let sleeps = durations.iter().map(|&duration| {
+            let order = order.clone();
+            tokio::spawn(async move {
+                sleep(duration as u32 * MS).await;
+                order.lock().unwrap().push(duration);
+            })
+        });
+        for done in join_all(sleeps).await {
+            done.unwrap();
+        }
+    });
+    std::sync::Arc::into_inner(order)
+        .unwrap()
+        .into_inner()
+        .unwrap()
+}
+
+#[test]
+fn ten_thousand_random_sleeps_complete_in_the_order_of_their_deadlines_twice_the_same() {
+    let mut seed = 42_u64;
+    let durations: Vec<u64> = (0..10_000)
+        .map(|_| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % 1_000_000
+        })
+        .collect();
+    let first = completion_order(&durations);
+    let mut sorted = durations.clone();
+    sorted.sort_unstable();
+    assert_eq!(first, sorted);
+    assert_eq!(completion_order(&durations), first);
+}
+
+#[tokio::test]
+async fn consumes_the_tasks_cooperative_budget() {
+    tokio::spawn(async {
+        let timer = Timer::current();
+        let mut polls = 0;
+        poll_fn(|cx| {
+            let mut naps =
+                std::iter::repeat_with(|| pin!(timer.sleep(Duration::ZERO)).poll_ready(cx));
+            polls = naps
+                .by_ref()
+                .take(10_000)
+                .take_while(|ready| *ready)
+                .count();
+            Poll::Ready(())
+        })
+        .await;
+        assert!(polls < 1_000, "{polls} polls were ready without a pause");
+    })
+    .await
+    .unwrap();
+}
+
+trait PollReady {
+    fn poll_ready(self, cx: &mut std::task::Context<'_>) -> bool;
+}
+
+impl PollReady for std::pin::Pin<&mut Sleep> {
+    fn poll_ready(self, cx: &mut std::task::Context<'_>) -> bool {
+        std::future::Future::poll(self, cx).is_ready()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_that_polled_last_is_the_one_that_is_woken() {
+    let mut nap = sleep(10 * MS);
+    let mut first = task::spawn(());
+    let mut second = task::spawn(());
+    first.enter(|cx, _| assert!(!std::pin::Pin::new(&mut nap).poll_ready(cx)));
+    second.enter(|cx, _| assert!(!std::pin::Pin::new(&mut nap).poll_ready(cx)));
+    tokio::time::advance(10 * MS).await;
+    settle().await;
+    assert!(!first.is_woken());
+    assert!(second.is_woken());
+}
+
+#[tokio::test(start_paused = true)]
+async fn something_earlier_than_the_plan_wakes_the_driver() {
+    let start = Instant::now();
+    let timer = Timer::new();
+    let mut late = task::spawn(timer.sleep(HOUR));
+    assert_pending!(late.poll());
+    settle().await;
+    for duration in [300, 40, 5, 1] {
+        let before = Instant::now();
+        timer.sleep(duration * MS).await;
+        assert_eq!(before.elapsed(), duration * MS);
+    }
+    assert!(!late.is_woken());
+    late.into_inner().await;
+    assert_eq!(start.elapsed(), HOUR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_and_slots_of_any_number_keep_time() {
+    for shards in [1, 2, 3, 8, 1024] {
+        for slots in [0, 2, 3, 16, 64, 10_000] {
+            let timer = Timer::builder()
+                .shards(shards)
+                .slots(slots)
+                .build()
+                .unwrap();
+            for duration in [1, 63, 64, 65, 5_000] {
+                let start = Instant::now();
+                timer.sleep(duration * MS).await;
+                assert_eq!(start.elapsed(), duration * MS);
+            }
+        }
+    }
+}
