@@ -1,4 +1,107 @@
 //! Timers for tokio programs that hold very many deadlines which almost never fire.
+//!
+//! One idle deadline for each of 100,000 connections, a timeout around each of a million requests a second: nearly
+//! all of them are armed, pushed back and dropped, and never fire. tickwheel makes that cheap on every core, with
+//! `tokio::time`'s own names and semantics.
+//!
+//! # Three uses
+//!
+//! **A timeout.** Change the `use` line; nothing else changes.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use tickwheel::{Duration, timeout}; // was: use tokio::time::{Duration, timeout};
+//! # async fn request() -> u8 { 7 }
+//!
+//! match timeout(Duration::from_secs(30), request()).await {
+//!     Ok(answer) => println!("{answer}"),
+//!     Err(elapsed) => println!("{elapsed}"),
+//! }
+//! # }
+//! ```
+//!
+//! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`], any other resets it
+//! through a [`ResetHandle`], by `&self`, without a lock, and learns whether it was in time.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use tickwheel::{Duration, Timer, sleep};
+//!
+//! let idle = Timer::current().deadline(Duration::from_secs(60));
+//! let keepalive = idle.handle();
+//! tokio::spawn(async move {
+//!     for _heartbeat in 0..3 {
+//!         sleep(Duration::from_secs(20)).await;
+//!         assert!(keepalive.reset(), "in time");
+//!     }
+//! });
+//! idle.await.expect("nobody cancels it");
+//! println!("no heartbeat for a minute");
+//! # }
+//! ```
+//!
+//! **A timer of one's own**, with another accuracy, held to save the look-up of the runtime's own.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), tickwheel::error::BuildError> {
+//! use tickwheel::{Duration, Timer};
+//!
+//! let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+//! let answer = timer.timeout(Duration::from_secs(1), async { "pong" }).await;
+//! assert_eq!(answer, Ok("pong"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! - **Never early.** No timer completes before its deadline as the clock of its runtime reads it.
+//! - **Late by at most one tick** (1 ms by default), besides tokio's own rounding to a millisecond and scheduling.
+//! - **Exactly one outcome.** A reset that returns `true` moved the deadline; one that returns `false` came after
+//!   it had expired or was cancelled.
+//! - **Drop is cancel.** In O(1); the timer's memory is used again at once, the waker is let go, and no lock is held
+//!   while a waker is woken or dropped.
+//! - **Any duration.** Zero, now and the past are ready at the first poll; [`Duration::MAX`] saturates; uptime has
+//!   no bound that a process reaches.
+//! - **Runtime gone.** When the runtime that drives a timer shuts down, everything pending is woken. [`Sleep`],
+//!   [`Timeout`] and [`Interval`] then panic, as tokio's do; a [`Deadline`] resolves to
+//!   [`Cancelled`](error::Cancelled). Nothing hangs.
+//! - **Isolation.** A waker that panics, or a task that blocks its worker, does not stop the driver or lose another
+//!   timer.
+//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, follows `pause`, `advance` and
+//!   auto-advance, and never makes virtual time run by itself.
+//! - **Idle is idle.** With nothing armed there are no wake-ups at all, and with 100,000 deadlines an hour away
+//!   fewer than ten a second.
+//!
+//! # How it works
+//!
+//! ```text
+//!  timer.timeout(30 s, future)          nothing is armed yet: no lock, no wheel
+//!     | first poll: the future is ready --> done
+//!     | first poll: it is pending
+//!     v
+//!  shard: lock, insert into the wheel   one lock for each worker, a few instructions
+//!     | the future completes, or the Timeout is dropped --> lock, remove: O(1), memory back now
+//!     v
+//!  driver: its interval ticks at the next due; turn the wheel, collect wakers, unlock, wake them
+//! ```
+//!
+//! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing wheels](wheel) behind a lock
+//! of its own, and one task, the driver, that turns them all. The driver rests on a tokio interval which is reset
+//! to the next due, or parks if there is none. A [`Deadline`]'s reset does not touch the wheel: it writes the
+//! moment into an atomic word, and when the timer's slot comes the driver asks the word for the true due.
+//!
+//! To read the source, begin with `tick`, then `wheel`, `clock`, `shard`, `driver`, `sleep`, `word` and `deadline`.
+//!
+//! # Features
+//!
+//! | feature | what |
+//! |---|---|
+//! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
+
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -38,38 +141,124 @@ pub use crate::timer::{Builder, Timer};
 
 use crate::timer::current;
 
-/// Waits until `duration` has passed.
+/// Waits until `duration` has passed, on the current runtime's own timer.
+///
+/// As [`tokio::time::sleep`]. Zero is ready at the first poll; a duration that is too long to be counted saturates.
+/// See [`Sleep`] for its guarantees.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in one without a time driver. In an `async` block it is called when that is polled.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// tickwheel::sleep(tickwheel::Duration::from_millis(100)).await;
+/// # }
+/// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::after(current::shard(), duration)
 }
 
-/// Waits until `deadline`.
+/// Waits until `deadline`, on the current runtime's own timer.
+///
+/// As [`tokio::time::sleep_until`]. A deadline that has passed is ready at the first poll. See [`Sleep`].
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in one without a time driver.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, sleep_until};
+///
+/// sleep_until(Instant::now() + Duration::from_millis(100)).await;
+/// # }
+/// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(current::shard(), deadline)
 }
 
-/// Bounds the time of a future.
+/// Bounds the time of a future: gives its output, or [`Elapsed`](error::Elapsed) if it is not ready in time.
+///
+/// As [`tokio::time::timeout`]; on the current runtime's own timer. The future is polled first, so if it is ready
+/// at the first poll nothing is armed, and it wins over a deadline that has passed. See [`Timeout`].
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in one without a time driver.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, timeout};
+///
+/// let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+/// assert!(timeout(Duration::from_millis(100), receiver).await.is_err());
+/// # drop(sender);
+/// # }
+/// ```
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Bounds the time of a future.
+/// Bounds the time of a future by an instant; else as [`timeout`].
+///
+/// As [`tokio::time::timeout_at`].
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in one without a time driver.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, timeout_at};
+///
+/// let deadline = Instant::now() + Duration::from_millis(100);
+/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// Ticks with a period.
+/// Ticks with a period, the first time at once, on the current runtime's own timer.
+///
+/// As [`tokio::time::interval`]. See [`Interval`] for an example.
+///
+/// # Panics
+///
+/// If `period` is zero; outside a tokio runtime, and in one without a time driver.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval::assert_period(period);
     Interval::starting_now(current::shard(), period)
 }
 
-/// Ticks with a period from `start` on.
+/// Ticks with a period, the first time at `start`, on the current runtime's own timer.
+///
+/// As [`tokio::time::interval_at`].
+///
+/// # Panics
+///
+/// If `period` is zero; outside a tokio runtime, and in one without a time driver.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, interval_at};
+///
+/// let start = Instant::now() + Duration::from_secs(1);
+/// let mut beat = interval_at(start, Duration::from_secs(15));
+/// assert_eq!(beat.tick().await, start);
+/// # }
+/// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     interval::assert_period(period);

@@ -48,18 +48,21 @@
 
 mod level;
 mod list;
-mod slot_counts;
+mod picture;
+mod place;
 #[cfg(test)]
 mod tests;
+mod turn;
 
-use std::fmt;
 use std::num::NonZeroU64;
 
 use slab::Slab;
 
 use level::{Level, MAX_SLOTS};
 use list::{Home, List, Node};
-pub(crate) use slot_counts::SlotCounts;
+pub(crate) use picture::SlotCounts;
+use turn::Step;
+pub(crate) use turn::Verdict;
 
 /// A hierarchy of timing wheels over `u64` ticks, each timer carrying a `T`.
 ///
@@ -114,14 +117,6 @@ impl Key {
     pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
         NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
     }
-}
-
-/// What [`Wheel::turn`] is to do with a timer whose slot has come.
-pub(crate) enum Verdict {
-    /// It is due; the judge has taken out of the value what it needs.
-    Fire,
-    /// It is truly due at this later tick.
-    Later(u64),
 }
 
 impl<T> Wheel<T> {
@@ -305,187 +300,6 @@ impl<T> Wheel<T> {
         self.nodes.iter_mut().map(|(_, node)| &mut node.value)
     }
 
-    /// Advances with a bounded amount of work: at most `budget` timers are judged or cascaded.
-    ///
-    /// A timer whose slot has come is judged in place, so nothing is copied for one that goes on waiting. Returns
-    /// whether all that is due by `now` was dealt with; if not, the next call goes on.
-    pub(crate) fn turn(
-        &mut self,
-        now: u64,
-        budget: usize,
-        mut judge: impl FnMut(&mut T) -> Verdict,
-    ) -> bool {
-        self.now = self.now.max(now);
-        for _ in 0..budget {
-            match self.step() {
-                Step::Due(index) => {
-                    let verdict = judge(&mut self.nodes[index as usize].value);
-                    self.unlink(index);
-                    match verdict {
-                        Verdict::Fire => drop(self.take_node(index)),
-                        Verdict::Later(due) => self.link(index, due),
-                    }
-                }
-                Step::Cascaded => {}
-                Step::Finished => return true,
-            }
-        }
-        false
-    }
-
-    /// One bounded step towards `now`: finds one timer that is due, or cascades one.
-    fn step(&mut self) -> Step {
-        if !self.overdue_sorted {
-            self.sort_overdue();
-        }
-        if let Some(index) = self.overdue.first() {
-            return Step::Due(index);
-        }
-        if let Some(index) = self.next_to_cascade() {
-            return self.cascade(index);
-        }
-        self.cascading = None;
-        let earliest = self
-            .earliest_slot()
-            .filter(|&(.., start)| start <= self.now);
-        let first = earliest.and_then(|(level, slot, _)| self.levels[level].slot(slot).first());
-        let (Some((level, slot, start)), Some(index)) = (earliest, first) else {
-            self.elapsed = self.now;
-            self.levels.truncate(self.levels());
-            return Step::Finished;
-        };
-        self.elapsed = start;
-        if level == 0 {
-            return Step::Due(index);
-        }
-        self.cascading = Some(Home::of_slot(level, slot));
-        self.cascade(index)
-    }
-
-    fn next_to_cascade(&self) -> Option<u32> {
-        let home = self.cascading?;
-        self.levels[home.level()].slot(home.slot()).first()
-    }
-
-    fn cascade(&mut self, index: u32) -> Step {
-        self.unlink(index);
-        let due = self.nodes[index as usize].due;
-        self.link_into_level(index, due);
-        Step::Cascaded
-    }
-
-    /// The level, the slot and the starting tick of the earliest slot that holds a timer.
-    fn earliest_slot(&self) -> Option<(usize, usize, u64)> {
-        if self.occupied == 0 {
-            return None;
-        }
-        let level = self.occupied.trailing_zeros() as usize;
-        let slot = self.levels[level].first_slot();
-        let shift = level as u32 * self.digit_bits;
-        // The digits above this level's are those of `elapsed`; the top level's digit may have none above it.
-        let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
-        Some((level, slot, self.elapsed & above | (slot as u64) << shift))
-    }
-
-    /// Links a node that is in no list where its due belongs.
-    fn link(&mut self, index: u32, due: u64) {
-        self.nodes[index as usize].due = due;
-        if due < self.elapsed {
-            self.link_overdue(index, due);
-        } else if self.cascading.is_some() {
-            self.link_during_cascade(index, due);
-        } else {
-            self.link_into_level(index, due);
-        }
-    }
-
-    fn link_into_level(&mut self, index: u32, due: u64) {
-        let level = self.level_of(due ^ self.elapsed);
-        let slot = due >> (level as u32 * self.digit_bits) & ((1 << self.digit_bits) - 1);
-        if level >= self.levels.len() {
-            self.grow(level);
-        }
-        self.link_at(index, Home::of_slot(level, slot as usize));
-    }
-
-    fn link_at(&mut self, index: u32, home: Home) {
-        self.levels[home.level()].push_back(&mut self.nodes, index, home);
-        self.occupied |= 1 << home.level();
-    }
-
-    /// The level of the highest digit in which two ticks differ, given what `^` makes of them.
-    fn level_of(&self, difference: u64) -> usize {
-        // The lowest bit is set so that a difference of zero is level 0 too.
-        usize::from(self.level_of_bit[(difference | 1).ilog2() as usize])
-    }
-
-    /// A timer that belongs below a slot whose cascade has only begun queues up behind the slot's other timers,
-    /// or it would overtake those of its own due.
-    #[cold]
-    fn link_during_cascade(&mut self, index: u32, due: u64) {
-        match self.cascading {
-            Some(home)
-                if self.next_to_cascade().is_some()
-                    && self.level_of(due ^ self.elapsed) < home.level() =>
-            {
-                self.link_at(index, home);
-            }
-            _ => self.link_into_level(index, due),
-        }
-    }
-
-    #[cold]
-    fn link_overdue(&mut self, index: u32, due: u64) {
-        if self.overdue.is_empty() {
-            self.overdue_from = due;
-        } else if self
-            .overdue
-            .last()
-            .is_some_and(|last| self.nodes[last as usize].due > due)
-        {
-            self.overdue_sorted = false;
-            self.overdue_from = self.overdue_from.min(due);
-        }
-        self.overdue
-            .push_back(&mut self.nodes, index, Home::OVERDUE);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, level: usize) {
-        self.levels.resize_with(level + 1, || Level::EMPTY);
-    }
-
-    fn unlink(&mut self, index: u32) {
-        match self.nodes[index as usize].home {
-            Home::OVERDUE => self.overdue.unlink(&mut self.nodes, index),
-            home => {
-                let level = &mut self.levels[home.level()];
-                level.unlink(&mut self.nodes, index, home.slot());
-                if level.is_empty() {
-                    self.occupied &= !(1 << home.level());
-                }
-            }
-        }
-    }
-
-    #[cold]
-    fn sort_overdue(&mut self) {
-        let mut order: Vec<(u64, u32)> = self
-            .overdue
-            .iter(&self.nodes)
-            .map(|(index, node)| (node.due, index))
-            .collect();
-        // Stable: ties stay in the order in which they were linked.
-        order.sort_by_key(|&(due, _)| due);
-        self.overdue = List::EMPTY;
-        for (_, index) in order {
-            self.overdue
-                .push_back(&mut self.nodes, index, Home::OVERDUE);
-        }
-        self.overdue_sorted = true;
-    }
-
     /// Takes an unlinked node out of the slab.
     fn take_node(&mut self, index: u32) -> Node<T> {
         let node = self.nodes.remove(index as usize);
@@ -524,43 +338,4 @@ impl<T> Default for Wheel<T> {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Draws the wheel: each level with its occupied slots, and each timer in them as `due#number`.
-impl<T> fmt::Debug for Wheel<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "wheel at tick {}, worked up to {}, {} timers",
-            self.now,
-            self.elapsed,
-            self.len()
-        )?;
-        let draw = |f: &mut fmt::Formatter<'_>, list: &List| {
-            for (_, node) in list.iter(&self.nodes) {
-                write!(f, " {}#{}", node.due, node.sequence)?;
-            }
-            writeln!(f)
-        };
-        write!(f, "  overdue:")?;
-        draw(f, &self.overdue)?;
-        for (number, level) in self.levels.iter().enumerate() {
-            writeln!(f, "  level {number}")?;
-            for slot in level.occupied_slots() {
-                write!(f, "    slot {slot}:")?;
-                draw(f, level.slot(slot))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What one step towards `now` came upon.
-enum Step {
-    /// This timer is due; it is still linked.
-    Due(u32),
-    /// One timer was moved to a finer level.
-    Cascaded,
-    /// Nothing more is due; `elapsed` has reached `now`.
-    Finished,
 }
