@@ -264,3 +264,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     interval::assert_period(period);
     Interval::starting_at(current::shard(), start, period)
 }
+
+/// The README's examples, compiled with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

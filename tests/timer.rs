@@ -173,19 +173,13 @@ fn without_a_time_driver_the_callers_line_panics_with_what_to_do() {
 
 #[test]
 fn a_period_of_zero_panics_at_the_callers_line_even_outside_a_runtime() {
-    let now = Instant::now();
-    assert_panics_here!("`period` must be non-zero", interval(Duration::ZERO));
-    assert_panics_here!(
-        "`period` must be non-zero",
-        tickwheel::interval_at(now, Duration::ZERO)
-    );
+    let (now, zero) = (Instant::now(), Duration::ZERO);
+    assert_panics_here!("must be non-zero", interval(zero));
+    assert_panics_here!("must be non-zero", tickwheel::interval_at(now, zero));
     let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    assert_panics_here!("`period` must be non-zero", timer.interval(Duration::ZERO));
-    assert_panics_here!(
-        "`period` must be non-zero",
-        timer.interval_at(now, Duration::ZERO)
-    );
+    assert_panics_here!("must be non-zero", timer.interval(zero));
+    assert_panics_here!("must be non-zero", timer.interval_at(now, zero));
 }
 
 #[test]
@@ -355,6 +349,25 @@ fn a_sleep_runs_on_the_clock_of_its_own_runtime_wherever_it_is_polled() {
     });
     waiting.join().unwrap();
     assert!(!handle.reset());
+}
+
+#[test]
+fn the_real_time_of_another_runtime_does_not_make_a_sleep_of_a_frozen_one_early() {
+    let (frozen, real) = (paused(), current_thread());
+    let timer = Timer::builder().build_on(frozen.handle()).unwrap();
+    let mut nap = task::spawn(timer.sleep(5 * MS));
+    let mut deadline = task::spawn(timer.deadline(5 * MS));
+    real.block_on(async {
+        tokio::time::sleep(10 * MS).await;
+        assert_pending!(nap.poll());
+        assert_pending!(deadline.poll());
+    });
+    assert_pending!(nap.poll());
+    frozen.block_on(async { tokio::time::advance(5 * MS).await });
+    real.block_on(async {
+        assert_ready!(nap.poll());
+        assert_eq!(assert_ready!(deadline.poll()), Ok(()));
+    });
 }
 
 #[test]
