@@ -1,0 +1,175 @@
+//! One connection of the server: one task awaits its deadline, another resets it.
+//!
+//! ```text
+//!   serve (awaits the Deadline)                     listen (holds its ResetHandle)
+//!     |                                               |  heartbeat read: handle.reset()
+//!     |                                               |  heartbeat read: handle.reset()
+//!   the deadline expires: stop listening ------------>|  or: the client has closed
+//!     |<------------------- what was heard, exactly --+
+//!   early? a violation
+//!   something arrived that was not read? restart the deadline, listen again
+//!   else close the connection
+//! ```
+//!
+//! *Early* is judged exactly. An instant is taken before each reset, and one after the deadline has expired; the
+//! two may not lie less than the timeout apart. The deadline was reset between them, so no delay of a task can
+//! make an honest timer look early. A reset that is refused sooner than the timeout after the last one that was
+//! granted is judged in the same way: the deadline it found expired cannot have expired in time.
+//!
+//! The second look before closing is what a server owes to clients that have sent in time when it was itself too
+//! busy to read.
+
+use std::io;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tickwheel::{Duration, Instant, ResetHandle};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
+
+use crate::protocol::GREETING;
+use crate::server::Site;
+
+/// How a connection ended.
+pub(crate) enum Ended {
+    /// It was closed because its deadline had expired, this long after the last heartbeat plus the timeout.
+    ByDeadline {
+        late: Duration,
+    },
+    /// It was closed because its deadline had expired, but only this long after the last reset: a violation.
+    Early {
+        after: Duration,
+    },
+    /// Its deadline was cancelled.
+    Cancelled,
+    ByClient,
+    /// The socket failed.
+    Failed,
+}
+
+/// Serves a connection until it is closed. An error is a panic of the listening task.
+pub(crate) async fn serve(mut stream: TcpStream, site: Arc<Site>) -> Result<Ended, JoinError> {
+    let mut last_reset = Instant::now();
+    let mut deadline = site.timer.deadline(site.timeout);
+    if stream.write_all(&[GREETING]).await.is_err() {
+        return Ok(Ended::Failed);
+    }
+    let stream = Arc::new(stream);
+
+    loop {
+        // Dropping `stop` ends the listener, also when this task is aborted.
+        let (stop, stopped) = oneshot::channel();
+        let mut listener = tokio::spawn(listen(
+            stream.clone(),
+            deadline.handle(),
+            site.clone(),
+            last_reset,
+            stopped,
+        ));
+        let outcome = tokio::select! {
+            outcome = &mut deadline => outcome,
+            heard = &mut listener => return Ok(heard?.end.into()),
+        };
+        let expired_at = Instant::now();
+        drop(stop);
+        let heard = listener.await?;
+
+        if outcome.is_err() {
+            return Ok(Ended::Cancelled);
+        }
+        let found_expired_at = match heard.end {
+            End::Refused { at } => at.min(expired_at),
+            _ => expired_at,
+        };
+        let after = found_expired_at.saturating_duration_since(heard.last_reset);
+        if after < site.timeout {
+            return Ok(Ended::Early { after });
+        }
+        match heard.end {
+            End::ByClient | End::Failed => return Ok(heard.end.into()),
+            End::Stopped if !has_something_to_read(&stream) => {
+                drop(stream);
+                let late = heard.last_reset.elapsed().saturating_sub(site.timeout);
+                return Ok(Ended::ByDeadline { late });
+            }
+            End::Stopped | End::Refused { .. } => {
+                site.counters.second_looks.add(1);
+                last_reset = Instant::now();
+                deadline.restart();
+            }
+        }
+    }
+}
+
+/// What the listening task has to tell.
+struct Heard {
+    /// Taken before the last reset that was granted.
+    last_reset: Instant,
+    end: End,
+}
+
+/// Why the listening task has ended.
+enum End {
+    /// It was told to stop.
+    Stopped,
+    /// A reset was refused, and the answer was there at this instant.
+    Refused {
+        at: Instant,
+    },
+    ByClient,
+    Failed,
+}
+
+/// Reads heartbeats and resets the deadline, until the connection ends or it is told to stop.
+async fn listen(
+    stream: Arc<TcpStream>,
+    handle: ResetHandle,
+    site: Arc<Site>,
+    mut last_reset: Instant,
+    mut stopped: oneshot::Receiver<()>,
+) -> Heard {
+    // More than one heartbeat may come with one reading; one reset is enough for them.
+    let mut heartbeats = [0; 64];
+    let end = loop {
+        let read = tokio::select! {
+            _ = &mut stopped => break End::Stopped,
+            ready = stream.readable() => ready.and_then(|()| stream.try_read(&mut heartbeats)),
+        };
+        match read {
+            Ok(0) => break End::ByClient,
+            Ok(count) => {
+                site.counters.heartbeats.add(count);
+                let before = Instant::now();
+                if handle.reset() {
+                    last_reset = before;
+                    site.counters.resets.add(1);
+                } else {
+                    let at = Instant::now();
+                    // The deadline has expired, and the task that awaits it is about to say stop.
+                    let _ = stopped.await;
+                    break End::Refused { at };
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break End::Failed,
+        }
+    };
+    Heard { last_reset, end }
+}
+
+/// Whether a heartbeat, or the end of the stream, has arrived but was not read.
+fn has_something_to_read(stream: &TcpStream) -> bool {
+    stream.peek(&mut [0]).now_or_never().is_some()
+}
+
+impl From<End> for Ended {
+    /// For an end that does not come from the deadline.
+    fn from(end: End) -> Ended {
+        match end {
+            End::ByClient => Ended::ByClient,
+            End::Failed | End::Stopped | End::Refused { .. } => Ended::Failed,
+        }
+    }
+}

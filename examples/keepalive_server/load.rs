@@ -1,0 +1,282 @@
+//! The load: clients on real sockets, and what they saw of the server.
+//!
+//! ```text
+//!   connect, wait for the greeting        at most 128 at once, so that the listener's queue does not overflow
+//!     |
+//!   heartbeats at random intervals <-+    each from a tenth of the longest one to the longest
+//!     |        |                     |
+//!     |        +---------------------+
+//!     |
+//!     +-- one that lives: at the end of the run it closes the connection itself
+//!     +-- one that falls silent: from a random moment on it sends nothing, and waits for the server to close
+//! ```
+//!
+//! Every client goes by its own clock, and judges the server by what it did itself:
+//!
+//! - *In time* is a client whose heartbeats were never further apart than halfway between the longest interval
+//!   and the timeout. Each gap is counted from before one sending to after the next, and the last one to the
+//!   moment at which the server's closing shows; the gap before it counts too, as the last heartbeat may have
+//!   crossed with the closing. To be closed while in time is a violation.
+//! - A client that was not in time, because the machine was too busy to run it, is excused if it is closed. The
+//!   half that is left to the server is for the way of a heartbeat into its hands: with the defaults 650 ms.
+//! - One that fell silent must be closed, at most [`GRACE`] after its last heartbeat plus the timeout. The moment
+//!   is chosen so that this falls into the run, while the others still send.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tickwheel::{Duration, Instant, Timer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::options::Options;
+use crate::protocol::{GREETING, HEARTBEAT};
+
+/// A silent client must be closed no later than this after its deadline, however busy the machine is.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A client that is not served so long after it began to connect gives up.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+const CONNECTING_AT_ONCE: usize = 128;
+
+/// The clients to come.
+pub(crate) struct Load {
+    /// For each client, whether it falls silent: the share is spread evenly.
+    fall_silent: Vec<bool>,
+    plan: Arc<Plan>,
+}
+
+/// What all clients share.
+struct Plan {
+    timer: Timer,
+    server: SocketAddr,
+    timeout: Duration,
+    heartbeat: Duration,
+    end: Instant,
+    connecting: Semaphore,
+}
+
+/// What became of the clients.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    pub(crate) total: usize,
+    /// They closed the connection themselves at the end of the run.
+    pub(crate) lived: usize,
+    /// They fell silent and were closed.
+    pub(crate) closed_when_silent: usize,
+    /// They were not in time themselves, for want of a processor, and were closed.
+    pub(crate) excused: usize,
+    pub(crate) not_connected: usize,
+    pub(crate) first_connect_error: Option<io::Error>,
+    /// Ctrl-C came first.
+    pub(crate) interrupted: usize,
+
+    // From here on: violations.
+    /// They were closed though they were in time; each with its longest gap.
+    pub(crate) closed_in_time: Vec<Duration>,
+    /// They fell silent and were not closed.
+    pub(crate) left_open: usize,
+    /// They had not come to an end when the run was long over.
+    pub(crate) stuck: usize,
+    pub(crate) panics: usize,
+}
+
+impl Load {
+    /// The time of the run counts from here.
+    pub(crate) fn new(timer: &Timer, server: SocketAddr, options: &Options) -> Load {
+        Load {
+            fall_silent: (0..options.connections)
+                .map(|number| options.silent_among(number + 1) > options.silent_among(number))
+                .collect(),
+            plan: Arc::new(Plan {
+                timer: timer.clone(),
+                server,
+                timeout: options.timeout,
+                heartbeat: options.heartbeat,
+                end: Instant::now() + options.run_time,
+                connecting: Semaphore::new(CONNECTING_AT_ONCE),
+            }),
+        }
+    }
+
+    /// Runs all clients until each has come to its end, or `interrupt` completes.
+    pub(crate) async fn run(self, interrupt: impl Future<Output = ()>) -> Clients {
+        let mut clients = Clients {
+            total: self.fall_silent.len(),
+            ..Clients::default()
+        };
+        let mut running = JoinSet::new();
+        for falls_silent in self.fall_silent {
+            running.spawn(run_client(self.plan.clone(), falls_silent));
+        }
+
+        let mut interrupt = pin!(interrupt);
+        // Twice the grace: a client's own bound is to be the first to speak.
+        let mut give_up = self
+            .plan
+            .timer
+            .sleep_until(self.plan.end + self.plan.timeout + 2 * GRACE);
+        let interrupted = loop {
+            tokio::select! {
+                ended = running.join_next() => match ended {
+                    Some(ended) => clients.add(ended),
+                    None => break false,
+                },
+                () = &mut interrupt => break true,
+                () = &mut give_up => break false,
+            }
+        };
+
+        // Aborted clients drop their sockets, and the server sees the connections end.
+        running.abort_all();
+        while let Some(ended) = running.join_next().await {
+            match ended {
+                Err(error) if error.is_cancelled() && interrupted => clients.interrupted += 1,
+                Err(error) if error.is_cancelled() => clients.stuck += 1,
+                ended => clients.add(ended),
+            }
+        }
+        clients
+    }
+}
+
+impl Plan {
+    fn random_interval(&self) -> Duration {
+        random_duration(self.heartbeat / 10, self.heartbeat)
+    }
+
+    /// A moment from now on that leaves time for the timeout before the run ends.
+    fn random_moment(&self) -> Instant {
+        let now = Instant::now();
+        let latest = self.end.saturating_duration_since(now + self.timeout);
+        now + random_duration(Duration::ZERO, latest)
+    }
+
+    /// The longest gap between heartbeats with which a client is still in time.
+    fn longest_gap(&self) -> Duration {
+        (self.heartbeat + self.timeout) / 2
+    }
+}
+
+fn random_duration(shortest: Duration, longest: Duration) -> Duration {
+    // The options allow a day at most, and a day's nanoseconds fit.
+    Duration::from_nanos(fastrand::u64(
+        shortest.as_nanos() as u64..=longest.as_nanos() as u64,
+    ))
+}
+
+/// How a client came to its end.
+enum Ended {
+    NotConnected(io::Error),
+    Lived,
+    ClosedWhenSilent,
+    Excused,
+    ClosedInTime { longest_gap: Duration },
+    LeftOpen,
+}
+
+async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> Ended {
+    let connected = plan.timer.timeout_at(plan.end, Client::connect(&plan));
+    let mut client = match connected.await.map_err(io::Error::from) {
+        Ok(Ok(client)) => client,
+        Ok(Err(error)) | Err(error) => return Ended::NotConnected(error),
+    };
+    let silent_from = falls_silent.then(|| plan.random_moment());
+
+    loop {
+        let next = Instant::now() + plan.random_interval();
+        let is_silent = silent_from.is_some_and(|moment| next >= moment);
+        let until = if is_silent {
+            client.last_sent.1 + plan.timeout + GRACE
+        } else {
+            next.min(plan.end)
+        };
+        match plan.timer.timeout_at(until, client.hang_up()).await {
+            Ok(()) => return client.closed_by_server(&plan, is_silent),
+            Err(_) if is_silent => return Ended::LeftOpen,
+            Err(_) if until == plan.end => return Ended::Lived,
+            Err(_) => {}
+        }
+        if client.send_heartbeat(&plan).await.is_err() {
+            return client.closed_by_server(&plan, is_silent);
+        }
+    }
+}
+
+/// A client that is connected.
+struct Client {
+    stream: TcpStream,
+    /// The instants before and after the last sending; at first those of connecting.
+    last_sent: (Instant, Instant),
+    /// How far the last two sendings were apart.
+    last_gap: Duration,
+}
+
+impl Client {
+    async fn connect(plan: &Plan) -> io::Result<Client> {
+        let _permit = plan.connecting.acquire().await.map_err(io::Error::other)?;
+        let before = Instant::now();
+        let greeted = plan.timer.timeout(CONNECT_WITHIN, async {
+            let mut stream = TcpStream::connect(plan.server).await?;
+            stream.set_nodelay(true)?;
+            match stream.read_u8().await? {
+                GREETING => Ok(stream),
+                _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+            }
+        });
+        Ok(Client {
+            stream: greeted.await??,
+            last_sent: (before, Instant::now()),
+            last_gap: Duration::ZERO,
+        })
+    }
+
+    async fn send_heartbeat(&mut self, plan: &Plan) -> io::Result<()> {
+        let before = Instant::now();
+        let sending = self.stream.write_all(&[HEARTBEAT]);
+        plan.timer.timeout(plan.timeout, sending).await??;
+        let after = Instant::now();
+        self.last_gap = after.duration_since(self.last_sent.0);
+        self.last_sent = (before, after);
+        Ok(())
+    }
+
+    /// Completes when the server has closed the connection.
+    async fn hang_up(&mut self) {
+        while self.stream.read_u8().await.is_ok() {}
+    }
+
+    fn closed_by_server(&self, plan: &Plan, is_silent: bool) -> Ended {
+        let longest_gap = self.last_gap.max(self.last_sent.0.elapsed());
+        if longest_gap <= plan.longest_gap() {
+            Ended::ClosedInTime { longest_gap }
+        } else if is_silent {
+            Ended::ClosedWhenSilent
+        } else {
+            Ended::Excused
+        }
+    }
+}
+
+impl Clients {
+    fn add(&mut self, ended: Result<Ended, JoinError>) {
+        match ended {
+            Ok(Ended::NotConnected(error)) => {
+                self.not_connected += 1;
+                self.first_connect_error.get_or_insert(error);
+            }
+            Ok(Ended::Lived) => self.lived += 1,
+            Ok(Ended::ClosedWhenSilent) => self.closed_when_silent += 1,
+            Ok(Ended::Excused) => self.excused += 1,
+            Ok(Ended::ClosedInTime { longest_gap }) => self.closed_in_time.push(longest_gap),
+            Ok(Ended::LeftOpen) => self.left_open += 1,
+            Err(_) => self.panics += 1,
+        }
+    }
+}

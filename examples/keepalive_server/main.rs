@@ -1,0 +1,105 @@
+//! A keepalive server on real sockets, the load to try it with, and a verdict on whether its deadlines held.
+//!
+//! For each connection one task awaits a [`tickwheel::Deadline`] while another reads heartbeats and pushes the
+//! deadline back through its [`tickwheel::ResetHandle`]. A connection that falls silent is closed when its
+//! deadline expires. Thousands of clients in the same process send the heartbeats; a share of them falls silent
+//! at a random moment with the socket left open, and the others live until the end of the run.
+//!
+//! ```text
+//! cargo run --release --example keepalive_server
+//! cargo run --release --example keepalive_server -- --connections 200 --run-time 3s --silent 0.5
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `options.rs` | the command line |
+//! | `file_limit.rs` | how many connections the limit on open files allows |
+//! | `protocol.rs` | the two bytes that client and server agree on |
+//! | `server.rs` | the server: accepts, counts, shuts down; knows nothing of the load |
+//! | `connection.rs` | one connection of the server: the two tasks around one deadline |
+//! | `load.rs` | the clients: what they do, and what they saw of the server |
+//! | `progress.rs` | the line on the terminal while it runs |
+//! | `summary.rs` | the verdict and the table at the end |
+//!
+//! It exits with 0 if every deadline held, with 1 if one did not (or nothing could be tried), and with 2 if the
+//! options make no sense. Ctrl-C ends the run early, with the summary and the verdict so far. What counts as a
+//! violation, and why a loaded machine does not raise a false one, is told in `connection.rs` and `load.rs`.
+
+mod connection;
+mod file_limit;
+mod load;
+mod options;
+mod progress;
+mod protocol;
+mod server;
+mod summary;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use tickwheel::{Duration, Instant, Timer};
+
+use crate::load::Load;
+use crate::options::Options;
+use crate::server::Server;
+use crate::summary::Summary;
+
+/// Connections that have not ended so long after the last client has gone are cut off.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
+
+fn main() -> ExitCode {
+    match run(Options::from_command_line()) {
+        Ok(summary) => {
+            println!("{summary}");
+            if summary.has_passed() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        Err(error) => {
+            eprintln!("keepalive_server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
+    options.connections = file_limit::connections_allowed(options.connections)?;
+    println!("{options}\n");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.workers)
+        .enable_all()
+        .build()?;
+    let summary = runtime.block_on(serve_under_load(&options));
+    runtime.shutdown_timeout(SHUTDOWN_WITHIN);
+    Ok(summary?)
+}
+
+async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
+    let started = Instant::now();
+    let timer = Timer::new();
+    let server = Server::start(&timer, options.timeout).await?;
+    let load = Load::new(&timer, server.address(), options);
+
+    let clients = tokio::select! {
+        clients = load.run(interrupted()) => clients,
+        never = progress::show(&timer, options.run_time, server.counters()) => match never {},
+    };
+    let server = server.shut_down(SHUTDOWN_WITHIN).await;
+
+    Ok(Summary {
+        clients,
+        server,
+        timer: timer.metrics(),
+        wall_time: started.elapsed(),
+    })
+}
+
+/// Completes at Ctrl-C.
+async fn interrupted() {
+    if let Err(error) = tokio::signal::ctrl_c().await {
+        eprintln!("Ctrl-C will not give a summary: {error}");
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,137 @@
+//! The command line, checked: what comes out of here can be run.
+
+use std::fmt;
+use std::thread::available_parallelism;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, value_parser};
+use indicatif::HumanCount;
+use tickwheel::Duration;
+
+/// No duration may be longer: the run is to end, and no instant is to overflow.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
+#[derive(Debug, Parser)]
+#[command(name = "keepalive_server")]
+#[command(after_help = "Durations are milliseconds (1500) or have units (1500ms, 2s, 1m 30s).")]
+pub(crate) struct Options {
+    /// Client connections; fewer where the limit on open files does not allow so many
+    #[arg(long, value_name = "COUNT", default_value = "5000", value_parser = count(1_000_000))]
+    pub(crate) connections: usize,
+
+    /// The server closes a connection when it has heard nothing for this long
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+
+    /// The longest pause between two heartbeats of a client; each is random, from a tenth of this on
+    ///
+    /// At most half of the timeout. The rest is room for a machine under load: a heartbeat that is late because
+    /// the client or the server had to wait for a processor is no fault of the timer.
+    #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration)]
+    pub(crate) heartbeat: Duration,
+
+    /// The share of the clients that fall silent at a random moment, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
+    pub(crate) silent: f64,
+
+    /// How long the clients send; longer than the timeout
+    #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration)]
+    pub(crate) run_time: Duration,
+
+    /// Worker threads of the runtime
+    #[arg(long, value_name = "COUNT", default_value_t = processors(), value_parser = count(256))]
+    pub(crate) workers: usize,
+}
+
+impl Options {
+    /// Takes the options from the command line, or ends the process with a word on what is wrong with them.
+    pub(crate) fn from_command_line() -> Options {
+        let options = Options::parse();
+        if let Err(contradiction) = options.check() {
+            Options::command()
+                .error(ErrorKind::ValueValidation, contradiction)
+                .exit();
+        }
+        options
+    }
+
+    /// How many of the first `connections` clients fall silent.
+    pub(crate) fn silent_among(&self, connections: usize) -> usize {
+        (connections as f64 * self.silent).round() as usize
+    }
+
+    /// What no single option can know of the others.
+    fn check(&self) -> Result<(), String> {
+        let Options {
+            timeout,
+            heartbeat,
+            run_time,
+            ..
+        } = self;
+        if *heartbeat > *timeout / 2 {
+            return Err(format!(
+                "--heartbeat {heartbeat:?} is too long for --timeout {timeout:?}: \
+                 it may be half of the timeout at most, or live clients would be closed on a busy machine"
+            ));
+        }
+        if run_time <= timeout {
+            return Err(format!(
+                "--run-time {run_time:?} is too short for --timeout {timeout:?}: \
+                 it must be longer, or no client that falls silent could be closed while the others live"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} connections for {:?}, of which {} fall silent: timeout {:?}, heartbeats at most {:?} apart, \
+             worker threads: {}",
+            HumanCount(self.connections as u64),
+            self.run_time,
+            HumanCount(self.silent_among(self.connections) as u64),
+            self.timeout,
+            self.heartbeat,
+            self.workers,
+        )
+    }
+}
+
+fn processors() -> usize {
+    available_parallelism().map_or(1, |processors| processors.get().min(256))
+}
+
+fn count(most: u64) -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser as _;
+    value_parser!(u64)
+        .range(1..=most)
+        .map(|count| count as usize)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = match text.trim().parse() {
+        Ok(millis) => Duration::from_millis(millis),
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
+    };
+    if duration < Duration::from_millis(1) {
+        return Err("it must be one millisecond at least".to_string());
+    }
+    if duration > LONGEST {
+        return Err("it must be a day at most".to_string());
+    }
+    Ok(duration)
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text
+        .parse()
+        .map_err(|_| "it must be a number from 0 to 1".to_string())?;
+    if !(0.0..=1.0).contains(&share) {
+        return Err("it must lie between 0 and 1".to_string());
+    }
+    Ok(share)
+}
