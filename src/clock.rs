@@ -1,9 +1,8 @@
 //! The clock of a timer: that of the runtime which drives it, whoever asks.
 //!
-//! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under tokio's `test-util`;
-//! then time is what that runtime says, and a caller outside it (a plain thread, a second runtime) has to step
-//! into its context to read it. Whether a clock is *virtual* now, paused or once paused, shows when a reading of
-//! it does not lie between two readings of the system's clock.
+//! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under tokio's `test-util`, at
+//! any moment and with nobody told; then time is what that runtime says, and a caller outside it (a plain thread, a
+//! second runtime) has to step into its context to read it.
 //!
 //! Invariants: a clock's readings never go back, and the epoch belongs to the timer, so that two equal runs under
 //! a paused clock see equal moments. The clock of a runtime that is gone stands still.
@@ -11,8 +10,7 @@
 //! While the driver rests, callers read the clock for each new deadline. They do it through `deadline_after` and
 //! `reset_moment` alone: the seam at which a published tick takes the place of a reading.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
@@ -33,9 +31,8 @@ enum Source {
     /// The clock of a current-thread runtime.
     Pausable {
         runtime: runtime::Id,
-        /// Whether it was virtual when last looked at.
-        is_virtual: AtomicBool,
-        reader: Mutex<Reader>,
+        /// Nothing panics under this lock, and a reader is whole at any time; so poison is ignored.
+        reader: RwLock<Reader>,
     },
 }
 
@@ -52,18 +49,15 @@ impl Clock {
         let source = match handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Source::Pausable {
                 runtime: handle.id(),
-                is_virtual: AtomicBool::new(false),
-                reader: Mutex::new(Reader::Runtime(handle.clone())),
+                reader: RwLock::new(Reader::Runtime(handle.clone())),
             },
             _ => Source::System,
         };
-        let clock = Clock {
+        Clock {
             epoch: Instant::now(),
             tick,
             source,
-        };
-        clock.look_whether_virtual();
-        clock
+        }
     }
 
     /// The deadline of a timer that is made now, `duration` away.
@@ -88,7 +82,7 @@ impl Clock {
             } => match Handle::try_current() {
                 Ok(current) if current.id() == *runtime => Instant::now(),
                 Err(error) if error.is_thread_local_destroyed() => system_now(),
-                _ => match &*lock(reader) {
+                _ => match &*reader.read().unwrap_or_else(PoisonError::into_inner) {
                     Reader::Runtime(handle) => {
                         let _context = handle.enter();
                         Instant::now()
@@ -99,29 +93,9 @@ impl Clock {
         }
     }
 
-    /// Whether the clock was virtual when last looked at.
-    pub(crate) fn is_virtual(&self) -> bool {
-        match &self.source {
-            Source::System => false,
-            Source::Pausable { is_virtual, .. } => is_virtual.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Whether the clock can ever be virtual.
+    /// Whether the clock can ever be paused.
     pub(crate) fn is_pausable(&self) -> bool {
         matches!(self.source, Source::Pausable { .. })
-    }
-
-    /// Compares the clock with the system's.
-    pub(crate) fn look_whether_virtual(&self) -> bool {
-        let Source::Pausable { is_virtual, .. } = &self.source else {
-            return false;
-        };
-        let before = system_now();
-        let reading = self.now_instant();
-        let found = reading < before || reading > system_now();
-        is_virtual.store(found, Ordering::Relaxed);
-        found
     }
 
     /// Lets the clock stand still, and forgets the runtime: nothing of it is kept in memory by its timers.
@@ -129,7 +103,9 @@ impl Clock {
         if let Source::Pausable { reader, .. } = &self.source {
             let now = self.now_instant();
             // The handle is dropped after the lock.
-            let _handle = std::mem::replace(&mut *lock(reader), Reader::Stopped(now));
+            let mut reader = reader.write().unwrap_or_else(PoisonError::into_inner);
+            let _handle = std::mem::replace(&mut *reader, Reader::Stopped(now));
+            drop(reader);
         }
     }
 
@@ -173,9 +149,4 @@ impl Clock {
 
 fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
-}
-
-/// No code that can panic runs under this lock, and a reader is whole at any time.
-fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
-    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }

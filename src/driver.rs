@@ -23,7 +23,6 @@
 //! For the same reason it is not subject to tokio's cooperative budget, which defers too.
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -36,6 +35,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use crate::clock::Clock;
 use crate::shard::{BATCH, NEVER, Shard, Turned};
 use crate::signal::Signal;
+use crate::waking::wake_all;
 
 /// What the driver lets others know of itself.
 #[derive(Debug, Default)]
@@ -94,12 +94,13 @@ impl Driver {
 
     /// Fires all that is due, and gives the tick of the next turn; `None` if no shard is left.
     async fn turn(&mut self) -> Option<u64> {
-        self.clock.look_whether_virtual();
         let now = self.clock.current_tick();
         loop {
             let mut plan = NEVER;
             let mut batch_full = false;
             let mut any_shard = false;
+            // Wakers woken since the last yield, and never more than a batch of them.
+            let mut woken = 0;
             for shard in &self.shards {
                 let Some(shard) = shard.upgrade() else {
                     continue;
@@ -109,7 +110,12 @@ impl Driver {
                     Turned::Until(tick) => plan = plan.min(tick),
                     Turned::BatchFull => batch_full = true,
                 }
+                woken += self.wakers.len();
                 wake_all(&mut self.wakers);
+                if woken >= BATCH {
+                    woken = 0;
+                    yield_to_other_tasks().await;
+                }
             }
             if !any_shard {
                 return None;
@@ -166,23 +172,6 @@ impl Drop for Driver {
         }
         if let Some(action) = self.at_end.take() {
             action();
-        }
-    }
-}
-
-/// Wakes and drops each waker; a panic in one is its own affair.
-pub(crate) fn wake_all(wakers: &mut Vec<Waker>) {
-    for waker in wakers.drain(..) {
-        wake(waker);
-    }
-}
-
-pub(crate) fn wake(waker: Waker) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    if let Err(payload) = outcome {
-        // A payload may panic when it is dropped; then there is nothing left to be done with it.
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(another);
         }
     }
 }

@@ -119,6 +119,7 @@ mod snapshot;
 mod tick;
 mod timeout;
 mod timer;
+mod waking;
 pub mod wheel;
 mod word;
 

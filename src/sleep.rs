@@ -4,7 +4,7 @@
 //!   unarmed --(poll: deadline passed)--------------------------> elapsed
 //!      | (poll: pending)                                            ^
 //!      v                                                            |
-//!    armed --(poll: the timer has fired, or the deadline passed)----+
+//!    armed --(poll: the timer has fired, or the deadline passed)----+      reset: unarmed, or armed elsewhere
 //! ```
 //!
 //! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets the key. The
@@ -64,6 +64,8 @@ pub struct Sleep {
 #[derive(Clone, Copy)]
 enum State {
     Unarmed,
+    /// Unarmed, but it was reset; only `is_elapsed` makes a difference of it, as tokio's does.
+    Reset,
     Armed(Key),
     Elapsed,
 }
@@ -93,11 +95,11 @@ impl Sleep {
         self.shard.clock().instant(self.deadline)
     }
 
-    /// Whether the sleep has elapsed: it was polled and its timer has fired, or a poll found the deadline passed.
+    /// Whether the sleep has elapsed: its deadline has passed, and it was polled or reset before.
     pub fn is_elapsed(&self) -> bool {
         match self.state {
             State::Unarmed => false,
-            State::Armed(key) => self.shard.has_fired(key, self.deadline),
+            State::Reset | State::Armed(_) => self.has_passed(),
             State::Elapsed => true,
         }
     }
@@ -118,9 +120,15 @@ impl Sleep {
     fn reset_to(&mut self, deadline: Moment) {
         self.deadline = deadline;
         self.state = match self.state {
-            State::Armed(key) if self.shard.move_to(key, deadline) => State::Armed(key),
-            _ => State::Unarmed,
+            State::Armed(key) if self.shard.move_to(key, self.shard.clock().due(deadline)) => {
+                State::Armed(key)
+            }
+            _ => State::Reset,
         };
+    }
+
+    fn has_passed(&self) -> bool {
+        self.shard.clock().now() >= self.deadline
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -128,21 +136,23 @@ impl Sleep {
     }
 
     fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let passed = || self.shard.clock().now() >= self.deadline;
         match self.state {
             State::Elapsed => {}
-            State::Unarmed if passed() => {}
-            State::Unarmed => match self.shard.arm(self.deadline, cx.waker().clone()) {
-                Ok(key) => {
-                    self.state = State::Armed(key);
-                    return Poll::Pending;
+            State::Unarmed | State::Reset if self.has_passed() => {}
+            State::Unarmed | State::Reset => {
+                let due = self.shard.clock().due(self.deadline);
+                match self.shard.arm(due, cx.waker().clone()) {
+                    Ok(key) => {
+                        self.state = State::Armed(key);
+                        return Poll::Pending;
+                    }
+                    Err(Closed) => panic_shut_down(),
                 }
-                Err(Closed) => panic_shut_down(),
-            },
+            }
             State::Armed(key) => match self.shard.poll_armed(key, self.deadline, cx.waker()) {
                 Polled::Fired => {}
                 // The driver may not have come round yet.
-                Polled::Pending if passed() => self.shard.disarm(key),
+                Polled::Pending if self.has_passed() => self.shard.disarm(key),
                 Polled::Pending => return Poll::Pending,
                 Polled::Closed => panic_shut_down(),
             },

@@ -24,6 +24,8 @@
 //!   first, and it looks again; the reset's fails if the driver came first, and it answers `false`.
 //! - *Reset against `set_timeout` or `reset_after`.* The word holds the moment of the reset and not the due, so a
 //!   reset carries no stale timeout with it. One that read `COUNTING` before a `reset_after` fails its exchange.
+//! - *Reset after the deadline, before the driver.* The reset sees that the deadline has passed, and settles it under the
+//!   lock; its answer does not depend on how busy the driver is.
 //! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one; the later moment
 //!   covers it, and its answer `true` holds.
 //! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key finds no timer.
@@ -53,7 +55,8 @@ pub(crate) enum Reset {
     Moved,
     /// The deadline had come to its end.
     TooLate,
-    /// The deadline is set once, so the reset may move it earlier: that needs the lock.
+    /// The deadline was set once, so the reset may move it earlier, or it has passed and must be settled: that needs
+    /// the lock.
     NeedsLock,
 }
 
@@ -111,8 +114,8 @@ impl Word {
         loop {
             match state & TAG_MASK {
                 COUNTING if bits(state) >= now.to_bits() => return Reset::Moved,
-                COUNTING => {}
-                ONCE => return Reset::NeedsLock,
+                COUNTING if self.due_of(state).is_some_and(|due| due > now) => {}
+                COUNTING | ONCE => return Reset::NeedsLock,
                 _ => return Reset::TooLate,
             }
             let counting = pack(COUNTING, now.to_bits());
@@ -147,37 +150,47 @@ impl Word {
         }
     }
 
-    /// Brings the deadline to its end; `false` if it had come to one before.
-    pub(crate) fn settle(&self, outcome: Outcome) -> bool {
-        self.update(|_| settled(outcome))
+    /// Brings the deadline to its end and gives when it was due; `None` if it had come to one before.
+    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Moment> {
+        let before = self.update(|_| settled(outcome))?;
+        self.due_of(before)
     }
 
-    /// Counts anew from `now`, whatever it was set to; `false` if it is settled.
-    pub(crate) fn reset_locked(&self, now: Moment) -> bool {
-        self.update(|state| pack(COUNTING, bits(state).max(now.to_bits())))
+    /// Counts anew from `now`, whatever it was set to. Does nothing if it is settled, as the next two.
+    pub(crate) fn reset_locked(&self, now: Moment) {
+        self.update(|state| pack(COUNTING, bits(state).max(now.to_bits())));
     }
 
-    /// Sets the due for once, and notes `now` as the moment of this reset; `false` if it is settled.
-    pub(crate) fn reset_once(&self, now: Moment, due: Moment) -> bool {
-        if self.status() != Status::Pending {
-            return false;
+    /// Sets the due for once, and notes `now` as the moment of this reset.
+    pub(crate) fn reset_once(&self, now: Moment, due: Moment) {
+        if self.status() == Status::Pending {
+            // Nobody reads this before the state says `ONCE`, but for a holder of the lock.
+            self.once_due.store(due.to_bits(), Ordering::Relaxed);
+            self.update(|state| pack(ONCE, bits(state).max(now.to_bits())));
         }
-        // Nobody reads this before the state says `ONCE`, but for a holder of the lock.
-        self.once_due.store(due.to_bits(), Ordering::Relaxed);
-        self.update(|state| pack(ONCE, bits(state).max(now.to_bits())))
     }
 
-    /// Changes the timeout, and what is pending counts it from its last reset; `false` if it is settled.
-    pub(crate) fn set_timeout(&self, timeout: Span) -> bool {
+    /// Changes the timeout, and what is pending counts it from its last reset.
+    pub(crate) fn set_timeout(&self, timeout: Span) {
         self.timeout.store(timeout.to_bits(), Ordering::Relaxed);
-        self.update(|state| pack(COUNTING, bits(state)))
+        self.update(|state| pack(COUNTING, bits(state)));
     }
 
     /// Makes the deadline pending again after any outcome, counting from `now`.
     pub(crate) fn restart(&self, now: Moment) {
-        if !self.reset_locked(now) {
+        match self.status() {
+            Status::Pending => self.reset_locked(now),
+            Status::Settled(_) => self
+                .state
+                .store(pack(COUNTING, now.to_bits()), Ordering::Release),
+        }
+    }
+
+    /// Settles the word for ever, whatever it was: the runtime has gone.
+    pub(crate) fn shut_down(&self) {
+        if self.settle(Outcome::ShutDown).is_none() {
             self.state
-                .store(pack(COUNTING, now.to_bits()), Ordering::Release);
+                .store(settled(Outcome::ShutDown), Ordering::Release);
         }
     }
 
@@ -203,16 +216,16 @@ impl Word {
         }
     }
 
-    /// Replaces a pending state by what `next` makes of it; `false` if the word is settled.
-    fn update(&self, next: impl Fn(u64) -> u64) -> bool {
+    /// Replaces a pending state by what `next` makes of it, and gives it; `None` if the word is settled.
+    fn update(&self, next: impl Fn(u64) -> u64) -> Option<u64> {
         let mut state = self.state.load(Ordering::Acquire);
         while status(state) == Status::Pending {
             match self.exchange(state, next(state)) {
-                Ok(()) => return true,
+                Ok(()) => return Some(state),
                 Err(changed) => state = changed,
             }
         }
-        false
+        None
     }
 
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {

@@ -118,6 +118,36 @@ async fn reset_to_the_past_wakes_the_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn once_it_has_passed_every_answer_is_too_late_though_the_driver_was_not_there_yet() {
+    type Act = fn(&ResetHandle) -> bool;
+    let acts: [Act; 7] = [
+        |handle| handle.reset(),
+        |handle| handle.reset_after(HOUR),
+        |handle| handle.reset_at(Instant::now() + HOUR),
+        |handle| handle.set_timeout(HOUR),
+        |handle| handle.cancel(),
+        |handle| handle.expire(),
+        |handle| handle.is_pending() || handle.remaining().is_some() || handle.deadline().is_some(),
+    ];
+    for once in [false, true] {
+        for act in acts {
+            let (mut deadline, handle) = deadline(30 * MS);
+            assert_pending!(deadline.poll());
+            if once {
+                assert!(handle.reset_after(20 * MS));
+            }
+            settle().await;
+            // This task goes on before the driver's comes round.
+            tokio::time::advance(30 * MS).await;
+            assert!(!act(&handle));
+            assert!(deadline.is_woken(), "who finds out tells the waiter");
+            assert_ready_eq!(deadline.poll(), Ok(()));
+        }
+    }
+    assert_eq!(Timer::current().metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn set_timeout_counts_from_the_last_reset_of_any_kind() {
     let start = Instant::now();
     let (first, handle) = deadline(100 * MS);

@@ -49,7 +49,11 @@ impl Shared {
         thread::spawn(move || match shared.word.reset(at(now)) {
             Reset::Moved => true,
             Reset::TooLate => false,
-            Reset::NeedsLock => shared.locked(|word| word.reset_locked(at(now))),
+            Reset::NeedsLock => shared.locked(|word| {
+                let pending = matches!(word.expire_if(|due| due <= at(now)), Expiry::Later(_));
+                word.reset_locked(at(now));
+                pending
+            }),
         })
     }
 
@@ -78,6 +82,17 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
 }
 
 #[test]
+fn a_reset_after_the_deadline_comes_too_late_whether_or_not_the_driver_was_there() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let late = shared.reset(10);
+        let expired = shared.turn(10);
+        assert!(!late.join().unwrap());
+        assert!(expired || shared.word.status() == Status::Settled(Outcome::Expired));
+    });
+}
+
+#[test]
 fn of_two_resets_the_later_moment_counts() {
     loom::model(|| {
         let shared = Shared::new();
@@ -97,7 +112,7 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
         let reset = shared.reset(9);
         let cancel = {
             let shared = shared.clone();
-            thread::spawn(move || shared.locked(|word| word.settle(Outcome::Cancelled)))
+            thread::spawn(move || shared.locked(|word| word.settle(Outcome::Cancelled).is_some()))
         };
         let expired = shared.turn(10);
         let (moved, cancelled) = (reset.join().unwrap(), cancel.join().unwrap());
@@ -120,9 +135,9 @@ fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        assert!(shared.locked(|word| word.set_timeout(span(3))));
+        shared.locked(|word| word.set_timeout(span(8)));
         assert!(reset.join().unwrap());
-        assert_eq!(shared.locked(|word| word.due()), Some(at(9)));
+        assert_eq!(shared.locked(|word| word.due()), Some(at(14)));
     });
 }
 
@@ -131,7 +146,7 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        assert!(shared.locked(|word| word.reset_once(at(6), at(100))));
+        shared.locked(|word| word.reset_once(at(6), at(100)));
         assert!(reset.join().unwrap());
         let due = shared.locked(|word| word.due()).unwrap();
         assert!(due == at(16) || due == at(100), "{due:?}");

@@ -57,6 +57,20 @@ async fn is_elapsed_only_once_the_timer_has_fired_or_a_poll_was_ready() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn is_elapsed_after_a_reset_without_a_poll_as_tokios_is() {
+    let mut ours = sleep(HOUR);
+    let mut tokios = Box::pin(tokio::time::sleep(HOUR));
+    let start = Instant::now();
+    ours.reset(start + 10 * MS);
+    tokios.as_mut().reset(start + 10 * MS);
+    assert_eq!((ours.is_elapsed(), tokios.is_elapsed()), (false, false));
+    tokio::time::sleep(11 * MS).await;
+    assert_eq!((ours.is_elapsed(), tokios.is_elapsed()), (true, true));
+    let untouched = sleep(Duration::ZERO);
+    assert!(!untouched.is_elapsed(), "neither polled nor reset");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_armed_before_the_first_pending_poll() {
     let timer = Timer::new();
     let mut nap = task::spawn(timer.sleep(HOUR));
@@ -299,6 +313,36 @@ async fn a_clock_that_is_paused_later_is_not_pulled_along_by_a_cancelled_sleep()
     tokio::time::pause();
     let start = Instant::now();
     drop(nap);
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_paused_after_a_cancel_is_not_pulled_along() {
+    let timer = Timer::new();
+    let handle = timer.deadline(HOUR).handle();
+    tickwheel::timeout(HOUR, tokio::task::yield_now())
+        .await
+        .unwrap();
+    timer.timeout(HOUR, sleep(5 * MS)).await.unwrap();
+    let deadline = timer.deadline(HOUR);
+    assert!(!handle.cancel() && deadline.handle().cancel());
+    // Many in one slot, which is then planned for by its start.
+    let mut naps: Vec<_> = (0..40)
+        .map(|n| task::spawn(timer.sleep(HOUR + n * MS)))
+        .collect();
+    for nap in &mut naps {
+        assert_pending!(nap.poll());
+    }
+    settle().await;
+    drop(naps);
+    let mut moved = task::spawn(timer.sleep(HOUR));
+    assert_pending!(moved.poll());
+    settle().await;
+    moved.reset_after(2 * HOUR);
+    drop(moved);
+    tokio::time::pause();
+    let start = Instant::now();
     idle_for_a_moment().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
 }

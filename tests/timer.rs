@@ -290,6 +290,52 @@ fn what_had_fired_before_the_shutdown_is_ready_after_it() {
 }
 
 #[test]
+fn what_had_passed_before_the_shutdown_has_expired_though_the_driver_was_not_there() {
+    let runtime = paused();
+    let timer = Timer::builder()
+        .slots(16)
+        .build_on(runtime.handle())
+        .unwrap();
+    let (mut nap, mut deadline) = (
+        task::spawn(timer.sleep(5 * MS)),
+        task::spawn(timer.deadline(5 * MS)),
+    );
+    assert_pending!(nap.poll());
+    assert_pending!(deadline.poll());
+    let context = runtime.enter();
+    let mut advance = task::spawn(tokio::time::advance(5 * MS));
+    let _ = advance.poll();
+    drop(advance);
+    drop(context);
+    drop(runtime);
+    assert_ready!(nap.poll());
+    assert_eq!(assert_ready!(deadline.poll()), Ok(()));
+    assert_eq!(timer.snapshot().shards[0].levels[0].slots.len(), 16);
+    assert_eq!(timer.metrics().armed, 2);
+}
+
+#[test]
+fn a_restart_on_a_runtime_that_is_gone_is_pending_at_no_time() {
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let mut deadline = timer.deadline(HOUR);
+    let handle = deadline.handle();
+    drop(runtime);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert!(!handle.reset() && !handle.is_pending());
+            }
+        });
+        for _ in 0..100_000 {
+            deadline.restart();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn what_is_made_on_a_runtime_that_is_gone_says_so_at_once() {
     let runtime = current_thread();
     let handle = runtime.handle().clone();

@@ -1,17 +1,20 @@
 //! The [`ResetHandle`]: all that can be done to a deadline without awaiting it.
 //!
 //! Invariant: every answer is exact. `true` means that this call found the deadline pending and did what it says;
-//! `false` means that the deadline had come to its end before, and nothing was changed.
+//! `false` means that the deadline had come to its end before. A deadline that has passed has come to its end, whether
+//! or not the driver has come round to it: whoever looks first settles it.
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::driver::wake;
+use super::Deadline;
 use crate::shard::Shard;
 use crate::tick::{Moment, Span};
+use crate::waking::wake;
 use crate::word::{Outcome, Reset, Status, Word};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
@@ -22,7 +25,7 @@ use crate::word::{Outcome, Reset, Status, Word};
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset), [`is_pending`](ResetHandle::is_pending) | no lock |
+/// | [`reset`](ResetHandle::reset) in time | a clock reading and a compare-exchange |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -53,17 +56,16 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// Lock-free: a clock reading and at most one successful compare-exchange; the timer in the wheel is moved
-    /// when its slot comes. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
-    /// [`reset_at`](ResetHandle::reset_at) takes the lock, as it may move the deadline earlier.
+    /// Takes no lock of the timer's: a clock reading and at most one successful compare-exchange; the timer in the
+    /// wheel is moved when its slot comes. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
+    /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes too late, take
+    /// the lock of the deadline's shard.
     pub fn reset(&self) -> bool {
         let now = self.shard.clock().reset_moment();
         match self.word.reset(now) {
             Reset::Moved => true,
             Reset::TooLate => false,
-            Reset::NeedsLock => self
-                .shard
-                .change_word(&self.word, |word| word.reset_locked(now)),
+            Reset::NeedsLock => self.change(now, |word| word.reset_locked(now)),
         }
     }
 
@@ -71,21 +73,23 @@ impl ResetHandle {
     /// counts the timeout again. `false` if it has expired or was cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let now = self.now();
-        self.reset_once(now, now.after(Span::from(delay)))
+        self.change(now, |word| {
+            word.reset_once(now, now.after(Span::from(delay)))
+        })
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline at
     /// the driver's next turn, which is at once. `false` if it has expired or was cancelled.
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        self.reset_once(self.now(), self.shard.clock().moment(deadline))
+        let (now, due) = (self.now(), self.shard.clock().moment(deadline));
+        self.change(now, |word| word.reset_once(now, due))
     }
 
     /// Changes the timeout. What is pending counts it from its last reset of any kind; if that makes it due
     /// already, it expires at once. `false` if it has expired or was cancelled: then the timeout holds from a
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        self.shard
-            .change_word(&self.word, |word| word.set_timeout(timeout.into()))
+        self.change(self.now(), |word| word.set_timeout(timeout.into()))
     }
 
     /// The timeout that a reset counts.
@@ -105,7 +109,7 @@ impl ResetHandle {
 
     /// Whether the deadline has neither expired nor been cancelled.
     pub fn is_pending(&self) -> bool {
-        self.word.status() == Status::Pending
+        self.word.status() == Status::Pending && self.due().is_some()
     }
 
     /// When the deadline expires if nothing resets it; `None` once it is no longer pending.
@@ -118,13 +122,14 @@ impl ResetHandle {
         self.due().map(|due| due.since(self.now()))
     }
 
-    fn reset_once(&self, now: Moment, due: Moment) -> bool {
-        self.shard
-            .change_word(&self.word, |word| word.reset_once(now, due))
+    /// Changes when the deadline is due, under the lock; `false` if it has come to its end.
+    fn change(&self, now: Moment, change: impl FnOnce(&Word)) -> bool {
+        self.shard.change_word(&self.word, now, change)
     }
 
+    /// Brings the deadline to its end and wakes who awaits it; `false` if it had come to one before.
     pub(crate) fn settle(&self, outcome: Outcome) -> bool {
-        let Some(waker) = self.shard.settle_word(&self.word, outcome) else {
+        let Some((_, waker)) = self.settle_unwoken(outcome) else {
             return false;
         };
         if let Some(waker) = waker {
@@ -133,8 +138,21 @@ impl ResetHandle {
         true
     }
 
+    /// Brings the deadline to its end and gives the time that it had left, and whom the caller must wake once it
+    /// holds no lock; `None` if it had come to its end before.
+    pub(crate) fn settle_unwoken(&self, outcome: Outcome) -> Option<(Duration, Option<Waker>)> {
+        let now = self.now();
+        let ended = self.shard.settle_word(&self.word, now, outcome)?;
+        Some((ended.due.since(now), ended.waker))
+    }
+
+    /// Whether this is a handle of that deadline.
+    pub(super) fn is_of(&self, deadline: &Deadline) -> bool {
+        Arc::ptr_eq(&self.word, &deadline.word)
+    }
+
     fn due(&self) -> Option<Moment> {
-        self.shard.due_of_word(&self.word)
+        self.shard.due_of_word(&self.word, self.now())
     }
 
     fn now(&self) -> Moment {

@@ -107,8 +107,7 @@ impl Future for Deadline {
 impl Drop for Deadline {
     fn drop(&mut self) {
         if self.word.status() == Status::Pending {
-            // The waker, if any, is dropped after the lock, not woken: nobody awaits this any more.
-            drop(self.shard.settle_word(&self.word, Outcome::Cancelled));
+            self.shard.drop_word(&self.word);
         }
     }
 }

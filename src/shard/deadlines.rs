@@ -3,11 +3,12 @@
 //! Invariant: while a word is pending and the shard is open, the wheel holds exactly one timer for it, linked at
 //! its true due or earlier. Each function here restores that before it lets the lock go.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 
 use super::{Entry, Shard, State};
 use crate::tick::Moment;
+use crate::waking::wake;
 use crate::wheel::Key;
 use crate::word::{Expiry, Outcome, Status, Word};
 
@@ -22,9 +23,14 @@ impl Shard {
         }
     }
 
-    /// Makes a word pending again, counting from `now`, and arms or moves its timer.
+    /// Makes a word pending again, counting from `now`, and arms or moves its timer. On a closed shard the word never
+    /// becomes pending, not for a moment.
     pub(crate) fn restart_word(&self, word: &Arc<Word>, now: Moment) {
         let mut state = self.lock();
+        if state.closed.is_some() {
+            word.shut_down();
+            return;
+        }
         word.restart(now);
         let changed = match word.due() {
             // It was pending; a settled word has no timer.
@@ -55,38 +61,69 @@ impl Shard {
         }
     }
 
-    /// Changes when a pending word is due, by `change`, which says whether it was pending, and moves its timer.
-    pub(crate) fn change_word(&self, word: &Word, change: impl FnOnce(&Word) -> bool) -> bool {
-        let mut state = self.lock();
-        if !change(word) {
-            return false;
-        }
-        let changed = word
-            .due()
-            .is_some_and(|due| self.relink_word(&mut state, word, due));
+    /// Has `change` change the word, and moves its timer; `false` if the word has come to its end.
+    pub(crate) fn change_word(&self, word: &Word, now: Moment, change: impl FnOnce(&Word)) -> bool {
+        let (mut state, passed) = self.lock_and_look(word, now);
+        change(word);
+        let due = word.due();
+        let changed = due.is_some_and(|due| self.relink_word(&mut state, word, due));
         drop(state);
         if changed {
             self.signal.wake_driver();
         }
-        true
+        self.wake_unlinked(passed);
+        due.is_some()
     }
 
     /// Brings a pending word to its end and takes its timer out; `None` if it had come to one before.
-    /// Gives the waker of who awaits it, to be woken or dropped.
-    pub(crate) fn settle_word(&self, word: &Word, outcome: Outcome) -> Option<Option<Waker>> {
-        let mut state = self.lock();
-        if !word.settle(outcome) {
+    pub(crate) fn settle_word(&self, word: &Word, now: Moment, outcome: Outcome) -> Option<Ended> {
+        let (mut state, passed) = self.lock_and_look(word, now);
+        let Some(due) = word.settle(outcome) else {
+            drop(state);
+            self.wake_unlinked(passed);
             return None;
-        }
+        };
         let unlinked = self.unlink_word(&mut state, word);
         drop(state);
-        Some(self.finish(unlinked))
+        Some(Ended {
+            due,
+            waker: self.finish(unlinked),
+        })
     }
 
     /// When a pending word is due.
-    pub(crate) fn due_of_word(&self, word: &Word) -> Option<Moment> {
-        let _state = self.lock();
-        word.due()
+    pub(crate) fn due_of_word(&self, word: &Word, now: Moment) -> Option<Moment> {
+        let (state, passed) = self.lock_and_look(word, now);
+        let due = word.due();
+        drop(state);
+        self.wake_unlinked(passed);
+        due
+    }
+
+    /// Cancels a word that nobody will await any more.
+    pub(crate) fn drop_word(&self, word: &Word) {
+        let mut state = self.lock();
+        word.settle(Outcome::Cancelled);
+        let unlinked = self.unlink_word(&mut state, word);
+        drop(state);
+        drop(self.finish(unlinked));
+    }
+
+    /// Takes the lock, and expires the word if its deadline has passed at `now`. So the answer is the same whoever
+    /// looks first, the driver or somebody with a handle. The timer that this took out is to be woken after the lock.
+    fn lock_and_look(&self, word: &Word, now: Moment) -> (MutexGuard<'_, State>, Option<Unlinked>) {
+        let mut state = self.lock();
+        let passed = match word.expire_if(|due| due <= now) {
+            Expiry::Expired => self.unlink_word(&mut state, word),
+            Expiry::Later(_) | Expiry::Settled(_) => None,
+        };
+        (state, passed)
+    }
+
+    fn wake_unlinked(&self, unlinked: Option<Unlinked>) {
+        if let Some(waker) = self.finish(unlinked) {
+            wake(waker);
+        }
     }
 
     fn link_word(&self, state: &mut State, word: &Arc<Word>) -> bool {
@@ -103,7 +140,7 @@ impl Shard {
             },
         );
         word.set_key(key.to_parts());
-        self.plan_for(state, due)
+        self.plan_for(due)
     }
 
     fn relink_word(&self, state: &mut State, word: &Word, due: Moment) -> bool {
@@ -111,10 +148,10 @@ impl Shard {
     }
 
     fn unlink_word(&self, state: &mut State, word: &Word) -> Option<Unlinked> {
-        let (due, entry) = state.wheel.take(key(word)?)?;
+        let (entry, left) = state.wheel.take(key(word)?)?;
         Some(Unlinked {
             entry,
-            plan_changed: self.plan_without(state, due),
+            plan_changed: self.plan_without(state, left),
         })
     }
 
@@ -131,6 +168,14 @@ impl Shard {
     }
 }
 
+/// A pending word that was brought to its end.
+pub(crate) struct Ended {
+    /// When it was due.
+    pub(crate) due: Moment,
+    /// Of who awaits it, to be woken or dropped.
+    pub(crate) waker: Option<Waker>,
+}
+
 /// A timer that was taken out under the lock, with what is left to do after it.
 struct Unlinked {
     entry: Entry,
@@ -139,7 +184,7 @@ struct Unlinked {
 
 impl State {
     fn entry_of(&mut self, word: &Word) -> Option<&mut Entry> {
-        self.wheel.get_mut(key(word)?).map(|(_, entry)| entry)
+        self.wheel.get_mut(key(word)?)
     }
 }
 

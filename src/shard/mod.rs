@@ -15,8 +15,9 @@
 //! - `plan` is the tick at which the driver comes next, and no timer of the wheel is due before it. It is written
 //!   only under the lock. An arm that is due before the plan lowers it there and then wakes the driver; the driver
 //!   reads the plan after it was woken. So whichever comes first, the arm or the driver's visit, the driver knows.
-//! - In real time a plan may be too early, when the timer it was made for was disarmed: one empty turn, and
-//!   disarming wakes nobody. Under a virtual clock the driver is told, or a cancelled timer would pull time along.
+//! - A plan may be too early, when the timer it was made for was disarmed. On the system's clock that costs one empty
+//!   turn, and disarming wakes nobody. On a clock that can be paused the driver is told, in real time too: the clock
+//!   may be paused in the next moment, and then a cancelled timer would pull time along.
 
 mod deadlines;
 
@@ -28,7 +29,7 @@ use std::task::Waker;
 use crate::clock::Clock;
 use crate::signal::Signal;
 use crate::tick::Moment;
-use crate::wheel::{Key, SlotCounts, Verdict, Wheel};
+use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
 use crate::word::{Expiry, Outcome, Word};
 
 /// The plan of a shard with nothing armed.
@@ -48,11 +49,7 @@ struct State {
     wheel: Wheel<Entry>,
     /// When the runtime went. Since then the wheel is empty and nothing is armed.
     closed: Option<Moment>,
-    /// The plan was found to be too early while the clock was real; it is not looked at again until it changes.
-    known_too_early: bool,
     fired: u64,
-    /// Timers armed before the wheel was emptied by closing.
-    armed_before_closing: u64,
 }
 
 /// What a timer needs when its slot comes.
@@ -96,9 +93,7 @@ impl Shard {
         let state = State {
             wheel: Wheel::with_slots(slots),
             closed: None,
-            known_too_early: false,
             fired: 0,
-            armed_before_closing: 0,
         };
         Shard {
             state: Mutex::new(state),
@@ -112,9 +107,8 @@ impl Shard {
         &self.clock
     }
 
-    /// Arms a timer that wakes `waker` when it is due.
-    pub(crate) fn arm(&self, deadline: Moment, waker: Waker) -> Result<Key, Closed> {
-        let due = self.clock.due(deadline);
+    /// Arms a timer that wakes `waker` at tick `due`; at `NEVER`, only when the shard closes.
+    pub(crate) fn arm(&self, due: u64, waker: Waker) -> Result<Key, Closed> {
         let mut state = self.lock();
         if state.closed.is_some() {
             // The waker was made before the lock and must go after it.
@@ -129,7 +123,7 @@ impl Shard {
                 word: None,
             },
         );
-        let earlier = self.plan_for(&mut state, due);
+        let earlier = self.plan_for(due);
         drop(state);
         if earlier {
             self.signal.wake_driver();
@@ -143,7 +137,7 @@ impl Shard {
         let taken = state.wheel.take(key);
         let stale = taken
             .as_ref()
-            .is_some_and(|&(due, _)| self.plan_without(&mut state, due));
+            .is_some_and(|&(_, left)| self.plan_without(&state, left));
         drop(state);
         if stale {
             self.signal.wake_driver();
@@ -153,10 +147,10 @@ impl Shard {
     }
 
     /// Moves an armed timer; its waker stays. `false` if it has fired.
-    pub(crate) fn move_to(&self, key: Key, deadline: Moment) -> bool {
+    pub(crate) fn move_to(&self, key: Key, due: u64) -> bool {
         let mut state = self.lock();
         let armed = state.wheel.get_mut(key).is_some();
-        let changed = self.relink(&mut state, key, self.clock.due(deadline));
+        let changed = self.relink(&mut state, key, due);
         drop(state);
         if changed {
             self.signal.wake_driver();
@@ -168,29 +162,16 @@ impl Shard {
     pub(crate) fn poll_armed(&self, key: Key, deadline: Moment, waker: &Waker) -> Polled {
         let registered = self.register(waker, |state| match state.closed {
             Some(at) if at < deadline => Err(Polled::Closed),
-            _ => state
-                .wheel
-                .get_mut(key)
-                .map(|(_, entry)| entry)
-                .ok_or(Polled::Fired),
+            _ => state.wheel.get_mut(key).ok_or(Polled::Fired),
         });
         registered.err().unwrap_or(Polled::Pending)
-    }
-
-    /// Whether a timer that was armed for `deadline` has fired.
-    pub(crate) fn has_fired(&self, key: Key, deadline: Moment) -> bool {
-        let mut state = self.lock();
-        match state.closed {
-            Some(at) => at >= deadline,
-            None => state.wheel.get_mut(key).is_none(),
-        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
         let state = self.lock();
         Counts {
             pending: state.wheel.len(),
-            armed: state.armed_before_closing + state.wheel.inserted(),
+            armed: state.wheel.inserted(),
             fired: state.fired,
         }
     }
@@ -228,7 +209,6 @@ impl Shard {
             return Turned::BatchFull;
         }
         let plan = state.wheel.next_turn().unwrap_or(NEVER);
-        state.known_too_early = false;
         self.plan.store(plan, Ordering::Release);
         Turned::Until(plan)
     }
@@ -238,18 +218,19 @@ impl Shard {
         let now = self.clock.now();
         let mut state = self.lock();
         state.closed = Some(now);
-        state.armed_before_closing += state.wheel.inserted();
-        for entry in state.wheel.values_mut() {
-            if let Some(word) = &entry.word {
+        for word in state
+            .wheel
+            .values_mut()
+            .filter_map(|entry| entry.word.as_ref())
+        {
+            // What has passed has expired, though the driver did not come round to it.
+            if let Expiry::Later(_) = word.expire_if(|due| due <= now) {
                 word.settle(Outcome::ShutDown);
             }
         }
-        let mut emptied = std::mem::take(&mut state.wheel);
+        let entries = state.wheel.take_all();
         drop(state);
-        emptied
-            .values_mut()
-            .filter_map(|entry| entry.waker.take())
-            .collect()
+        entries.filter_map(|entry| entry.waker).collect()
     }
 }
 
@@ -296,48 +277,35 @@ impl Shard {
 
     /// Links a timer at another due; says whether the driver must be woken.
     fn relink(&self, state: &mut State, key: Key, due: u64) -> bool {
-        let Some((before, _)) = state.wheel.get_mut(key) else {
+        let Some(left) = state.wheel.relink(key, due) else {
             return false;
         };
-        state.wheel.reset(key, due);
-        if due <= before {
-            self.plan_for(state, due)
-        } else {
-            self.plan_without(state, before)
-        }
+        self.plan_for(due) || self.plan_without(state, left)
     }
 
-    /// Plans for a timer that was linked at `due`; says whether the driver must be woken.
-    fn plan_for(&self, state: &mut State, due: u64) -> bool {
+    /// Plans for a timer that was linked at `due`; says whether the driver must be woken. With the lock held.
+    fn plan_for(&self, due: u64) -> bool {
         let earlier = due < self.plan.load(Ordering::Relaxed);
         if earlier {
-            state.known_too_early = false;
             self.plan.store(due, Ordering::Release);
         }
         earlier
     }
 
-    /// Plans for a timer at `due` being gone; says whether the driver must be woken, which in real time it need not.
-    fn plan_without(&self, state: &mut State, due: u64) -> bool {
+    /// Plans for a timer having left the wheel; says whether the driver must be woken.
+    fn plan_without(&self, state: &State, left: Left) -> bool {
         if !self.clock.is_pausable() {
             return false;
         }
         let plan = self.plan.load(Ordering::Relaxed);
-        let may_be_virtual = self.clock.is_virtual() || (due <= plan && !state.known_too_early);
-        if !may_be_virtual {
+        if !left.may_change(plan) {
             return false;
         }
         let next = state.wheel.next_turn().unwrap_or(NEVER);
-        if next <= plan {
-            return false;
+        if next > plan {
+            self.plan.store(next, Ordering::Release);
         }
-        // The clock may have been paused since the driver last looked.
-        if !self.clock.look_whether_virtual() {
-            state.known_too_early = true;
-            return false;
-        }
-        self.plan.store(next, Ordering::Release);
-        true
+        next > plan
     }
 }
 

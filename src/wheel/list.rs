@@ -1,7 +1,7 @@
 //! The timers of one slot: a doubly linked list through the nodes of the slab.
 //!
 //! Links are `u32` slab indices, so a node carries eight bytes of them and no pointer. Invariant: a node is in
-//! exactly one list, which its `home` names, and a list is in the order in which its nodes were linked; firing
+//! exactly one list, which its `home` names (or among the overdue, which are in none), and a list is in the order in which its nodes were linked; firing
 //! ties in insertion order rests on that.
 
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use slab::Slab;
 /// The link that leads nowhere.
 const NONE: u32 = u32::MAX;
 
-/// Which list a node is in: a slot of a level, or the wheel's list of the overdue.
+/// Where a node is: in the list of a slot of a level, or among the overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Home(u16);
 
@@ -58,6 +58,17 @@ impl<T> Node<T> {
     }
 }
 
+/// A node that is in no list has its links free for a number.
+impl<T> Node<T> {
+    pub(super) fn rank(&self) -> u64 {
+        u64::from(self.previous) << 32 | u64::from(self.next)
+    }
+
+    pub(super) fn set_rank(&mut self, rank: u64) {
+        (self.previous, self.next) = ((rank >> 32) as u32, rank as u32);
+    }
+}
+
 /// The two ends of a list.
 #[derive(Clone, Copy)]
 pub(super) struct List {
@@ -77,10 +88,6 @@ impl List {
 
     pub(super) fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
-    }
-
-    pub(super) fn last(&self) -> Option<u32> {
-        (self.tail != NONE).then_some(self.tail)
     }
 
     /// Links a node that is in no list at the end of this one.

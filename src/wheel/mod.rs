@@ -54,13 +54,15 @@ mod place;
 mod tests;
 mod turn;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use slab::Slab;
 
 use level::{Level, MAX_SLOTS};
-use list::{Home, List, Node};
+use list::{Home, Node};
 pub(crate) use picture::SlotCounts;
+pub(crate) use place::Left;
 use turn::Step;
 pub(crate) use turn::Verdict;
 
@@ -73,8 +75,12 @@ pub(crate) use turn::Verdict;
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more, given back when it is removed or fires. See the
-/// [module's documentation](self) for an example and for how it works.
+/// These are amortised over the growing and shrinking of the storage. Timers that are inserted after their due has
+/// passed are kept in order in a map of their own: O(log n) in the number of those.
+///
+/// A timer takes `size_of::<T>()` and about 32 bytes more. Its place is used again once it was removed or has fired;
+/// the storage shrinks when an eighth of it or less is in use, as far as the timers that are left in it allow.
+/// See the [module's documentation](self) for an example and for how it works.
 pub struct Wheel<T> {
     nodes: Slab<Node<T>>,
     levels: Vec<Level>,
@@ -88,12 +94,10 @@ pub struct Wheel<T> {
     elapsed: u64,
     /// What the owner has said; ahead of `elapsed` only while an advance is not finished.
     now: u64,
-    /// Timers inserted with a due that `elapsed` had already left behind.
-    overdue: List,
-    /// Whether `overdue` is in the order of due.
-    overdue_sorted: bool,
-    /// No overdue timer is due before this.
-    overdue_from: u64,
+    /// Timers whose due `elapsed` had already left behind when they were linked, by due and by rank.
+    overdue: BTreeMap<(u64, u64), u32>,
+    /// A number for each timer that was linked as overdue, so that ties keep their order.
+    next_rank: u64,
     /// The coarse slot that is being cascaded; its start is `elapsed`.
     cascading: Option<Home>,
     next_sequence: NonZeroU64,
@@ -146,9 +150,8 @@ impl<T> Wheel<T> {
             level_of_bit,
             elapsed: 0,
             now: 0,
-            overdue: List::EMPTY,
-            overdue_sorted: true,
-            overdue_from: u64::MAX,
+            overdue: BTreeMap::new(),
+            next_rank: 0,
             cascading: None,
             next_sequence: NonZeroU64::MIN,
             shrink_below: 0,
@@ -177,19 +180,14 @@ impl<T> Wheel<T> {
 
     /// Disarms a timer and gives its value back, or `None` if it has fired or was removed before.
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.take(key).map(|(_, value)| value)
+        self.take(key).map(|(value, _)| value)
     }
 
     /// Moves a timer to another due, earlier or later; `false` if it has fired or was removed before.
     ///
     /// Among timers of the same due it comes last, as if it were inserted now.
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
-        if self.get_mut(key).is_none() {
-            return false;
-        }
-        self.unlink(key.index);
-        self.link(key.index, due);
-        true
+        self.relink(key, due).is_some()
     }
 
     /// Moves the wheel to tick `now` and yields what is due by then, in order of due, ties in insertion order.
@@ -226,11 +224,11 @@ impl<T> Wheel<T> {
 
     /// The tick of the next turn that may find a timer due: no timer is due before it. `None` if the wheel is empty.
     ///
-    /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers; then it is that
-    /// slot's start.
+    /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers or is being cascaded;
+    /// then it is that slot's start.
     pub fn next_turn(&self) -> Option<u64> {
-        if !self.overdue.is_empty() {
-            return Some(self.overdue_from);
+        if let Some((&(due, _), _)) = self.overdue.first_key_value() {
+            return Some(due);
         }
         if self.next_to_cascade().is_some() {
             return Some(self.elapsed);
@@ -279,20 +277,38 @@ impl<T> Wheel<T> {
         self.next_sequence.get() - 1
     }
 
-    /// Disarms a timer and gives the due that it was linked at and its value.
-    pub(crate) fn take(&mut self, key: Key) -> Option<(u64, T)> {
+    /// Disarms a timer and gives its value, and what its leaving means for the next turn.
+    pub(crate) fn take(&mut self, key: Key) -> Option<(T, Left)> {
         self.get_mut(key)?;
-        self.unlink(key.index);
-        let node = self.take_node(key.index);
-        Some((node.due, node.value))
+        let left = self.unlink(key.index);
+        Some((self.take_node(key.index).value, left))
     }
 
-    /// The due that a timer is linked at, and its value.
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<(u64, &mut T)> {
+    /// Moves a timer to another due, and says what its leaving means for the next turn.
+    pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Left> {
+        self.get_mut(key)?;
+        let left = self.unlink(key.index);
+        self.link(key.index, due);
+        Some(left)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.nodes
             .get_mut(key.index as usize)
             .filter(|node| node.sequence == key.sequence)
-            .map(|node| (node.due, &mut node.value))
+            .map(|node| &mut node.value)
+    }
+
+    /// Takes everything out at once, and leaves an empty wheel of the same kind at the same tick.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let empty = Wheel {
+            elapsed: self.now,
+            now: self.now,
+            next_sequence: self.next_sequence,
+            ..Wheel::with_slots(1 << self.digit_bits)
+        };
+        let full = std::mem::replace(self, empty);
+        full.nodes.into_iter().map(|(_, node)| node.value)
     }
 
     /// Every timer's value, in no order.

@@ -46,8 +46,8 @@ impl<T> fmt::Debug for Wheel<T> {
             }
             writeln!(f)
         };
-        write!(f, "  overdue:")?;
-        draw(f, &self.overdue)?;
+        let overdue: Vec<_> = self.overdue.keys().map(|(due, _)| due).collect();
+        writeln!(f, "  overdue: {overdue:?}")?;
         for (number, level) in self.levels.iter().enumerate() {
             writeln!(f, "  level {number}")?;
             for slot in level.occupied_slots() {

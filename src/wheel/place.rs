@@ -1,7 +1,7 @@
 //! Placing: which list a timer belongs to, and linking it there.
 //!
 //! Invariant: a timer is linked at the level of the highest digit in which its due differs from `elapsed`, in the
-//! slot of its own digit there; one whose due lies before `elapsed` is in the list of the overdue.
+//! slot of its own digit there; one whose due lies before `elapsed` is among the overdue.
 
 use super::Wheel;
 use super::level::Level;
@@ -57,18 +57,12 @@ impl<T> Wheel<T> {
 
     #[cold]
     fn link_overdue(&mut self, index: u32, due: u64) {
-        if self.overdue.is_empty() {
-            self.overdue_from = due;
-        } else if self
-            .overdue
-            .last()
-            .is_some_and(|last| self.nodes[last as usize].due > due)
-        {
-            self.overdue_sorted = false;
-            self.overdue_from = self.overdue_from.min(due);
-        }
-        self.overdue
-            .push_back(&mut self.nodes, index, Home::OVERDUE);
+        let rank = self.next_rank;
+        self.next_rank += 1;
+        let node = &mut self.nodes[index as usize];
+        node.home = Home::OVERDUE;
+        node.set_rank(rank);
+        self.overdue.insert((due, rank), index);
     }
 
     #[cold]
@@ -77,16 +71,43 @@ impl<T> Wheel<T> {
         self.levels.resize_with(level + 1, || Level::EMPTY);
     }
 
-    pub(super) fn unlink(&mut self, index: u32) {
-        match self.nodes[index as usize].home {
-            Home::OVERDUE => self.overdue.unlink(&mut self.nodes, index),
-            home => {
-                let level = &mut self.levels[home.level()];
-                level.unlink(&mut self.nodes, index, home.slot());
-                if level.is_empty() {
-                    self.occupied &= !(1 << home.level());
-                }
-            }
+    /// Takes a node out of where it is.
+    pub(super) fn unlink(&mut self, index: u32) -> Left {
+        let node = &self.nodes[index as usize];
+        let (due, home) = (node.due, node.home);
+        if home == Home::OVERDUE {
+            self.overdue.remove(&(due, node.rank()));
+            return Left {
+                due,
+                emptied: Some(0),
+            };
         }
+        let level = &mut self.levels[home.level()];
+        level.unlink(&mut self.nodes, index, home.slot());
+        if level.is_empty() {
+            self.occupied &= !(1 << home.level());
+        }
+        let shift = home.level() as u32 * self.digit_bits;
+        let emptied = level
+            .slot(home.slot())
+            .is_empty()
+            .then_some(due >> shift << shift);
+        Left { due, emptied }
+    }
+}
+
+/// What a timer's leaving means for the next turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    due: u64,
+    /// The start of its slot, if it was the last timer there.
+    emptied: Option<u64>,
+}
+
+impl Left {
+    /// Whether a turn that was planned for tick `plan` may have been planned for this timer. If not, the wheel's next
+    /// turn is still the one that was planned, or one that was made for timers that are still there.
+    pub(crate) fn may_change(self, plan: u64) -> bool {
+        self.due <= plan || self.emptied.is_some_and(|start| start <= plan)
     }
 }

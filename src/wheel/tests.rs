@@ -9,7 +9,14 @@ use super::*;
 impl<T> Wheel<T> {
     /// Asserts every invariant that the module's documentation states.
     fn check(&self) {
-        let overdue = self.overdue.check(&self.nodes, Home::OVERDUE);
+        for (&(due, rank), &index) in &self.overdue {
+            let node = &self.nodes[index as usize];
+            assert_eq!(
+                (node.due, node.rank(), node.home),
+                (due, rank, Home::OVERDUE)
+            );
+        }
+        let overdue = self.overdue.len();
         let in_levels: usize = self
             .levels
             .iter()
@@ -31,7 +38,7 @@ impl<T> Wheel<T> {
         assert!(self.elapsed <= self.now);
         for (_, node) in &self.nodes {
             if node.home == Home::OVERDUE {
-                assert!(node.due < self.elapsed && node.due >= self.overdue_from);
+                assert!(node.due < self.elapsed);
             } else if Some(node.home) != self.cascading {
                 assert!(node.due >= self.elapsed);
                 let shift = node.home.level() as u32 * self.digit_bits;

@@ -7,7 +7,7 @@
 //! being cascaded, which wait in it for their step. `elapsed` is the start of that slot.
 
 use super::Wheel;
-use super::list::{Home, List};
+use super::list::Home;
 
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
 pub(crate) enum Verdict {
@@ -46,7 +46,10 @@ impl<T> Wheel<T> {
                     self.unlink(index);
                     match verdict {
                         Verdict::Fire => drop(self.take_node(index)),
-                        Verdict::Later(due) => self.link(index, due),
+                        // Later than this turn in any case, or the turn would not end.
+                        Verdict::Later(due) => {
+                            self.link(index, due.max(self.now.saturating_add(1)))
+                        }
                     }
                 }
                 Step::Cascaded => {}
@@ -58,10 +61,7 @@ impl<T> Wheel<T> {
 
     /// One bounded step towards `now`: finds one timer that is due, or cascades one.
     pub(super) fn step(&mut self) -> Step {
-        if !self.overdue_sorted {
-            self.sort_overdue();
-        }
-        if let Some(index) = self.overdue.first() {
+        if let Some((_, &index)) = self.overdue.first_key_value() {
             return Step::Due(index);
         }
         if let Some(index) = self.next_to_cascade() {
@@ -108,22 +108,5 @@ impl<T> Wheel<T> {
         // The digits above this level's are those of `elapsed`; the top level's digit may have none above it.
         let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
         Some((level, slot, self.elapsed & above | (slot as u64) << shift))
-    }
-
-    #[cold]
-    fn sort_overdue(&mut self) {
-        let mut order: Vec<(u64, u32)> = self
-            .overdue
-            .iter(&self.nodes)
-            .map(|(index, node)| (node.due, index))
-            .collect();
-        // Stable: ties stay in the order in which they were linked.
-        order.sort_by_key(|&(due, _)| due);
-        self.overdue = List::EMPTY;
-        for (_, index) in order {
-            self.overdue
-                .push_back(&mut self.nodes, index, Home::OVERDUE);
-        }
-        self.overdue_sorted = true;
     }
 }
