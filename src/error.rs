@@ -1,4 +1,4 @@
-//! What can go wrong, as types: [`Elapsed`], [`Cancelled`], [`BuildError`].
+//! What can go wrong, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`BuildError`].
 
 use std::fmt;
 use std::time::Duration;
@@ -85,6 +85,62 @@ impl fmt::Display for Cancelled {
 }
 
 impl std::error::Error for Cancelled {}
+
+/// A map did not take what was to be inserted, and gives the value back where there is one.
+///
+/// Shaped as tokio's [`TrySendError`](tokio::sync::mpsc::error::TrySendError).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::error::InsertError;
+/// use tickwheel::{DelayMap, Duration, Timer};
+///
+/// let (map, _expirations) = DelayMap::with_limit(&Timer::current(), 1);
+/// let minute = Duration::from_secs(60);
+/// assert_eq!(map.insert("one", 1, minute), Ok(None));
+/// assert_eq!(map.insert("one", 2, minute), Ok(Some(1)), "to replace is always allowed");
+/// assert_eq!(map.insert("two", 3, minute), Err(InsertError::AtCapacity(3)));
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum InsertError<V = ()> {
+    /// The map is closed.
+    Closed(V),
+    /// The key is new, and the map holds as many as its limit allows.
+    AtCapacity(V),
+}
+
+impl<V> InsertError<V> {
+    /// The value that was not inserted.
+    pub fn into_inner(self) -> V {
+        match self {
+            InsertError::Closed(value) | InsertError::AtCapacity(value) => value,
+        }
+    }
+}
+
+impl<V> fmt::Debug for InsertError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InsertError::Closed(_) => "Closed(..)",
+            InsertError::AtCapacity(_) => "AtCapacity(..)",
+        })
+    }
+}
+
+impl<V> fmt::Display for InsertError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InsertError::Closed(_) => "the map is closed; nothing can be inserted any more",
+            InsertError::AtCapacity(_) => {
+                "the map is at its limit; remove a key first, or make the map with a higher limit"
+            }
+        })
+    }
+}
+
+impl<V> std::error::Error for InsertError<V> {}
 
 /// A [`Builder`](crate::Builder) was given what no timer can be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]

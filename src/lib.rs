@@ -105,17 +105,21 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod alarm;
 mod atomic;
 mod clock;
 mod deadline;
+mod delay_map;
 mod driver;
 pub mod error;
 mod interval;
 mod metrics;
+mod places;
 mod shard;
 mod signal;
 mod sleep;
 mod snapshot;
+mod table;
 mod tick;
 mod timeout;
 mod timer;
@@ -132,7 +136,8 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 
-pub use crate::deadline::{Deadline, ResetHandle};
+pub use crate::deadline::{Deadline, DeadlineMap, KeyedDeadline, ResetHandle};
+pub use crate::delay_map::{DelayMap, Expirations, Expired};
 pub use crate::interval::Interval;
 pub use crate::metrics::Metrics;
 pub use crate::sleep::Sleep;

@@ -7,6 +7,7 @@
 //! stays settled until it is restarted, and polling again gives the same answer.
 
 mod handle;
+mod map;
 
 use std::fmt;
 use std::future::Future;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 pub use handle::ResetHandle;
+pub use map::{DeadlineMap, KeyedDeadline};
 
 use crate::error::Cancelled;
 use crate::shard::Shard;
