@@ -4,7 +4,7 @@
 //! all of them are armed, pushed back and dropped, and never fire. tickwheel makes that cheap on every core, with
 //! `tokio::time`'s own names and semantics.
 //!
-//! # Three uses
+//! # Uses
 //!
 //! **A timeout.** Change the `use` line; nothing else changes.
 //!
@@ -42,6 +42,9 @@
 //! # }
 //! ```
 //!
+//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key, a [`DelayMap`] one stream of delayed
+//! values; any task resets or removes knowing only the key.
+//!
 //! **A timer of one's own**, with another accuracy, held to save the look-up of the runtime's own.
 //!
 //! ```
@@ -68,8 +71,8 @@
 //!   no bound that a process reaches.
 //! - **Runtime gone.** When the runtime that drives a timer shuts down, everything pending is woken. [`Sleep`],
 //!   [`Timeout`] and [`Interval`] then panic, as tokio's do; a [`Deadline`] resolves to
-//!   [`Cancelled`](error::Cancelled). Nothing hangs.
-//! - **Isolation.** A waker that panics, or a task that blocks its worker, does not stop the driver or lose another
+//!   [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`] ends. Nothing hangs.
+//! - **Isolation.** A waker that panics, a panicking `Hash` or `Eq` of a key, or a task that blocks its worker, does not stop the driver or lose another
 //!   timer.
 //! - **Paused clock.** Under tokio's `test-util` everything is deterministic, follows `pause`, `advance` and
 //!   auto-advance, and never makes virtual time run by itself.
