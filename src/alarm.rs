@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::due::Due;
 use crate::shard::{Closed, Polled, Shard};
 use crate::tick::Moment;
 use crate::wheel::Key;
@@ -23,9 +24,9 @@ impl Alarm {
     /// Ready once the driver has come to tick `due`, whatever it was set to before.
     pub(crate) fn poll_at(&mut self, due: u64, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         if let Some((key, set_to)) = self.armed.take() {
-            if set_to == due || self.shard.move_to(key, due) {
+            if set_to == due || self.shard.move_to_tick(key, due) {
                 self.armed = Some((key, due));
-                match self.shard.poll_armed(key, Moment::MAX, cx.waker()) {
+                match self.shard.poll_armed(key, Due::At(Moment::MAX), cx.waker()) {
                     Polled::Pending => return Poll::Pending,
                     Polled::Closed => return Poll::Ready(Err(Closed)),
                     Polled::Fired => {
@@ -35,7 +36,7 @@ impl Alarm {
                 }
             }
         }
-        match self.shard.arm(due, cx.waker().clone()) {
+        match self.shard.arm_at(due, cx.waker().clone()) {
             Ok(key) => {
                 self.armed = Some((key, due));
                 Poll::Pending

@@ -1,4 +1,6 @@
-//! The clock of a timer: that of the runtime which drives it, whoever asks.
+//! The clock of a timer: that of the runtime which drives it, whoever asks; and the published tick.
+//!
+//! # Readings
 //!
 //! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under tokio's `test-util`, at
 //! any moment and with nobody told; then time is what that runtime says, and a caller outside it (a plain thread, a
@@ -7,23 +9,78 @@
 //! Invariants: a clock's readings never go back, and the epoch belongs to the timer, so that two equal runs under
 //! a paused clock see equal moments. The clock of a runtime that is gone stands still.
 //!
-//! While the driver rests, callers read the clock for each new deadline. They do it through `deadline_after` and
-//! `reset_moment` alone: the seam at which a published tick takes the place of a reading.
+//! # Stamps
+//!
+//! While the driver *ticks* it publishes the current tick, and a caller takes that as its *stamp* in place of reading
+//! the clock. While it *rests*, `RESTING` is published, and callers read the clock. (Linux calls its published tick
+//! jiffies.)
+//!
+//! The *window* of stamp `s` reaches from its publishing until the driver has replaced it. The driver, at each turn:
+//!
+//! ```text
+//!   r1 = reading         f1 = floor(r1)
+//!   old = swap(published, f1)            sequentially consistent
+//!   r2 = reading         end(old) = ceil(r2), noted in the log if later than old + 2
+//!   turn the wheels up to f1
+//! ```
+//!
+//! **No timer fires early.** Let a call begin at moment `t`, as the caller's clock reads it, and load stamp `s` after
+//! that. Its timer is truly due at tick `end(s) + ceil(duration)`.
+//!
+//! 1. `t <= r2` of the turn that replaced `s`. Else the caller's reading came after the driver's reading `r2`, which
+//!    came after the swap; the load comes after the caller's reading, so in the one order of all sequentially
+//!    consistent operations it comes after the swap, and would not have given `s`.
+//! 2. So `t <= r2 <= start of tick end(s)`, and `t + duration <=` the start of the due tick.
+//! 3. A timer fires only in a turn to `f1 >=` its true due, that is, when the clock has read at least that start.
+//!
+//! The second reading must come after the swap: a driver that the system stops between `r1` and the swap would else
+//! close the window before it has ended, and 1 fails. That the driver was late, for whatever reason, shows in `r2`.
+//!
+//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed at `s + 2 + ticks`, so a turn
+//! to `f1` looks at it only if `s + 2 <= f1`. By then `s` was replaced, by this turn at the latest, and its end noted:
+//! closing a window is one critical section of the log, so whoever holds the log sees a window either open, still
+//! published, or noted. A stamp that is published again (two turns in one tick, a short rest) has two windows, which
+//! count as one with the later end. A timer whose window ended late is linked again, at its true due.
+//!
+//! **No wake-up is lost.** An arm that makes a shard's plan earlier writes the plan, then reads whether the driver
+//! rests, and wakes it if so. A driver that goes to rest publishes `RESTING`, then reads the plans. All four are
+//! sequentially consistent: either the arm sees a resting driver, or the driver sees the plan. While it ticks it
+//! comes by each tick and reads the plans.
+//!
+//! **Virtual time is never stamped.** Where the clock is not between two readings of the system's clock it is paused or
+//! has been; the driver looks at each tick, and then rests.
+//!
+//! Who decides: callers count their readings, a tick at a time (`count_reading`). When they are more than a tick costs, the
+//! driver is asked to tick. Now and then it rests, and ticks again if it is asked to.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
+use crate::due::{Due, StampedDue, Start};
+use crate::late_windows::LateWindows;
 use crate::tick::{Moment, Span, TickLength};
+
+/// What is published in place of a tick while the driver rests.
+const RESTING: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
+    published: Published,
     epoch: Instant,
     tick: TickLength,
     source: Source,
+    late_windows: Mutex<LateWindows>,
+    ticking_wanted: AtomicBool,
 }
+
+/// On cache lines of its own: it is read by every core at each arm and reset, and written once a tick.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Published(AtomicU64);
 
 #[derive(Debug)]
 enum Source {
@@ -54,20 +111,20 @@ impl Clock {
             _ => Source::System,
         };
         Clock {
+            published: Published(AtomicU64::new(RESTING)),
             epoch: Instant::now(),
             tick,
             source,
+            late_windows: Mutex::default(),
+            ticking_wanted: AtomicBool::new(false),
         }
     }
 
-    /// The deadline of a timer that is made now, `duration` away.
-    pub(crate) fn deadline_after(&self, duration: Duration) -> Moment {
-        self.now().after(Span::from(duration))
-    }
-
-    /// The moment from which a deadline counts that is reset now.
-    pub(crate) fn reset_moment(&self) -> Moment {
-        self.now()
+    /// The published tick; `None` while the driver rests.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Option<u64> {
+        let published = self.published.0.load(Ordering::SeqCst);
+        (published != RESTING).then_some(published)
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -77,9 +134,7 @@ impl Clock {
     pub(crate) fn now_instant(&self) -> Instant {
         match &self.source {
             Source::System => system_now(),
-            Source::Pausable {
-                runtime, reader, ..
-            } => match Handle::try_current() {
+            Source::Pausable { runtime, reader } => match Handle::try_current() {
                 Ok(current) if current.id() == *runtime => Instant::now(),
                 Err(error) if error.is_thread_local_destroyed() => system_now(),
                 _ => match &*reader.read().unwrap_or_else(PoisonError::into_inner) {
@@ -98,28 +153,43 @@ impl Clock {
         matches!(self.source, Source::Pausable { .. })
     }
 
-    /// Lets the clock stand still, and forgets the runtime: nothing of it is kept in memory by its timers.
-    pub(crate) fn stop(&self) {
-        if let Source::Pausable { reader, .. } = &self.source {
-            let now = self.now_instant();
-            // The handle is dropped after the lock.
-            let mut reader = reader.write().unwrap_or_else(PoisonError::into_inner);
-            let _handle = std::mem::replace(&mut *reader, Reader::Stopped(now));
-            drop(reader);
-        }
-    }
-
-    pub(crate) fn tick_length(&self) -> Duration {
-        self.tick.as_duration()
+    pub(crate) fn tick(&self) -> TickLength {
+        self.tick
     }
 
     pub(crate) fn current_tick(&self) -> u64 {
         self.tick.current(self.now())
     }
 
-    /// The tick from which a timer of this deadline may fire.
-    pub(crate) fn due(&self, deadline: Moment) -> u64 {
-        self.tick.due(deadline)
+    /// When a timer is due that counts `duration` from `start`.
+    #[inline]
+    pub(crate) fn due_after(&self, start: Start, duration: Duration) -> Due {
+        match start {
+            Start::At(moment) => Due::At(moment.after(Span::from(duration))),
+            Start::Stamp(stamp) => Due::Stamped(StampedDue::new(stamp, self.tick.ticks(duration))),
+        }
+    }
+
+    /// Whether `due` has passed at `now`.
+    pub(crate) fn has_passed(&self, due: Due, now: Moment) -> bool {
+        match due {
+            Due::At(moment) => moment <= now,
+            Due::Stamped(due) => self
+                .log()
+                .true_due(due)
+                .is_some_and(|tick| tick <= self.tick.current(now)),
+        }
+    }
+
+    /// When `due` is, as far as that is known: the window of a stamp may not have ended yet.
+    pub(crate) fn moment_of(&self, due: Due) -> Moment {
+        match due {
+            Due::At(moment) => moment,
+            Due::Stamped(due) => {
+                let tick = self.log().true_due(due).unwrap_or(due.placed);
+                self.tick.start_of(tick)
+            }
+        }
     }
 
     /// When `tick` begins.
@@ -144,6 +214,78 @@ impl Clock {
         self.epoch
             .checked_add(moment.since_epoch())
             .unwrap_or_else(|| self.epoch + FAR_FUTURE)
+    }
+
+    /// The log, to find true dues with.
+    pub(crate) fn log(&self) -> Log<'_> {
+        Log {
+            clock: self,
+            late: self
+                .late_windows
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Asks the driver, at its next turn, to tick.
+    pub(crate) fn want_ticking(&self) {
+        self.ticking_wanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// For the driver.
+impl Clock {
+    /// Whether ticking was asked for since this was last called.
+    pub(crate) fn take_ticking_wanted(&self) -> bool {
+        self.ticking_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Publishes a tick, or that the driver rests, and closes the window of what was published before.
+    pub(crate) fn publish(&self, tick: Option<u64>) {
+        let new = tick.unwrap_or(RESTING);
+        let mut log = self.log();
+        let old = self.published.0.swap(new, Ordering::SeqCst);
+        if old != RESTING && old != new {
+            // Only now: the window reaches to the swap.
+            let end = self.tick.due(self.now());
+            log.late.ended(old, end);
+        }
+    }
+
+    /// Whether the clock is paused, or was once, and so is not the system's.
+    pub(crate) fn is_virtual(&self) -> bool {
+        if !self.is_pausable() {
+            return false;
+        }
+        let before = system_now();
+        let reading = self.now_instant();
+        reading < before || reading > system_now()
+    }
+
+    /// Lets the clock stand still, and forgets the runtime: nothing of it is kept in memory by its timers.
+    pub(crate) fn stop(&self) {
+        self.publish(None);
+        if let Source::Pausable { reader, .. } = &self.source {
+            let now = self.now_instant();
+            let mut reader = reader.write().unwrap_or_else(PoisonError::into_inner);
+            let handle = std::mem::replace(&mut *reader, Reader::Stopped(now));
+            drop(reader);
+            drop(handle);
+        }
+    }
+}
+
+/// The log of late windows, locked: while it is, no window is closed.
+pub(crate) struct Log<'a> {
+    clock: &'a Clock,
+    late: MutexGuard<'a, LateWindows>,
+}
+
+impl Log<'_> {
+    /// The tick from which a stamped timer may fire; `None` if the window of its stamp has not ended.
+    pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
+        let open = self.clock.stamp() == Some(due.stamp);
+        (!open).then(|| due.placed.saturating_add(self.late.lateness(due.stamp)))
     }
 }
 

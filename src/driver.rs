@@ -1,13 +1,15 @@
 //! The driver: the one task that turns every wheel of a timer.
 //!
 //! ```text
-//!             +--------------------- woken by an arm, or the interval has ticked ------------------+
-//!             v                                                                                    |
-//!   turn: read the clock, turn each shard up to it in batches, wake what fired       wait: until the earliest plan
-//!             |                                                                                    ^
-//!             +---- some plan: the interval is `reset_at` it; none: there is no interval, parked --+
+//!             +---------------- woken by an arm, or asked to tick, or the interval has ticked -------------+
+//!             v                                                                                            |
+//!   turn: read the clock, publish (see `clock`), turn each shard         wait: until the next tick, or the earliest plan
+//!         up to it in batches, wake what fired                                                             ^
+//!             |                                                                                            |
+//!             +---- ticking: the interval is `reset_at` the next tick -------------------------------------+
+//!             +---- resting, some plan: the interval is `reset_at` it; none: there is no interval, parked --+
 //!             |
-//!             +---- every shard is gone: end                     dropped at any point: close all, wake all
+//!             +---- every shard is gone: end                      dropped at any point: close all, wake all
 //! ```
 //!
 //! Invariants:
@@ -33,6 +35,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use crate::clock::Clock;
+use crate::mode::Mode;
 use crate::shard::{BATCH, NEVER, Shard, Turned};
 use crate::signal::Signal;
 use crate::waking::wake_all;
@@ -54,6 +57,7 @@ pub(crate) struct Driver {
     /// What is due is woken from here; never holds anything outside a turn.
     wakers: Vec<Waker>,
     interval: Option<Interval>,
+    mode: Mode,
     at_end: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -71,6 +75,7 @@ impl Driver {
             progress,
             wakers: Vec::with_capacity(BATCH),
             interval: None,
+            mode: Mode::new(),
             at_end: None,
         }
     }
@@ -95,6 +100,14 @@ impl Driver {
     /// Fires all that is due, and gives the tick of the next turn; `None` if no shard is left.
     async fn turn(&mut self) -> Option<u64> {
         let now = self.clock.current_tick();
+        let ticking = self.mode.ticks(now, &self.clock);
+        self.clock.publish(ticking.then_some(now));
+        let plan = self.turn_shards(now).await?;
+        Some(if ticking { now + 1 } else { plan })
+    }
+
+    /// Turns every shard up to `now`, and gives the earliest plan; `None` if no shard is left.
+    async fn turn_shards(&mut self, now: u64) -> Option<u64> {
         loop {
             let mut plan = NEVER;
             let mut batch_full = false;
@@ -153,7 +166,7 @@ impl Driver {
         match &mut self.interval {
             Some(interval) => interval.reset_at(at),
             None => {
-                let mut interval = interval_at(at, self.clock.tick_length());
+                let mut interval = interval_at(at, self.clock.tick().as_duration());
                 interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 self.interval = Some(interval);
             }

@@ -33,12 +33,20 @@ pub struct Metrics {
     pub disarmed: u64,
     /// How often the driver was woken, by an arm or by the time.
     pub wake_ups: u64,
+    /// Whether the driver ticks now, so that arming and resetting read no clock. It does under a load of very many
+    /// operations.
+    pub ticking: bool,
 }
 
 impl Metrics {
-    pub(crate) fn new(shards: impl Iterator<Item = Counts>, wake_ups: u64) -> Metrics {
+    pub(crate) fn new(
+        shards: impl Iterator<Item = Counts>,
+        wake_ups: u64,
+        ticking: bool,
+    ) -> Metrics {
         let mut metrics = Metrics {
             wake_ups,
+            ticking,
             ..Metrics::default()
         };
         for Counts {

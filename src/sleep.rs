@@ -20,8 +20,8 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
+use crate::due::{Due, PackedDue};
 use crate::shard::{Closed, Polled, Shard};
-use crate::tick::Moment;
 use crate::wheel::Key;
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep), [`sleep_until`](crate::sleep_until).
@@ -57,50 +57,58 @@ use crate::wheel::Key;
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     shard: Arc<Shard>,
-    deadline: Moment,
-    state: State,
+    due: PackedDue,
+    key: Option<Key>,
+    phase: Phase,
 }
 
-#[derive(Clone, Copy)]
-enum State {
-    Unarmed,
-    /// Unarmed, but it was reset; only `is_elapsed` makes a difference of it, as tokio's does.
-    Reset,
-    Armed(Key),
+/// Where a sleep is, beside whether it is armed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    /// It was polled or reset. Only `is_elapsed` makes a difference of it, as tokio's does.
+    Touched,
     Elapsed,
 }
 
 impl Sleep {
+    #[inline]
     pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-        let deadline = shard.clock().deadline_after(duration);
-        Sleep {
-            shard,
-            deadline,
-            state: State::Unarmed,
-        }
+        let due = shard.due_after(duration);
+        Sleep::new(shard, due)
     }
 
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-        let deadline = shard.clock().moment(deadline);
+        let due = Due::At(shard.clock().moment(deadline));
+        Sleep::new(shard, due)
+    }
+
+    #[inline]
+    fn new(shard: Arc<Shard>, due: Due) -> Sleep {
         Sleep {
             shard,
-            deadline,
-            state: State::Unarmed,
+            due: due.into(),
+            key: None,
+            phase: Phase::New,
         }
     }
 
-    /// The instant from which the sleep is ready. One that is too far away to be counted, 146 years from the
-    /// making of the timer, is taken to be there.
+    /// The instant from which the sleep is ready.
+    ///
+    /// One that is too far away to be counted, 146 years from the making of the timer, is taken to be there. While the
+    /// driver ticks, a sleep for a duration is made without reading the clock; then this is up to two ticks more than
+    /// that duration from its making.
     pub fn deadline(&self) -> Instant {
-        self.shard.clock().instant(self.deadline)
+        let clock = self.shard.clock();
+        clock.instant(clock.moment_of(self.due.into()))
     }
 
     /// Whether the sleep has elapsed: its deadline has passed, and it was polled or reset before.
     pub fn is_elapsed(&self) -> bool {
-        match self.state {
-            State::Unarmed => false,
-            State::Reset | State::Armed(_) => self.has_passed(),
-            State::Elapsed => true,
+        match self.phase {
+            Phase::New => false,
+            Phase::Touched => self.has_passed(),
+            Phase::Elapsed => true,
         }
     }
 
@@ -109,26 +117,32 @@ impl Sleep {
     /// A task that waits for this sleep stays registered, and is woken at the new deadline: at once, if that has
     /// passed. Costs one lock of the timer's shard if the sleep is armed, else nothing.
     pub fn reset(&mut self, deadline: Instant) {
-        self.reset_to(self.shard.clock().moment(deadline));
+        self.reset_to(Due::At(self.shard.clock().moment(deadline)));
     }
 
     /// Moves the deadline to `duration` from now; else as [`reset`](Sleep::reset).
     pub fn reset_after(&mut self, duration: Duration) {
-        self.reset_to(self.shard.clock().deadline_after(duration));
+        self.reset_to(self.shard.due_after(duration));
     }
 
-    fn reset_to(&mut self, deadline: Moment) {
-        self.deadline = deadline;
-        self.state = match self.state {
-            State::Armed(key) if self.shard.move_to(key, self.shard.clock().due(deadline)) => {
-                State::Armed(key)
-            }
-            _ => State::Reset,
-        };
+    fn reset_to(&mut self, due: Due) {
+        self.due = due.into();
+        self.phase = Phase::Touched;
+        self.key = self.key.filter(|&key| self.shard.move_to(key, due));
     }
 
     fn has_passed(&self) -> bool {
-        self.shard.clock().now() >= self.deadline
+        let clock = self.shard.clock();
+        clock.has_passed(self.due.into(), clock.now())
+    }
+
+    /// A poll that finds an exact deadline passed is ready, whether or not the driver has come round. One that counts
+    /// from a stamp leaves that to the driver, and reads no clock.
+    fn has_passed_exactly(&self) -> bool {
+        match Due::from(self.due) {
+            Due::At(deadline) => deadline <= self.shard.clock().now(),
+            Due::Stamped(_) => false,
+        }
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -136,29 +150,38 @@ impl Sleep {
     }
 
     fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.state {
-            State::Elapsed => {}
-            State::Unarmed | State::Reset if self.has_passed() => {}
-            State::Unarmed | State::Reset => {
-                let due = self.shard.clock().due(self.deadline);
-                match self.shard.arm(due, cx.waker().clone()) {
-                    Ok(key) => {
-                        self.state = State::Armed(key);
-                        return Poll::Pending;
-                    }
-                    Err(Closed) => panic_shut_down(),
-                }
-            }
-            State::Armed(key) => match self.shard.poll_armed(key, self.deadline, cx.waker()) {
-                Polled::Fired => {}
-                // The driver may not have come round yet.
-                Polled::Pending if self.has_passed() => self.shard.disarm(key),
-                Polled::Pending => return Poll::Pending,
-                Polled::Closed => panic_shut_down(),
-            },
+        match (self.phase, self.key) {
+            (Phase::Elapsed, _) => return Poll::Ready(()),
+            (_, None) => ready!(self.poll_unarmed(cx)),
+            (_, Some(key)) => ready!(self.poll_armed(key, cx)),
         }
-        self.state = State::Elapsed;
+        self.key = None;
+        self.phase = Phase::Elapsed;
         Poll::Ready(())
+    }
+
+    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.has_passed_exactly() {
+            return Poll::Ready(());
+        }
+        match self.shard.arm(self.due.into(), cx.waker().clone()) {
+            Ok(key) => self.key = Some(key),
+            Err(Closed) => panic_shut_down(),
+        }
+        self.phase = Phase::Touched;
+        Poll::Pending
+    }
+
+    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<()> {
+        match self.shard.poll_armed(key, self.due.into(), cx.waker()) {
+            Polled::Fired => Poll::Ready(()),
+            Polled::Pending if self.has_passed_exactly() => {
+                self.shard.disarm(key);
+                Poll::Ready(())
+            }
+            Polled::Pending => Poll::Pending,
+            Polled::Closed => panic_shut_down(),
+        }
     }
 }
 
@@ -175,7 +198,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let State::Armed(key) = self.state {
+        if let Some(key) = self.key {
             self.shard.disarm(key);
         }
     }

@@ -51,6 +51,16 @@ impl Moment {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// The moment as 64 bits, also for one before the epoch.
+    pub(crate) fn to_signed_bits(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The moment that `to_signed_bits` was given.
+    pub(crate) fn from_signed_bits(bits: u64) -> Moment {
+        Moment(bits as i64)
+    }
+
     /// The moment as 62 bits for an atomic word. Moments before the epoch become the epoch.
     pub(crate) fn to_bits(self) -> u64 {
         u64::try_from(self.0).unwrap_or(0)
@@ -67,6 +77,8 @@ impl Moment {
 pub(crate) struct Span(u64);
 
 impl Span {
+    pub(crate) const ZERO: Span = Span(0);
+
     pub(crate) fn to_bits(self) -> u64 {
         self.0
     }
@@ -94,37 +106,79 @@ impl From<Span> for Duration {
 
 /// The length of one tick; never zero.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TickLength(u64);
+pub(crate) struct TickLength {
+    nanos: u64,
+    whole: Option<WholeTicks>,
+}
+
+/// For a tick that divides a second: what turns a duration into ticks without a division.
+#[derive(Clone, Copy, Debug)]
+struct WholeTicks {
+    per_second: u64,
+    /// `2^64 / nanos`, rounded up: multiplying by it and dropping 64 bits divides exactly what is below `2^32`
+    /// (Granlund and Montgomery 1994).
+    reciprocal: u64,
+}
 
 impl TickLength {
     /// `None` for a length of zero.
     pub(crate) fn new(length: Duration) -> Option<TickLength> {
-        match u64::try_from(length.as_nanos()) {
-            Ok(0) => None,
-            Ok(nanos) => Some(TickLength(nanos)),
-            Err(_) => Some(TickLength(u64::MAX)),
+        let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+        if nanos == 0 {
+            return None;
         }
+        let divides_a_second =
+            1 < nanos && nanos <= NANOS_PER_SECOND && NANOS_PER_SECOND % nanos == 0;
+        let whole = divides_a_second.then(|| WholeTicks {
+            per_second: NANOS_PER_SECOND / nanos,
+            reciprocal: u64::MAX / nanos + 1,
+        });
+        Some(TickLength { nanos, whole })
     }
 
     pub(crate) fn as_duration(self) -> Duration {
-        Duration::from_nanos(self.0)
+        Duration::from_nanos(self.nanos)
     }
 
     /// The first tick that does not begin before `deadline`: the tick from which a timer may fire.
     pub(crate) fn due(self, deadline: Moment) -> u64 {
-        deadline.to_bits().div_ceil(self.0)
+        deadline.to_bits().div_ceil(self.nanos)
+    }
+
+    /// How many ticks a duration takes, rounded up.
+    #[inline]
+    pub(crate) fn ticks(self, duration: Duration) -> u64 {
+        match self.whole {
+            Some(WholeTicks {
+                per_second,
+                reciprocal,
+            }) => {
+                // Rounded up by adding all but one of a tick's nanoseconds; below 2 * 10^9, so below 2^32.
+                let nanos = u64::from(duration.subsec_nanos()) + (self.nanos - 1);
+                let ticks = (u128::from(nanos) * u128::from(reciprocal)) >> 64;
+                duration
+                    .as_secs()
+                    .saturating_mul(per_second)
+                    .saturating_add(ticks as u64)
+            }
+            None => u64::try_from(duration.as_nanos())
+                .unwrap_or(u64::MAX)
+                .div_ceil(self.nanos),
+        }
     }
 
     /// The tick in which `now` lies: the last one that has begun.
     pub(crate) fn current(self, now: Moment) -> u64 {
-        now.to_bits() / self.0
+        now.to_bits() / self.nanos
     }
 
     /// The moment at which `tick` begins.
     pub(crate) fn start_of(self, tick: u64) -> Moment {
-        Moment::from_bits(tick.saturating_mul(self.0))
+        Moment::from_bits(tick.saturating_mul(self.nanos))
     }
 }
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 fn saturating_nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
@@ -167,10 +221,31 @@ mod tests {
         ) {
             let deadline = Moment(deadline).min(Moment::MAX);
             let now = Moment(now.max(0)).min(Moment::MAX);
-            let tick = TickLength(length);
+            let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
             if tick.current(now) >= tick.due(deadline) {
                 prop_assert!(now >= deadline);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_ticks_of_a_duration_are_its_quotient_rounded_up(
+            length in prop_oneof![
+                1..=3_600_000_000_000_u64,
+                proptest::sample::select(vec![1, 2, 5, 8, 1_000, 125_000, 1_000_000, 10_000_000, 1_000_000_000]),
+            ],
+            seconds in prop_oneof![0..100_u64, 0..18_446_744_073_u64],
+            nanos in prop_oneof![
+                0..1_000_000_000_u32,
+                (0..1_000_u32).prop_map(|n| n * 1_000_000),
+                (1..1_000_u32).prop_map(|n| n * 1_000_000 - 1),
+                (0..1_000_u32).prop_map(|n| n * 1_000_000 + 1),
+            ],
+        ) {
+            let duration = Duration::new(seconds, nanos);
+            let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
+            prop_assert_eq!(u128::from(tick.ticks(duration)), duration.as_nanos().div_ceil(u128::from(length)));
         }
     }
 

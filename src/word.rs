@@ -6,12 +6,15 @@
 //! | tag | the other 62 bits | the deadline is |
 //! |---|---|---|
 //! | `COUNTING` | the moment of the last reset | pending, due at that moment plus `timeout` |
+//! | `STAMPED` | the stamp of the last reset | pending, due its timeout after the window of that stamp |
 //! | `ONCE` | the moment of the last reset | pending, due at `once_due` (after `reset_after`, `reset_at`) |
 //! | `SETTLED` | the outcome | expired, cancelled, replaced, or its runtime has shut down |
 //!
 //! Who may touch what, and when:
 //!
-//! - `reset` needs no lock. It may only replace `COUNTING` by a later `COUNTING`, and so only moves the due later.
+//! - `reset` needs no lock. It may only replace `COUNTING` or `STAMPED` by a later one of the two, and so only moves the
+//!   due later. (From a stamp to a moment it may come out up to two ticks earlier, as a stamp counts from the end of its
+//!   window; the timer then fires where it is placed, no later than a stamp would have had it.)
 //! - Everything else is done with the lock of the deadline's shard held: `timeout` and `once_due` are written,
 //!   `ONCE` and `SETTLED` are entered and left, the key is read and written.
 //! - Hence, for who holds the lock: a settled word stays settled, `timeout` and `once_due` stand still, and the
@@ -22,22 +25,26 @@
 //!
 //! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails if a reset came
 //!   first, and it looks again; the reset's fails if the driver came first, and it answers `false`.
-//! - *Reset against `set_timeout` or `reset_after`.* The word holds the moment of the reset and not the due, so a
-//!   reset carries no stale timeout with it. One that read `COUNTING` before a `reset_after` fails its exchange.
-//! - *Reset after the deadline, before the driver.* The reset sees that the deadline has passed, and settles it under the
-//!   lock; its answer does not depend on how busy the driver is.
+//! - *Reset against `set_timeout` or `reset_after`.* The word holds when the reset was and not the due, so a reset carries
+//!   no stale timeout with it. One that read a pending state before a `reset_after` fails its exchange.
+//! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have passed, and settles it under
+//!   the lock; its answer does not depend on how busy the driver is. (By a stamp it sees only what the driver published.)
 //! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one; the later moment
 //!   covers it, and its answer `true` holds.
 //! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key finds no timer.
 
+use std::time::Duration;
+
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::tick::{Moment, Span};
+use crate::due::{Due, StampedDue, Start};
+use crate::tick::{Moment, Span, TickLength};
 
 const TAG_BITS: u32 = 2;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const COUNTING: u64 = 0;
 const ONCE: u64 = 1;
 const SETTLED: u64 = 2;
+const STAMPED: u64 = 3;
 
 /// How a deadline came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +79,8 @@ pub(crate) enum Status {
 pub(crate) enum Expiry {
     /// It was due, and is now expired.
     Expired,
-    /// It is due at this later moment.
-    Later(Moment),
+    /// It is due then, which is later.
+    Later(Due),
     /// It had been settled before.
     Settled(Outcome),
 }
@@ -82,21 +89,24 @@ pub(crate) enum Expiry {
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
+    /// The timeout as it was set, and in ticks, rounded up.
     timeout: AtomicU64,
+    timeout_ticks: AtomicU64,
     once_due: AtomicU64,
-    key_index: AtomicU32,
     key_sequence: AtomicU64,
+    key_index: AtomicU32,
 }
 
 impl Word {
-    /// A word that is pending and counts from `now`.
-    pub(crate) fn new(now: Moment, timeout: Span) -> Word {
+    /// A word that is pending and counts from `start`.
+    pub(crate) fn new(start: Start, timeout: Duration, tick: TickLength) -> Word {
         Word {
-            state: AtomicU64::new(pack(COUNTING, now.to_bits())),
-            timeout: AtomicU64::new(timeout.to_bits()),
+            state: AtomicU64::new(counting_from(start)),
+            timeout: AtomicU64::new(Span::from(timeout).to_bits()),
+            timeout_ticks: AtomicU64::new(tick.ticks(timeout)),
             once_due: AtomicU64::new(0),
-            key_index: AtomicU32::new(0),
             key_sequence: AtomicU64::new(0),
+            key_index: AtomicU32::new(0),
         }
     }
 
@@ -104,25 +114,47 @@ impl Word {
         status(self.state.load(Ordering::Acquire))
     }
 
-    pub(crate) fn timeout(&self) -> Span {
-        Span::from_bits(self.timeout.load(Ordering::Relaxed))
+    pub(crate) fn timeout(&self) -> Duration {
+        Span::from_bits(self.timeout.load(Ordering::Relaxed)).into()
     }
 
-    /// Counts anew from `now` if the deadline is pending. Takes no lock; see the file's head.
-    pub(crate) fn reset(&self, now: Moment) -> Reset {
-        let mut state = self.state.load(Ordering::Acquire);
+    /// Counts anew from `start` if the deadline is pending. Takes no lock; see the file's head.
+    #[inline]
+    pub(crate) fn reset(&self, start: Start, tick: TickLength) -> Reset {
+        let state = self.state.load(Ordering::Acquire);
+        let new = counting_from(start);
+        // The second reset in a tick, and all after it.
+        if state == new {
+            Reset::Moved
+        } else {
+            self.reset_from(state, start, tick)
+        }
+    }
+
+    fn reset_from(&self, mut state: u64, start: Start, tick: TickLength) -> Reset {
         loop {
             match state & TAG_MASK {
-                COUNTING if bits(state) >= now.to_bits() => return Reset::Moved,
-                COUNTING if self.due_of(state).is_some_and(|due| due > now) => {}
-                COUNTING | ONCE => return Reset::NeedsLock,
-                _ => return Reset::TooLate,
+                SETTLED => return Reset::TooLate,
+                ONCE => return Reset::NeedsLock,
+                _ if covers(state, start) => return Reset::Moved,
+                _ if self.may_have_passed(state, start, tick) => return Reset::NeedsLock,
+                _ => {}
             }
-            let counting = pack(COUNTING, now.to_bits());
-            match self.exchange(state, counting) {
+            match self.exchange(state, counting_from(start)) {
                 Ok(()) => return Reset::Moved,
                 Err(changed) => state = changed,
             }
+        }
+    }
+
+    /// Whether a deadline in this state may have passed when `start` was taken.
+    fn may_have_passed(&self, state: u64, start: Start, tick: TickLength) -> bool {
+        match (self.due_of(state), start) {
+            (Some(Due::At(due)), Start::At(now)) => due <= now,
+            (Some(Due::At(due)), Start::Stamp(stamp)) => due <= tick.start_of(stamp),
+            (Some(Due::Stamped(due)), Start::At(now)) => due.placed <= tick.current(now),
+            (Some(Due::Stamped(due)), Start::Stamp(stamp)) => due.placed <= stamp,
+            (None, _) => true,
         }
     }
 }
@@ -130,12 +162,12 @@ impl Word {
 /// With the lock of the shard held.
 impl Word {
     /// When the deadline is due; `None` once it is settled.
-    pub(crate) fn due(&self) -> Option<Moment> {
+    pub(crate) fn due(&self) -> Option<Due> {
         self.due_of(self.state.load(Ordering::Acquire))
     }
 
     /// Expires the deadline if `has_passed` says so of its due.
-    pub(crate) fn expire_if(&self, has_passed: impl Fn(Moment) -> bool) -> Expiry {
+    pub(crate) fn expire_if(&self, has_passed: impl Fn(Due) -> bool) -> Expiry {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
             match self.due_of(state) {
@@ -151,14 +183,21 @@ impl Word {
     }
 
     /// Brings the deadline to its end and gives when it was due; `None` if it had come to one before.
-    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Moment> {
+    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Due> {
         let before = self.update(|_| settled(outcome))?;
         self.due_of(before)
     }
 
-    /// Counts anew from `now`, whatever it was set to. Does nothing if it is settled, as the next two.
-    pub(crate) fn reset_locked(&self, now: Moment) {
-        self.update(|state| pack(COUNTING, bits(state).max(now.to_bits())));
+    /// Counts anew from `start`, whatever it was set to. Does nothing if it is settled, as the next two.
+    pub(crate) fn reset_locked(&self, start: Start) {
+        self.update(|state| {
+            let is_once = state & TAG_MASK == ONCE;
+            if !is_once && covers(state, start) {
+                state
+            } else {
+                counting_from(start)
+            }
+        });
     }
 
     /// Sets the due for once, and notes `now` as the moment of this reset.
@@ -166,23 +205,27 @@ impl Word {
         if self.status() == Status::Pending {
             // Nobody reads this before the state says `ONCE`, but for a holder of the lock.
             self.once_due.store(due.to_bits(), Ordering::Relaxed);
-            self.update(|state| pack(ONCE, bits(state).max(now.to_bits())));
+            self.update(|_| pack(ONCE, now.to_bits()));
         }
     }
 
     /// Changes the timeout, and what is pending counts it from its last reset.
-    pub(crate) fn set_timeout(&self, timeout: Span) {
-        self.timeout.store(timeout.to_bits(), Ordering::Relaxed);
-        self.update(|state| pack(COUNTING, bits(state)));
+    pub(crate) fn set_timeout(&self, timeout: Duration, tick: TickLength) {
+        self.timeout
+            .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
+        self.timeout_ticks
+            .store(tick.ticks(timeout), Ordering::Relaxed);
+        self.update(|state| match state & TAG_MASK {
+            ONCE => pack(COUNTING, bits(state)),
+            _ => state,
+        });
     }
 
-    /// Makes the deadline pending again after any outcome, counting from `now`.
-    pub(crate) fn restart(&self, now: Moment) {
+    /// Makes the deadline pending again after any outcome, counting from `start`.
+    pub(crate) fn restart(&self, start: Start) {
         match self.status() {
-            Status::Pending => self.reset_locked(now),
-            Status::Settled(_) => self
-                .state
-                .store(pack(COUNTING, now.to_bits()), Ordering::Release),
+            Status::Pending => self.reset_locked(start),
+            Status::Settled(_) => self.state.store(counting_from(start), Ordering::Release),
         }
     }
 
@@ -208,10 +251,19 @@ impl Word {
         self.key_sequence.store(sequence, Ordering::Relaxed);
     }
 
-    fn due_of(&self, state: u64) -> Option<Moment> {
+    fn due_of(&self, state: u64) -> Option<Due> {
         match state & TAG_MASK {
-            COUNTING => Some(Moment::from_bits(bits(state)).after(self.timeout())),
-            ONCE => Some(Moment::from_bits(self.once_due.load(Ordering::Relaxed))),
+            COUNTING => Some(Due::At(
+                Moment::from_bits(bits(state))
+                    .after(Span::from_bits(self.timeout.load(Ordering::Relaxed))),
+            )),
+            STAMPED => {
+                let ticks = self.timeout_ticks.load(Ordering::Relaxed);
+                Some(Due::Stamped(StampedDue::new(bits(state), ticks)))
+            }
+            ONCE => Some(Due::At(Moment::from_bits(
+                self.once_due.load(Ordering::Relaxed),
+            ))),
             _ => None,
         }
     }
@@ -233,6 +285,20 @@ impl Word {
             .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
     }
+}
+
+/// The state of a deadline that counts its timeout from `start`.
+fn counting_from(start: Start) -> u64 {
+    match start {
+        Start::At(moment) => pack(COUNTING, moment.to_bits()),
+        Start::Stamp(stamp) => pack(STAMPED, stamp),
+    }
+}
+
+/// Whether a pending state counts from `start` or later already.
+fn covers(state: u64, start: Start) -> bool {
+    let new = counting_from(start);
+    state & TAG_MASK == new & TAG_MASK && state >= new
 }
 
 fn pack(tag: u64, bits: u64) -> u64 {

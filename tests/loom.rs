@@ -4,6 +4,8 @@
 
 #![allow(dead_code, unreachable_pub)] // Not every part of the two files is used here.
 
+#[path = "../src/due.rs"]
+mod due;
 #[path = "../src/tick.rs"]
 mod tick;
 #[path = "../src/word.rs"]
@@ -18,11 +20,25 @@ use std::time::Duration;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-use tick::{Moment, Span};
+use due::{Due, Start, WINDOW};
+use tick::{Moment, TickLength};
 use word::{Expiry, Outcome, Reset, Status, Word};
 
-fn span(ticks: u64) -> Span {
-    Duration::from_nanos(ticks).into()
+fn span(ticks: u64) -> Duration {
+    Duration::from_nanos(ticks)
+}
+
+fn nanosecond() -> TickLength {
+    TickLength::new(Duration::from_nanos(1)).unwrap()
+}
+
+/// Whether a due has passed at a tick; the window of a stamp has ended in time.
+fn has_passed(due: Due, tick: u64) -> bool {
+    due.placed(nanosecond()) <= tick
+}
+
+fn due_tick(word: &Word) -> Option<u64> {
+    word.due().map(|due| due.placed(nanosecond()))
 }
 
 fn at(tick: u64) -> Moment {
@@ -37,22 +53,28 @@ struct Shared {
 }
 
 impl Shared {
-    fn new() -> Shared {
+    fn new(start: Start) -> Shared {
+        let word = Arc::new(Word::new(start, span(10), nanosecond()));
         Shared {
-            word: Arc::new(Word::new(at(0), span(10))),
+            word,
             lock: Arc::new(Mutex::new(())),
         }
     }
 
-    fn reset(&self, now: u64) -> JoinHandle<bool> {
+    /// A reset as a handle does it; a stamp is taken at the beginning of its tick.
+    fn reset(&self, start: Start) -> JoinHandle<bool> {
         let shared = self.clone();
-        thread::spawn(move || match shared.word.reset(at(now)) {
+        thread::spawn(move || match shared.word.reset(start, nanosecond()) {
             Reset::Moved => true,
             Reset::TooLate => false,
             Reset::NeedsLock => shared.locked(|word| {
-                let pending = matches!(word.expire_if(|due| due <= at(now)), Expiry::Later(_));
-                word.reset_locked(at(now));
-                pending
+                let now = match start {
+                    Start::At(moment) => nanosecond().current(moment),
+                    Start::Stamp(stamp) => stamp,
+                };
+                let looked = word.expire_if(|due| has_passed(due, now));
+                word.reset_locked(start);
+                matches!(looked, Expiry::Later(_))
             }),
         })
     }
@@ -62,59 +84,80 @@ impl Shared {
         act(&self.word)
     }
 
-    /// A turn of the driver at `now`: whether the deadline expired in it.
+    /// A turn of the driver: whether the deadline expired in it.
     fn turn(&self, now: u64) -> bool {
-        self.locked(|word| word.expire_if(|due| due <= at(now))) == Expiry::Expired
+        self.locked(|word| word.expire_if(|due| has_passed(due, now))) == Expiry::Expired
     }
+}
+
+/// Runs a model for a driver that rests, whose callers read the clock, and for one that ticks. A deadline that counts
+/// from tick 0 is due `due` at 10 or, by a stamp, two ticks later.
+fn in_both_modes(model: impl Fn(fn(u64) -> Start, u64) + Sync + Send + Copy + 'static) {
+    loom::model(move || model(|tick| Start::At(at(tick)), 0));
+    loom::model(move || model(Start::Stamp, WINDOW));
 }
 
 #[test]
 fn of_a_reset_and_the_expiry_exactly_one_wins() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let reset = shared.reset(9);
-        let expired = shared.turn(10);
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let reset = shared.reset(start(9));
+        let expired = shared.turn(10 + later);
         let moved = reset.join().unwrap();
         assert!(moved != expired, "moved: {moved}, expired: {expired}");
-        let due = shared.locked(|word| word.due());
-        assert_eq!(due, moved.then_some(at(19)));
+        assert_eq!(shared.locked(due_tick), moved.then_some(19 + later));
     });
 }
 
 #[test]
 fn a_reset_after_the_deadline_comes_too_late_whether_or_not_the_driver_was_there() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let late = shared.reset(10);
-        let expired = shared.turn(10);
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let late = shared.reset(start(10 + later));
+        let expired = shared.turn(10 + later);
         assert!(!late.join().unwrap());
         assert!(expired || shared.word.status() == Status::Settled(Outcome::Expired));
     });
 }
 
 #[test]
-fn of_two_resets_the_later_moment_counts() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let (one, other) = (shared.reset(5), shared.reset(8));
-        assert!(!shared.turn(9), "it is due at 10 at the earliest");
+fn of_two_resets_the_later_one_counts() {
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let (one, other) = (shared.reset(start(5)), shared.reset(start(8)));
+        assert!(!shared.turn(9 + later), "it is due at 10 at the earliest");
         assert!(one.join().unwrap() && other.join().unwrap());
-        assert_eq!(shared.locked(|word| word.due()), Some(at(18)));
-        assert!(!shared.turn(17));
-        assert!(shared.turn(18));
+        assert_eq!(shared.locked(due_tick), Some(18 + later));
+        assert!(!shared.turn(17 + later));
+        assert!(shared.turn(18 + later));
+    });
+}
+
+#[test]
+fn of_resets_by_a_stamp_and_by_the_clock_one_counts_and_both_are_in_time() {
+    loom::model(|| {
+        let shared = Shared::new(Start::Stamp(1));
+        let (one, other) = (
+            shared.reset(Start::Stamp(5)),
+            shared.reset(Start::At(at(6))),
+        );
+        assert!(!shared.turn(9));
+        assert!(one.join().unwrap() && other.join().unwrap());
+        let due = shared.locked(due_tick).unwrap();
+        assert!(due == 16 || due == 17, "{due}");
     });
 }
 
 #[test]
 fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let reset = shared.reset(9);
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let reset = shared.reset(start(9));
         let cancel = {
             let shared = shared.clone();
             thread::spawn(move || shared.locked(|word| word.settle(Outcome::Cancelled).is_some()))
         };
-        let expired = shared.turn(10);
+        let expired = shared.turn(10 + later);
         let (moved, cancelled) = (reset.join().unwrap(), cancel.join().unwrap());
         assert!(
             cancelled != expired,
@@ -132,35 +175,35 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
 
 #[test]
 fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let reset = shared.reset(6);
-        shared.locked(|word| word.set_timeout(span(8)));
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let reset = shared.reset(start(6));
+        shared.locked(|word| word.set_timeout(span(8), nanosecond()));
         assert!(reset.join().unwrap());
-        assert_eq!(shared.locked(|word| word.due()), Some(at(14)));
+        assert_eq!(shared.locked(due_tick), Some(14 + later));
     });
 }
 
 #[test]
 fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let reset = shared.reset(6);
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let reset = shared.reset(start(6));
         shared.locked(|word| word.reset_once(at(6), at(100)));
         assert!(reset.join().unwrap());
-        let due = shared.locked(|word| word.due()).unwrap();
-        assert!(due == at(16) || due == at(100), "{due:?}");
+        let due = shared.locked(due_tick).unwrap();
+        assert!(due == 16 + later || due == 100, "{due}");
     });
 }
 
 #[test]
 fn a_reset_beside_a_restart_never_moves_it_back() {
-    loom::model(|| {
-        let shared = Shared::new();
-        assert!(shared.turn(10));
-        let reset = shared.reset(11);
-        shared.locked(|word| word.restart(at(12)));
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        assert!(shared.turn(10 + later));
+        let reset = shared.reset(start(11));
+        shared.locked(|word| word.restart(start(12)));
         reset.join().unwrap();
-        assert_eq!(shared.locked(|word| word.due()), Some(at(22)));
+        assert_eq!(shared.locked(due_tick), Some(22 + later));
     });
 }

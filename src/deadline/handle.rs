@@ -61,11 +61,11 @@ impl ResetHandle {
     /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes too late, take
     /// the lock of the deadline's shard.
     pub fn reset(&self) -> bool {
-        let now = self.shard.clock().reset_moment();
-        match self.word.reset(now) {
+        let start = self.shard.start();
+        match self.word.reset(start, self.shard.clock().tick()) {
             Reset::Moved => true,
             Reset::TooLate => false,
-            Reset::NeedsLock => self.change(now, |word| word.reset_locked(now)),
+            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(start)),
         }
     }
 
@@ -89,12 +89,13 @@ impl ResetHandle {
     /// already, it expires at once. `false` if it has expired or was cancelled: then the timeout holds from a
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        self.change(self.now(), |word| word.set_timeout(timeout.into()))
+        let tick = self.shard.clock().tick();
+        self.change(self.now(), |word| word.set_timeout(timeout, tick))
     }
 
     /// The timeout that a reset counts.
     pub fn timeout(&self) -> Duration {
-        self.word.timeout().into()
+        self.word.timeout()
     }
 
     /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was cancelled before.

@@ -61,7 +61,8 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
-        let word = Arc::new(Word::new(shard.clock().reset_moment(), timeout.into()));
+        let start = shard.start_of(timeout);
+        let word = Arc::new(Word::new(start, timeout, shard.clock().tick()));
         shard.arm_word(&word);
         Deadline { shard, word }
     }
@@ -76,8 +77,7 @@ impl Deadline {
     /// On one that is pending this is a reset. Handles from before are good after it. If the runtime that drives
     /// the timer has gone, the deadline stays [`Cancelled`].
     pub fn restart(&mut self) {
-        self.shard
-            .restart_word(&self.word, self.shard.clock().reset_moment());
+        self.shard.restart_word(&self.word);
     }
 }
 
@@ -117,7 +117,7 @@ impl Drop for Deadline {
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deadline")
-            .field("timeout", &Duration::from(self.word.timeout()))
+            .field("timeout", &self.word.timeout())
             .field("status", &self.word.status())
             .finish_non_exhaustive()
     }

@@ -78,7 +78,7 @@ impl<K, V> Inner<K, V> {
         let tick = if deadline <= now {
             0
         } else {
-            self.clock().due(deadline)
+            self.clock().tick().due(deadline)
         };
         Due { deadline, tick }
     }

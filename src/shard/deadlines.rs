@@ -6,7 +6,8 @@
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 
-use super::{Entry, Shard, State};
+use super::{Entry, Shard, State, TrueDue};
+use crate::due::Due;
 use crate::tick::Moment;
 use crate::waking::wake;
 use crate::wheel::Key;
@@ -19,19 +20,20 @@ impl Shard {
         let earlier = self.link_word(&mut state, word);
         drop(state);
         if earlier {
-            self.signal.wake_driver();
+            self.wake_resting_driver();
         }
     }
 
-    /// Makes a word pending again, counting from `now`, and arms or moves its timer. On a closed shard the word never
+    /// Makes a word pending again, counting from now, and arms or moves its timer. On a closed shard the word never
     /// becomes pending, not for a moment.
-    pub(crate) fn restart_word(&self, word: &Arc<Word>, now: Moment) {
+    pub(crate) fn restart_word(&self, word: &Arc<Word>) {
+        let start = self.start_of(word.timeout());
         let mut state = self.lock();
         if state.closed.is_some() {
             word.shut_down();
             return;
         }
-        word.restart(now);
+        word.restart(start);
         let changed = match word.due() {
             // It was pending; a settled word has no timer.
             Some(due) if state.entry_of(word).is_some() => self.relink_word(&mut state, word, due),
@@ -39,18 +41,20 @@ impl Shard {
         };
         drop(state);
         if changed {
-            self.signal.wake_driver();
+            self.wake_resting_driver();
         }
     }
 
     /// Has the word's timer wake `waker` from now on. A deadline that has passed expires here and now.
     pub(crate) fn poll_word(&self, word: &Word, waker: &Waker) -> Status {
         let now = self.clock.now();
-        let registered = self.register(waker, |state| match word.expire_if(|due| due <= now) {
-            Expiry::Settled(outcome) => Err((outcome, None)),
-            Expiry::Expired => Err((Outcome::Expired, self.unlink_word(state, word))),
-            // The invariant: what is pending has a timer, or its shard was closed and has settled it.
-            Expiry::Later(_) => state.entry_of(word).ok_or((Outcome::ShutDown, None)),
+        let registered = self.register(waker, |state| {
+            match word.expire_if(|due| self.clock.has_passed(due, now)) {
+                Expiry::Settled(outcome) => Err((outcome, None)),
+                Expiry::Expired => Err((Outcome::Expired, self.unlink_word(state, word))),
+                // The invariant: what is pending has a timer, or its shard was closed and has settled it.
+                Expiry::Later(_) => state.entry_of(word).ok_or((Outcome::ShutDown, None)),
+            }
         });
         match registered {
             Ok(()) => Status::Pending,
@@ -69,7 +73,7 @@ impl Shard {
         let changed = due.is_some_and(|due| self.relink_word(&mut state, word, due));
         drop(state);
         if changed {
-            self.signal.wake_driver();
+            self.wake_resting_driver();
         }
         self.wake_unlinked(passed);
         due.is_some()
@@ -86,7 +90,7 @@ impl Shard {
         let unlinked = self.unlink_word(&mut state, word);
         drop(state);
         Some(Ended {
-            due,
+            due: self.clock.moment_of(due),
             waker: self.finish(unlinked),
         })
     }
@@ -97,7 +101,7 @@ impl Shard {
         let due = word.due();
         drop(state);
         self.wake_unlinked(passed);
-        due
+        due.map(|due| self.clock.moment_of(due))
     }
 
     /// Cancels a word that nobody will await any more.
@@ -113,7 +117,7 @@ impl Shard {
     /// looks first, the driver or somebody with a handle. The timer that this took out is to be woken after the lock.
     fn lock_and_look(&self, word: &Word, now: Moment) -> (MutexGuard<'_, State>, Option<Unlinked>) {
         let mut state = self.lock();
-        let passed = match word.expire_if(|due| due <= now) {
+        let passed = match word.expire_if(|due| self.clock.has_passed(due, now)) {
             Expiry::Expired => self.unlink_word(&mut state, word),
             Expiry::Later(_) | Expiry::Settled(_) => None,
         };
@@ -131,20 +135,18 @@ impl Shard {
             word.settle(Outcome::ShutDown);
         }
         let Some(due) = word.due() else { return false };
-        let due = self.clock.due(due);
-        let key = state.wheel.insert(
-            due,
-            Entry {
-                waker: None,
-                word: Some(word.clone()),
-            },
-        );
+        let due = due.placed(self.clock.tick());
+        let entry = Entry {
+            waker: None,
+            due: TrueDue::Word(word.clone()),
+        };
+        let key = state.wheel.insert(due, entry);
         word.set_key(key.to_parts());
         self.plan_for(due)
     }
 
-    fn relink_word(&self, state: &mut State, word: &Word, due: Moment) -> bool {
-        key(word).is_some_and(|key| self.relink(state, key, self.clock.due(due)))
+    fn relink_word(&self, state: &mut State, word: &Word, due: Due) -> bool {
+        key(word).is_some_and(|key| self.relink(state, key, due.placed(self.clock.tick())))
     }
 
     fn unlink_word(&self, state: &mut State, word: &Word) -> Option<Unlinked> {
@@ -162,7 +164,7 @@ impl Shard {
             plan_changed,
         } = unlinked?;
         if plan_changed {
-            self.signal.wake_driver();
+            self.wake_resting_driver();
         }
         entry.waker
     }

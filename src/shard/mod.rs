@@ -20,17 +20,22 @@
 //!   may be paused in the next moment, and then a cancelled timer would pull time along.
 
 mod deadlines;
+mod readings;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::due::{Due, StampedDue, Start};
 use crate::signal::Signal;
 use crate::tick::Moment;
 use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
 use crate::word::{Expiry, Outcome, Word};
+
+pub(crate) use readings::Readings;
 
 /// The plan of a shard with nothing armed.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -38,11 +43,14 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
 pub(crate) const BATCH: usize = 128;
 
+/// On cache lines of its own: each worker writes its own shard all the time.
+#[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
     plan: AtomicU64,
     clock: Arc<Clock>,
     signal: Arc<Signal>,
+    readings: Readings,
 }
 
 struct State {
@@ -55,8 +63,17 @@ struct State {
 /// What a timer needs when its slot comes.
 struct Entry {
     waker: Option<Waker>,
-    /// For a deadline: says when it is truly due. A timer without one is due when its slot is.
-    word: Option<Arc<Word>>,
+    due: TrueDue,
+}
+
+/// What says when a timer is truly due.
+enum TrueDue {
+    /// The tick that it is linked at.
+    Linked,
+    /// That, and by how much the window of this stamp ended late.
+    Stamped(u64),
+    /// The word of its deadline.
+    Word(Arc<Word>),
 }
 
 /// The runtime that drives the shard has gone.
@@ -89,7 +106,12 @@ pub(crate) struct Counts {
 }
 
 impl Shard {
-    pub(crate) fn new(slots: usize, clock: Arc<Clock>, signal: Arc<Signal>) -> Shard {
+    pub(crate) fn new(
+        slots: usize,
+        clock: Arc<Clock>,
+        signal: Arc<Signal>,
+        readings: Readings,
+    ) -> Shard {
         let state = State {
             wheel: Wheel::with_slots(slots),
             closed: None,
@@ -100,6 +122,7 @@ impl Shard {
             plan: AtomicU64::new(NEVER),
             clock,
             signal,
+            readings,
         }
     }
 
@@ -107,8 +130,53 @@ impl Shard {
         &self.clock
     }
 
-    /// Arms a timer that wakes `waker` at tick `due`; at `NEVER`, only when the shard closes.
-    pub(crate) fn arm(&self, due: u64, waker: Waker) -> Result<Key, Closed> {
+    /// From when a timer counts that is made or reset now. Reads the clock only while the driver rests.
+    #[inline]
+    pub(crate) fn start(&self) -> Start {
+        match self.clock.stamp() {
+            Some(stamp) => Start::Stamp(stamp),
+            None => Start::At(self.read_clock()),
+        }
+    }
+
+    /// When a timer is due that is made now. What is due at once is known to be.
+    #[inline]
+    pub(crate) fn due_after(&self, duration: Duration) -> Due {
+        self.clock.due_after(self.start_of(duration), duration)
+    }
+
+    /// From when a timer counts that takes `duration`: for none at all the clock is read, as it is due at once.
+    #[inline]
+    pub(crate) fn start_of(&self, duration: Duration) -> Start {
+        if duration.is_zero() {
+            Start::At(self.clock.now())
+        } else {
+            self.start()
+        }
+    }
+
+    /// Reads the clock, and asks the driver to tick if that is done very often.
+    #[cold]
+    fn read_clock(&self) -> Moment {
+        let now = self.clock.now();
+        if self.readings.count(now) {
+            self.clock.want_ticking();
+            self.signal.wake_driver();
+        }
+        now
+    }
+
+    /// Arms a timer that wakes `waker` when it is due.
+    pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, Closed> {
+        self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
+    }
+
+    /// Arms a timer that wakes `waker` at a tick; at `NEVER`, only when the shard closes.
+    pub(crate) fn arm_at(&self, tick: u64, waker: Waker) -> Result<Key, Closed> {
+        self.insert(tick, TrueDue::Linked, waker)
+    }
+
+    fn insert(&self, tick: u64, due: TrueDue, waker: Waker) -> Result<Key, Closed> {
         let mut state = self.lock();
         if state.closed.is_some() {
             // The waker was made before the lock and must go after it.
@@ -117,16 +185,16 @@ impl Shard {
             return Err(Closed);
         }
         let key = state.wheel.insert(
-            due,
+            tick,
             Entry {
                 waker: Some(waker),
-                word: None,
+                due,
             },
         );
-        let earlier = self.plan_for(due);
+        let earlier = self.plan_for(tick);
         drop(state);
         if earlier {
-            self.signal.wake_driver();
+            self.wake_resting_driver();
         }
         Ok(key)
     }
@@ -140,28 +208,40 @@ impl Shard {
             .is_some_and(|&(_, left)| self.plan_without(&state, left));
         drop(state);
         if stale {
-            self.signal.wake_driver();
+            self.wake_resting_driver();
         }
         // The waker is dropped here, after the lock.
         drop(taken);
     }
 
     /// Moves an armed timer; its waker stays. `false` if it has fired.
-    pub(crate) fn move_to(&self, key: Key, due: u64) -> bool {
-        let mut state = self.lock();
-        let armed = state.wheel.get_mut(key).is_some();
-        let changed = self.relink(&mut state, key, due);
-        drop(state);
-        if changed {
-            self.signal.wake_driver();
-        }
-        armed
+    pub(crate) fn move_to(&self, key: Key, due: Due) -> bool {
+        self.relink_as(key, due.placed(self.clock.tick()), TrueDue::from(due))
     }
 
-    /// Has a timer that was armed for `deadline` wake `waker` from now on, if it is still armed.
-    pub(crate) fn poll_armed(&self, key: Key, deadline: Moment, waker: &Waker) -> Polled {
+    /// Moves an armed timer to a tick, as `move_to`.
+    pub(crate) fn move_to_tick(&self, key: Key, tick: u64) -> bool {
+        self.relink_as(key, tick, TrueDue::Linked)
+    }
+
+    fn relink_as(&self, key: Key, tick: u64, due: TrueDue) -> bool {
+        let mut state = self.lock();
+        let Some(entry) = state.wheel.get_mut(key) else {
+            return false;
+        };
+        entry.due = due;
+        let changed = self.relink(&mut state, key, tick);
+        drop(state);
+        if changed {
+            self.wake_resting_driver();
+        }
+        true
+    }
+
+    /// Has a timer that was armed for `due` wake `waker` from now on, if it is still armed.
+    pub(crate) fn poll_armed(&self, key: Key, due: Due, waker: &Waker) -> Polled {
         let registered = self.register(waker, |state| match state.closed {
-            Some(at) if at < deadline => Err(Polled::Closed),
+            Some(at) if !self.clock.has_passed(due, at) => Err(Polled::Closed),
             _ => state.wheel.get_mut(key).ok_or(Polled::Fired),
         });
         registered.err().unwrap_or(Polled::Pending)
@@ -185,31 +265,47 @@ impl Shard {
 impl Shard {
     /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
     pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> Turned {
-        let plan = self.plan.load(Ordering::Acquire);
+        let plan = self.plan.load(Ordering::SeqCst);
         if plan > now {
             return Turned::Until(plan);
         }
+        let tick = self.clock.tick();
         let mut guard = self.lock();
+        let log = self.clock.log();
+        let true_due = |due| match due {
+            Due::At(moment) => tick.due(moment),
+            // An open window is that of a stamp whose timers are placed later than this turn.
+            Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
+        };
         let state = &mut *guard;
-        let finished = state.wheel.turn(now, BATCH, |entry| {
-            let verdict = match &entry.word {
-                None => Verdict::Fire,
-                Some(word) => match word.expire_if(|deadline| self.clock.due(deadline) <= now) {
-                    Expiry::Later(deadline) => Verdict::Later(self.clock.due(deadline)),
-                    Expiry::Expired | Expiry::Settled(_) => Verdict::Fire,
+        let finished = state.wheel.turn(now, BATCH, |linked, entry| {
+            let due = match &entry.due {
+                TrueDue::Linked => linked,
+                TrueDue::Stamped(stamp) => {
+                    let due = true_due(Due::Stamped(StampedDue {
+                        stamp: *stamp,
+                        placed: linked,
+                    }));
+                    entry.due = TrueDue::Linked;
+                    due
+                }
+                TrueDue::Word(word) => match word.expire_if(|due| true_due(due) <= now) {
+                    Expiry::Later(due) => true_due(due),
+                    Expiry::Expired | Expiry::Settled(_) => now,
                 },
             };
-            if matches!(verdict, Verdict::Fire) {
-                state.fired += 1;
-                wakers.extend(entry.waker.take());
+            if due > now {
+                return Verdict::Later(due);
             }
-            verdict
+            state.fired += 1;
+            wakers.extend(entry.waker.take());
+            Verdict::Fire
         });
         if !finished {
             return Turned::BatchFull;
         }
         let plan = state.wheel.next_turn().unwrap_or(NEVER);
-        self.plan.store(plan, Ordering::Release);
+        self.plan.store(plan, Ordering::SeqCst);
         Turned::Until(plan)
     }
 
@@ -218,13 +314,12 @@ impl Shard {
         let now = self.clock.now();
         let mut state = self.lock();
         state.closed = Some(now);
-        for word in state
-            .wheel
-            .values_mut()
-            .filter_map(|entry| entry.word.as_ref())
-        {
+        for entry in state.wheel.values_mut() {
+            let TrueDue::Word(word) = &entry.due else {
+                continue;
+            };
             // What has passed has expired, though the driver did not come round to it.
-            if let Expiry::Later(_) = word.expire_if(|due| due <= now) {
+            if let Expiry::Later(_) = word.expire_if(|due| self.clock.has_passed(due, now)) {
                 word.settle(Outcome::ShutDown);
             }
         }
@@ -287,9 +382,16 @@ impl Shard {
     fn plan_for(&self, due: u64) -> bool {
         let earlier = due < self.plan.load(Ordering::Relaxed);
         if earlier {
-            self.plan.store(due, Ordering::Release);
+            self.plan.store(due, Ordering::SeqCst);
         }
         earlier
+    }
+
+    /// After the plan was changed, and the lock let go: has a driver that rests plan again. One that ticks comes by.
+    fn wake_resting_driver(&self) {
+        if self.clock.stamp().is_none() {
+            self.signal.wake_driver();
+        }
     }
 
     /// Plans for a timer having left the wheel; says whether the driver must be woken.
@@ -303,9 +405,18 @@ impl Shard {
         }
         let next = state.wheel.next_turn().unwrap_or(NEVER);
         if next > plan {
-            self.plan.store(next, Ordering::Release);
+            self.plan.store(next, Ordering::SeqCst);
         }
         next > plan
+    }
+}
+
+impl From<Due> for TrueDue {
+    fn from(due: Due) -> TrueDue {
+        match due {
+            Due::At(_) => TrueDue::Linked,
+            Due::Stamped(due) => TrueDue::Stamped(due.stamp),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::{Inner, Timer};
 use crate::clock::Clock;
 use crate::driver::{Driver, Progress};
 use crate::error::BuildError;
-use crate::shard::Shard;
+use crate::shard::{Readings, Shard};
 use crate::signal::Signal;
 use crate::tick::TickLength;
 
@@ -113,7 +113,7 @@ impl Builder {
     #[track_caller]
     pub(super) fn prepare(self, handle: &Handle) -> Result<(Timer, Driver), BuildError> {
         let Checked { tick, shards } = self.checked()?;
-        let shards = shards
+        let count = shards
             .unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS))
             .next_power_of_two();
         let context = handle.enter();
@@ -123,8 +123,16 @@ impl Builder {
         drop(context);
         let signal = Arc::new(Signal::new(handle));
         let progress = Arc::new(Progress::default());
-        let shards: Box<[_]> = (0..shards)
-            .map(|_| Arc::new(Shard::new(self.slots, clock.clone(), signal.clone())))
+        let shards: Box<[_]> = (0..count)
+            .map(|_| {
+                let readings = Readings::new(tick, count);
+                Arc::new(Shard::new(
+                    self.slots,
+                    clock.clone(),
+                    signal.clone(),
+                    readings,
+                ))
+            })
             .collect();
         let driver = Driver::new(&shards, clock.clone(), signal, progress.clone());
         Ok((

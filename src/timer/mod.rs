@@ -143,14 +143,15 @@ impl Timer {
     /// What the timer holds and has done. Takes the lock of each shard for a moment.
     pub fn metrics(&self) -> Metrics {
         let counts = self.inner.shards.iter().map(|shard| shard.counts());
-        Metrics::new(counts, self.inner.progress.wake_ups.load(Ordering::Relaxed))
+        let wake_ups = self.inner.progress.wake_ups.load(Ordering::Relaxed);
+        Metrics::new(counts, wake_ups, self.inner.clock.stamp().is_some())
     }
 
     /// What every slot of every level holds. Counts under the lock of each shard, about a nanosecond a timer.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
-        Snapshot::new(clock.current_tick(), clock.tick_length(), shards)
+        Snapshot::new(clock.current_tick(), clock.tick().as_duration(), shards)
     }
 
     /// The shard that the calling thread keeps to.
@@ -170,28 +171,34 @@ impl fmt::Debug for Timer {
             pending, shards, ..
         } = self.metrics();
         f.debug_struct("Timer")
-            .field("tick", &self.inner.clock.tick_length())
+            .field("tick", &self.inner.clock.tick().as_duration())
             .field("shards", &shards)
             .field("pending", &pending)
             .finish_non_exhaustive()
     }
 }
 
-/// A number that spreads threads over shards: that of the runtime's worker, or one of the thread's own.
+/// A number that spreads threads over shards. A worker takes its index in the runtime where it first uses a timer, so
+/// that no two workers of a runtime share a shard; any other thread takes a number of its own.
+#[inline]
 fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    tokio::runtime::worker_index().unwrap_or_else(|| {
-        let number = NUMBER.try_with(|number| {
-            number.get().unwrap_or_else(|| {
-                let next = NEXT.fetch_add(1, Ordering::Relaxed);
-                number.set(Some(next));
-                next
-            })
-        });
+    match NUMBER.try_with(Cell::get) {
+        Ok(usize::MAX) => {
+            let number = new_thread_number();
+            NUMBER.set(number);
+            number
+        }
+        Ok(number) => number,
         // A thread that is ending keeps to the first shard.
-        number.unwrap_or(0)
-    })
+        Err(_) => 0,
+    }
+}
+
+#[cold]
+fn new_thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    tokio::runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed))
 }

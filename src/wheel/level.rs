@@ -43,12 +43,24 @@ impl Level {
         self.occupied |= 1 << home.slot();
     }
 
-    pub(super) fn unlink<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, slot: usize) {
+    /// Takes in a node at the end of a slot's list; see [`List::append`].
+    #[inline]
+    pub(super) fn append(&mut self, slot: usize, index: u32) -> Option<u32> {
+        self.occupied |= 1 << slot;
+        self.slots[slot].append(index)
+    }
+
+    /// Joins the neighbours of a node that leaves its slot, and says whether the slot is empty now.
+    #[inline]
+    pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, node: &Node<()>) -> bool {
+        let slot = node.home.slot();
         let list = &mut self.slots[slot];
-        list.unlink(nodes, index);
-        if list.is_empty() {
+        list.join_around(nodes, node);
+        let emptied = list.is_empty();
+        if emptied {
             self.occupied &= !(1 << slot);
         }
+        emptied
     }
 
     #[cfg(test)]

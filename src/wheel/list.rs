@@ -47,14 +47,52 @@ pub(super) struct Node<T> {
 impl<T> Node<T> {
     /// A node that is in no list yet.
     pub(super) fn new(due: u64, sequence: NonZeroU64, value: T) -> Self {
+        Node::linked(due, sequence, value, None, Home::OVERDUE)
+    }
+
+    /// A node that is the last of its list, behind another one or as the only one.
+    #[inline]
+    pub(super) fn linked(
+        due: u64,
+        sequence: NonZeroU64,
+        value: T,
+        before: Option<u32>,
+        home: Home,
+    ) -> Self {
         Node {
             due,
             sequence,
-            previous: NONE,
+            previous: before.unwrap_or(NONE),
             next: NONE,
-            home: Home::OVERDUE,
+            home,
             value,
         }
+    }
+
+    /// The node without its value.
+    #[inline]
+    pub(super) fn outline(&self) -> Node<()> {
+        let Node {
+            due,
+            sequence,
+            previous,
+            next,
+            home,
+            ..
+        } = *self;
+        Node {
+            due,
+            sequence,
+            previous,
+            next,
+            home,
+            value: (),
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_next(&mut self, next: u32) {
+        self.next = next;
     }
 }
 
@@ -103,16 +141,27 @@ impl List {
         self.tail = index;
     }
 
-    /// Unlinks a node of this list.
-    pub(super) fn unlink<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32) {
-        let Node { previous, next, .. } = nodes[index as usize];
-        match previous {
-            NONE => self.head = next,
-            previous => nodes[previous as usize].next = next,
+    /// Takes in the index of a node at the end of this list, and gives the one that was the last before.
+    #[inline]
+    pub(super) fn append(&mut self, index: u32) -> Option<u32> {
+        let before = std::mem::replace(&mut self.tail, index);
+        if before == NONE {
+            self.head = index;
+            return None;
         }
-        match next {
-            NONE => self.tail = previous,
-            next => nodes[next as usize].previous = previous,
+        Some(before)
+    }
+
+    /// Joins the neighbours of a node of this list, which may have left the slab.
+    #[inline]
+    pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, node: &Node<()>) {
+        match node.previous {
+            NONE => self.head = node.next,
+            previous => nodes[previous as usize].next = node.next,
+        }
+        match node.next {
+            NONE => self.tail = node.previous,
+            next => nodes[next as usize].previous = node.previous,
         }
     }
 

@@ -162,19 +162,15 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// With more than `u32::MAX - 1` timers at once, for which some 200 GB of memory would be needed first.
+    /// With about four billion timers at once, for which some 200 GB of memory would be needed first.
+    #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
-        let full = self.nodes.len() == self.nodes.capacity();
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
-        let index = u32::try_from(self.nodes.insert(Node::new(due, sequence, value)))
-            .ok()
-            .filter(|&index| index != u32::MAX)
-            .expect("a wheel holds at most u32::MAX - 1 timers");
-        if full {
-            self.plan_to_shrink();
+        if self.nodes.len() == self.nodes.capacity() {
+            self.grow_nodes();
         }
-        self.link(index, due);
+        let index = self.insert_node(due, sequence, value);
         Key { index, sequence }
     }
 
@@ -211,9 +207,8 @@ impl<T> Wheel<T> {
             loop {
                 match self.step() {
                     Step::Due(index) => {
-                        self.unlink(index);
-                        let node = self.take_node(index);
-                        return Some((node.due, node.value));
+                        let due = self.nodes[index as usize].due;
+                        return Some((due, self.remove_node(index).0));
                     }
                     Step::Cascaded => {}
                     Step::Finished => return None,
@@ -278,10 +273,10 @@ impl<T> Wheel<T> {
     }
 
     /// Disarms a timer and gives its value, and what its leaving means for the next turn.
+    #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(T, Left)> {
         self.get_mut(key)?;
-        let left = self.unlink(key.index);
-        Some((self.take_node(key.index).value, left))
+        Some(self.remove_node(key.index))
     }
 
     /// Moves a timer to another due, and says what its leaving means for the next turn.
@@ -316,17 +311,20 @@ impl<T> Wheel<T> {
         self.nodes.iter_mut().map(|(_, node)| &mut node.value)
     }
 
-    /// Takes an unlinked node out of the slab.
-    fn take_node(&mut self, index: u32) -> Node<T> {
-        let node = self.nodes.remove(index as usize);
-        if self.nodes.len() < self.shrink_below {
-            self.shrink();
-        }
-        node
+    #[cold]
+    #[inline(never)]
+    fn grow_nodes(&mut self) {
+        // Doubles, as the slab itself would.
+        self.nodes
+            .reserve((2 * self.nodes.len()).max(4) - self.nodes.len());
+        assert!(
+            self.nodes.capacity() < u32::MAX as usize,
+            "a wheel holds at most u32::MAX - 1 timers"
+        );
+        self.plan_to_shrink();
     }
 
     /// The slab has grown: notes at how few timers it is worth while to give memory back.
-    #[cold]
     fn plan_to_shrink(&mut self) {
         /// A slab of so few places is not worth the trouble; it would grow again at the next burst.
         const KEPT: usize = 1024;

@@ -204,7 +204,7 @@ fn run(slots: usize, start: u64, operations: Vec<Operation>) {
             Operation::Turn(by, budget) => {
                 model.now = from_now(by);
                 let mut fired = Vec::new();
-                let finished = wheel.turn(model.now, budget, |&mut number| {
+                let finished = wheel.turn(model.now, budget, |_, &mut number| {
                     fired.push(number);
                     Verdict::Fire
                 });
@@ -430,7 +430,7 @@ fn a_judged_timer_that_is_truly_due_later_is_linked_again() {
     wheel.insert(10, 10);
     let mut fired = Vec::new();
     for now in [10, 999, 1_000] {
-        let finished = wheel.turn(now, 100, |truly_due| {
+        let finished = wheel.turn(now, 100, |_, truly_due| {
             if *truly_due > now {
                 return Verdict::Later(*truly_due);
             }

@@ -36,19 +36,19 @@ impl<T> Wheel<T> {
         &mut self,
         now: u64,
         budget: usize,
-        mut judge: impl FnMut(&mut T) -> Verdict,
+        mut judge: impl FnMut(u64, &mut T) -> Verdict,
     ) -> bool {
         self.now = self.now.max(now);
         for _ in 0..budget {
             match self.step() {
                 Step::Due(index) => {
-                    let verdict = judge(&mut self.nodes[index as usize].value);
-                    self.unlink(index);
-                    match verdict {
-                        Verdict::Fire => drop(self.take_node(index)),
+                    let node = &mut self.nodes[index as usize];
+                    match judge(node.due, &mut node.value) {
+                        Verdict::Fire => drop(self.remove_node(index)),
                         // Later than this turn in any case, or the turn would not end.
                         Verdict::Later(due) => {
-                            self.link(index, due.max(self.now.saturating_add(1)))
+                            self.unlink(index);
+                            self.link(index, due.max(self.now.saturating_add(1)));
                         }
                     }
                 }
