@@ -92,7 +92,10 @@ impl Driver {
 
     async fn run(mut self) {
         while let Some(plan) = self.turn().await {
-            self.wait_until(plan).await;
+            if !self.wait_until(plan).await {
+                // Whatever made the wait end at once, others have their turn.
+                yield_to_other_tasks().await;
+            }
             self.progress.wake_ups.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -140,21 +143,24 @@ impl Driver {
         }
     }
 
-    /// Waits for the plan's tick to begin or for an arm that is due before it.
-    async fn wait_until(&mut self, plan: u64) {
+    /// Waits for the plan's tick to begin or for an arm that is due before it. `false` if there was nothing to wait for.
+    async fn wait_until(&mut self, plan: u64) -> bool {
         self.plan_interval(plan);
         let mut woken = pin!(self.signal.woken());
         let interval = &mut self.interval;
+        let mut waited = false;
         poll_fn(|cx| {
             if woken.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+                return Poll::Ready(waited);
             }
-            match interval {
-                Some(interval) => interval.poll_tick(cx).map(drop),
+            let ticked = match interval {
+                Some(interval) => interval.poll_tick(cx),
                 None => Poll::Pending,
-            }
+            };
+            let ended_at_once = !std::mem::replace(&mut waited, true);
+            ticked.map(|_| !ended_at_once)
         })
-        .await;
+        .await
     }
 
     fn plan_interval(&mut self, plan: u64) {

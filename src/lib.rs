@@ -108,7 +108,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod alarm;
 mod atomic;
 mod clock;
 mod deadline;
@@ -122,6 +121,7 @@ mod metrics;
 mod mode;
 mod places;
 mod shard;
+mod shrinking;
 mod signal;
 mod sleep;
 mod snapshot;

@@ -8,14 +8,23 @@
 //! Invariant: parts are locked one at a time, or all of them in their order. Under a part's lock the only user code
 //! is a key's `Eq`, during a look-up that changes nothing; so poison tells nothing and is ignored.
 
-use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, RandomState};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
+
+use crate::clock::Clock;
 
 pub(crate) struct Table<P> {
     /// A power of two of them.
     parts: Box<[Part<P>]>,
-    hash_builder: RandomState,
+    hashing: Hashing,
+}
+
+enum Hashing {
+    /// Keyed at random, so that nobody can choose keys that collide.
+    Random(RandomState),
+    /// For a clock that is paused: equal runs are to be equal.
+    Fixed(BuildHasherDefault<DefaultHasher>),
 }
 
 /// On cache lines of its own, so that threads that use different parts do not disturb each other.
@@ -24,18 +33,28 @@ struct Part<P>(Mutex<P>);
 
 impl<P> Table<P> {
     /// A table of parts that `make` makes, some for each core.
-    pub(crate) fn new(make: impl Fn() -> P) -> Table<P> {
-        let cores = available_parallelism().map_or(1, |cores| cores.get());
+    pub(crate) fn new(clock: &Clock, make: impl Fn() -> P) -> Table<P> {
+        // Asked once: on Linux it takes tens of microseconds.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
         let parts = (4 * cores).next_power_of_two().min(256);
+        let hashing = if clock.is_virtual() {
+            Hashing::Fixed(BuildHasherDefault::default())
+        } else {
+            Hashing::Random(RandomState::new())
+        };
         Table {
             parts: (0..parts).map(|_| Part(Mutex::new(make()))).collect(),
-            hash_builder: RandomState::new(),
+            hashing,
         }
     }
 
     /// The hash of a key. Calls the key's own code, so it is to be called with no part locked.
     pub(crate) fn hash(&self, key: &impl Hash) -> u64 {
-        self.hash_builder.hash_one(key)
+        match &self.hashing {
+            Hashing::Random(random) => random.hash_one(key),
+            Hashing::Fixed(fixed) => fixed.hash_one(key),
+        }
     }
 
     /// Locks the part that holds what has this hash.

@@ -77,8 +77,6 @@ impl Moment {
 pub(crate) struct Span(u64);
 
 impl Span {
-    pub(crate) const ZERO: Span = Span(0);
-
     pub(crate) fn to_bits(self) -> u64 {
         self.0
     }

@@ -226,6 +226,75 @@ fn when_the_runtime_has_gone_every_call_returns_and_deadlines_say_so() {
     );
 }
 
+/// Whatever finds a deadline passed wakes its waiter, here one that uses the map and drops others of it: under a lock of
+/// the map's that would never end.
+#[tokio::test(start_paused = true)]
+async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Wake, Waker};
+    struct Meddling(DeadlineMap<u32>, Mutex<Vec<KeyedDeadline<u32>>>);
+    impl Wake for Meddling {
+        fn wake(self: Arc<Self>) {
+            self.0.contains_key(&1);
+            self.0.reset(&2);
+            drop(self.0.insert(77, HOUR));
+            let all = std::mem::take(&mut *self.1.lock().unwrap());
+            drop(all);
+        }
+    }
+    type Act = fn(&DeadlineMap<u32>);
+    let acts: [Act; 8] = [
+        |map| assert!(!map.reset(&1)),
+        |map| assert!(!map.reset_after(&1, MS)),
+        |map| assert!(!map.reset_at(&1, Instant::now() + HOUR)),
+        |map| assert!(!map.cancel(&1)),
+        |map| assert!(!map.expire(&1)),
+        |map| assert_eq!(map.expire_all(), 0),
+        |map| assert_eq!(map.drain(), []),
+        |map| assert_eq!(map.close(), []),
+    ];
+    for act in acts {
+        let map = map();
+        let pool = (1..5)
+            .map(|key| map.insert(key, 10 * MS).unwrap())
+            .collect();
+        let meddling = Arc::new(Meddling(map.clone(), Mutex::new(pool)));
+        let waker = Waker::from(meddling.clone());
+        for keyed in meddling.1.lock().unwrap().iter_mut() {
+            assert!(
+                std::pin::Pin::new(keyed)
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_pending()
+            );
+        }
+        settle().await;
+        // This task goes on before the driver's comes round.
+        tokio::time::advance(10 * MS).await;
+        act(&map);
+    }
+}
+
+/// A key that is replaced again and again is there at every moment.
+#[test]
+fn a_kick_does_not_miss_a_key_that_is_replaced_meanwhile() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let map = DeadlineMap::new(&timer);
+    let mut kept = map.insert(1, HOUR).unwrap();
+    thread::scope(|scope| {
+        let kicks = scope.spawn(|| (0..200_000).filter(|_| !map.reset_after(&1, HOUR)).count());
+        while !kicks.is_finished() {
+            kept = map.insert(1, HOUR).unwrap();
+        }
+        assert_eq!(kicks.join().unwrap(), 0);
+    });
+    drop(kept);
+}
+
 /// A key whose `Hash`, `Eq`, `Clone` or `Drop` panics when it is told to.
 #[derive(Debug)]
 struct Brittle {

@@ -295,17 +295,172 @@ async fn what_was_removed_or_moved_does_not_pull_the_paused_clock_along() {
         assert!(map.reset(&key, 2 * HOUR));
         assert_eq!(map.remove(&key), Some(()));
     }
-    assert!(expirations.is_woken(), "the stream plans anew");
-    assert_pending!(expirations.poll_next());
-    settle().await;
     let start = Instant::now();
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever is armed.
+async fn idle_for_a_moment() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     thread::spawn(move || {
         thread::sleep(20 * MS);
         sender.send(())
     });
     receiver.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_removed_does_not_pull_the_paused_clock_along_while_nobody_polls_the_stream() {
+    let (map, mut expirations) = DelayMap::new(&Timer::current());
+    map.insert(1, (), HOUR).unwrap();
+    map.insert(2, (), MS).unwrap();
+    assert_eq!(expirations.next().await.unwrap().key, 2);
+    assert_eq!(
+        map.remove(&1),
+        Some(()),
+        "while the consumer handles another"
+    );
+    let start = Instant::now();
+    idle_for_a_moment().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
+
+    map.insert(3, (), HOUR).unwrap();
+    assert!(tickwheel::timeout(MS, expirations.next()).await.is_err());
+    assert_eq!(map.drain(), [(3, ())], "after the consumer gave up waiting");
+    let start = Instant::now();
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+
+    map.insert(4, (), HOUR).unwrap();
+    assert!(tickwheel::timeout(MS, expirations.next()).await.is_err());
+    assert_eq!(map.close(), [(4, ())]);
+    assert!(expirations.next().await.is_none());
+    let start = Instant::now();
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(
+        Timer::current().metrics().pending,
+        0,
+        "a stream that has ended keeps nothing armed"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_idle_streams_do_not_make_the_paused_clock_run() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let mut idle: Vec<_> = (0..40)
+        .map(|_| {
+            let (map, expirations) = DelayMap::<u8, u8>::new(&timer);
+            (map, task::spawn(expirations))
+        })
+        .collect();
+    for (_, expirations) in &mut idle {
+        assert_pending!(expirations.poll_next());
+    }
+    let start = Instant::now();
+    timer.sleep(MS).await;
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_deadlines_come_out_in_the_order_in_which_they_were_set() {
+    let (map, mut expirations) = map();
+    for key in 0..100 {
+        map.insert(key, (), 5 * MS).unwrap();
+    }
+    assert!(map.reset(&7, 5 * MS));
+    sleep(5 * MS).await;
+    let keys: Vec<_> = take_due(&mut expirations)
+        .into_iter()
+        .map(|(key, ())| key)
+        .collect();
+    let expected: Vec<_> = (0..100).filter(|key| *key != 7).chain([7]).collect();
+    assert_eq!(keys, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_poll_is_bounded_and_others_have_their_turn() {
+    let (map, mut expirations) = map();
+    for key in 0..50_000 {
+        map.insert(key, (), 5 * MS).unwrap();
+    }
+    tokio::time::advance(5 * MS).await;
+    // Not held up by the task's cooperative budget, which is another matter.
+    let polls_before_the_first = tokio::task::unconstrained(async {
+        let mut polls = 0;
+        while expirations.poll_next().is_pending() {
+            assert!(expirations.is_woken(), "it goes on by itself");
+            polls += 1;
+        }
+        polls
+    });
+    assert!(
+        polls_before_the_first.await > 50,
+        "the first poll has looked through them all"
+    );
+    assert_eq!(map.drain().len(), 49_999);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_is_terminated_only_once_it_has_said_so() {
+    use futures::stream::FusedStream;
+    let (map, mut expirations) = map::<u8, u8>();
+    assert!(!expirations.is_terminated());
+    drop(map);
+    assert!(!expirations.is_terminated(), "no poll has seen that yet");
+    assert!(assert_ready!(expirations.poll_next()).is_none());
+    assert!(expirations.is_terminated());
+    assert!(assert_ready!(expirations.poll_next()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn insert_at_and_reset_at_take_an_instant() {
+    let (map, mut expirations) = DelayMap::new(&Timer::current());
+    let start = Instant::now();
+    map.insert_at(1, (), start + 10 * MS).unwrap();
+    map.insert_at(2, (), start + HOUR).unwrap();
+    assert!(map.reset_at(&2, start + 5 * MS) && !map.reset_at(&3, start));
+    assert_eq!(expirations.next().await.unwrap().key, 2);
+    assert_eq!(expirations.next().await.unwrap().deadline, start + 10 * MS);
+    map.insert_at(4, (), start).unwrap();
+    assert_eq!(
+        expirations.next().await.unwrap().deadline,
+        start,
+        "the past is due at once"
+    );
+    assert_eq!(start.elapsed(), 10 * MS);
+}
+
+/// A waker whose clone uses the map.
+#[tokio::test(start_paused = true)]
+async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
+    use std::task::{Context, Wake, Waker};
+    struct Meddling(DelayMap<u32, ()>);
+    impl Wake for Meddling {
+        fn wake(self: Arc<Self>) {
+            self.0.insert(7, (), HOUR).unwrap();
+            self.0.remove(&7);
+        }
+    }
+    impl Drop for Meddling {
+        fn drop(&mut self) {
+            self.0.drain();
+        }
+    }
+    let (map, expirations) = map();
+    let mut expirations = expirations.into_inner();
+    for _ in 0..3 {
+        let waker = Waker::from(Arc::new(Meddling(map.clone())));
+        let polled = expirations.poll_next_unpin(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        map.insert(1, (), HOUR).unwrap();
+        map.expire_all();
+        map.drain();
+    }
+    drop(map.close());
 }
 
 #[tokio::test(start_paused = true)]
@@ -484,8 +639,8 @@ async fn run(operations: Vec<Operation>, slots: usize) {
         }
         settle().await;
         assert_eq!(map.len(), model.len());
-        for (key, (_, deadline, _)) in &model {
-            assert_eq!(map.deadline(key), Some(*deadline));
+        for (key, (_, deadline, expired_at)) in &model {
+            assert_eq!(map.deadline(key), Some(expired_at.unwrap_or(*deadline)));
         }
     }
     // Each of the rest comes out once, within two ticks of its deadline, in order.
@@ -657,7 +812,7 @@ async fn a_panic_in_the_code_of_a_key_or_a_value_harms_no_other_key() {
         for _ in 0..5 {
             let broken = || Brittle { id: 4, breaks };
             let _ = catch_unwind(AssertUnwindSafe(|| {
-                drop(map.insert(broken(), broken(), 10 * MS))
+                drop(map.insert(broken(), broken(), 10 * MS));
             }));
             let _ = catch_unwind(AssertUnwindSafe(|| map.reset(&broken(), 10 * MS)));
             let _ = catch_unwind(AssertUnwindSafe(|| drop(map.remove(&broken()))));
@@ -680,7 +835,8 @@ async fn a_panic_in_the_code_of_a_key_or_a_value_harms_no_other_key() {
 #[tokio::test(start_paused = true)]
 async fn dropped_at_every_stage_nothing_leaks() {
     let value = Arc::new(());
-    let stages: [fn(&DelayMap<u32, Arc<()>>, &mut task::Spawn<Expirations<u32, Arc<()>>>); 5] = [
+    type Stage = fn(&DelayMap<u32, Arc<()>>, &mut task::Spawn<Expirations<u32, Arc<()>>>);
+    let stages: [Stage; 5] = [
         |_, _| {},
         |_, expirations| drop(expirations.poll_next()),
         |map, _| drop(map.remove(&1)),

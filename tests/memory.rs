@@ -5,7 +5,7 @@
 use std::future::pending;
 
 use peak_alloc::PeakAlloc;
-use tickwheel::{Duration, Timer};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
 use tokio_test::{assert_pending, task};
 
 #[global_allocator]
@@ -52,20 +52,60 @@ fn live_memory_after_a_million_timeouts_is_as_at_the_start() {
                 "{each} bytes for each deadline with one handle"
             );
         };
+        let keyed = DeadlineMap::new(&timer);
+        let deadlines_by_key = || {
+            let deadlines: Vec<_> = (0..MILLION / 4)
+                .map(|key| keyed.insert(key, HOUR).unwrap())
+                .collect();
+            assert_eq!(keyed.len(), deadlines.len());
+        };
+        let (delayed, expirations) = DelayMap::new(&timer);
+        let mut expirations = task::spawn(expirations);
+        let values_removed = || {
+            for key in 0..MILLION / 4 {
+                delayed.insert(key, key, HOUR).unwrap();
+            }
+            for key in 0..MILLION / 4 {
+                assert_eq!(delayed.remove(&key), Some(key));
+            }
+        };
         // Let whatever is allocated once be allocated.
         assert_pending!(task::spawn(timer.sleep(HOUR)).poll());
+        assert_pending!(expirations.poll_next());
+        deadlines_by_key();
+        values_removed();
         tokio::task::yield_now().await;
         let start = ALLOCATOR.current_usage();
-        let cases: [(&str, &dyn Fn()); 3] = [
+        let grown = || ALLOCATOR.current_usage().saturating_sub(start);
+        let cases: [(&str, &dyn Fn()); 5] = [
             ("one after another", &one_after_another),
             ("all at once", &all_at_once),
             ("deadlines", &deadlines_reset_and_dropped),
+            ("deadlines by key", &deadlines_by_key),
+            ("values removed", &values_removed),
         ];
         for (name, case) in cases {
             case();
-            let grown = ALLOCATOR.current_usage().saturating_sub(start);
-            assert!(grown < 100_000, "{name}: {grown} bytes are still in use");
+            assert!(
+                grown() < 200_000,
+                "{name}: {} bytes are still in use",
+                grown()
+            );
         }
+        for key in 0..MILLION / 4 {
+            delayed.insert(key, key, Duration::ZERO).unwrap();
+        }
+        while !delayed.is_empty() {
+            let _ = expirations.poll_next();
+            tokio::task::yield_now().await;
+        }
+        assert_pending!(expirations.poll_next());
+        assert!(
+            grown() < 200_000,
+            "values expired: {} bytes are still in use",
+            grown()
+        );
+        drop(expirations);
         assert_eq!(timer.metrics().pending, 0);
     });
 }

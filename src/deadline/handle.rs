@@ -6,15 +6,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Deadline;
-use crate::shard::Shard;
+use crate::shard::{Afterwards, Shard};
 use crate::tick::{Moment, Span};
-use crate::waking::wake;
 use crate::word::{Outcome, Reset, Status, Word};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
@@ -60,29 +58,21 @@ impl ResetHandle {
     /// wheel is moved when its slot comes. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
     /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes too late, take
     /// the lock of the deadline's shard.
+    #[inline]
     pub fn reset(&self) -> bool {
-        let start = self.shard.start();
-        match self.word.reset(start, self.shard.clock().tick()) {
-            Reset::Moved => true,
-            Reset::TooLate => false,
-            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(start)),
-        }
+        finish(self.reset_unwoken())
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)
     /// counts the timeout again. `false` if it has expired or was cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
-        let now = self.now();
-        self.change(now, |word| {
-            word.reset_once(now, now.after(Span::from(delay)))
-        })
+        finish(self.reset_after_unwoken(delay))
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline at
     /// the driver's next turn, which is at once. `false` if it has expired or was cancelled.
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        let (now, due) = (self.now(), self.shard.clock().moment(deadline));
-        self.change(now, |word| word.reset_once(now, due))
+        finish(self.reset_at_unwoken(deadline))
     }
 
     /// Changes the timeout. What is pending counts it from its last reset of any kind; if that makes it due
@@ -90,7 +80,7 @@ impl ResetHandle {
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         let tick = self.shard.clock().tick();
-        self.change(self.now(), |word| word.set_timeout(timeout, tick))
+        finish(self.change(self.now(), |word| word.set_timeout(timeout, tick)))
     }
 
     /// The timeout that a reset counts.
@@ -100,12 +90,12 @@ impl ResetHandle {
 
     /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was cancelled before.
     pub fn cancel(&self) -> bool {
-        self.settle(Outcome::Cancelled)
+        finish(self.settle_unwoken(Outcome::Cancelled))
     }
 
     /// Expires the deadline now: it resolves to `Ok(())`. `false` if it has expired or was cancelled before.
     pub fn expire(&self) -> bool {
-        self.settle(Outcome::Expired)
+        finish(self.settle_unwoken(Outcome::Expired))
     }
 
     /// Whether the deadline has neither expired nor been cancelled.
@@ -123,42 +113,73 @@ impl ResetHandle {
         self.due().map(|due| due.since(self.now()))
     }
 
-    /// Changes when the deadline is due, under the lock; `false` if it has come to its end.
-    fn change(&self, now: Moment, change: impl FnOnce(&Word)) -> bool {
-        self.shard.change_word(&self.word, now, change)
+    fn due(&self) -> Option<Moment> {
+        let (due, afterwards) = self.shard.due_of_word(&self.word, self.now());
+        afterwards.wake();
+        due
     }
 
-    /// Brings the deadline to its end and wakes who awaits it; `false` if it had come to one before.
-    pub(crate) fn settle(&self, outcome: Outcome) -> bool {
-        let Some((_, waker)) = self.settle_unwoken(outcome) else {
-            return false;
-        };
-        if let Some(waker) = waker {
-            wake(waker);
+    fn now(&self) -> Moment {
+        self.shard.clock().now()
+    }
+}
+
+/// For the map, which holds a lock while it calls these, and does afterwards what they leave to do.
+impl ResetHandle {
+    #[inline]
+    pub(super) fn reset_unwoken(&self) -> (bool, Afterwards) {
+        let start = self.shard.start();
+        match self.word.reset(start, self.shard.clock().tick()) {
+            Reset::Moved => (true, Afterwards::default()),
+            Reset::TooLate => (false, Afterwards::default()),
+            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(start)),
         }
-        true
     }
 
-    /// Brings the deadline to its end and gives the time that it had left, and whom the caller must wake once it
-    /// holds no lock; `None` if it had come to its end before.
-    pub(crate) fn settle_unwoken(&self, outcome: Outcome) -> Option<(Duration, Option<Waker>)> {
+    pub(super) fn reset_after_unwoken(&self, delay: Duration) -> (bool, Afterwards) {
         let now = self.now();
-        let ended = self.shard.settle_word(&self.word, now, outcome)?;
-        Some((ended.due.since(now), ended.waker))
+        self.change(now, |word| {
+            word.reset_once(now, now.after(Span::from(delay)));
+        })
+    }
+
+    pub(super) fn reset_at_unwoken(&self, deadline: Instant) -> (bool, Afterwards) {
+        let (now, due) = (self.now(), self.shard.clock().moment(deadline));
+        self.change(now, |word| word.reset_once(now, due))
+    }
+
+    pub(super) fn settle_unwoken(&self, outcome: Outcome) -> (bool, Afterwards) {
+        let (due, afterwards) = self.settle_at(self.now(), outcome);
+        (due.is_some(), afterwards)
+    }
+
+    /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it had come to its end
+    /// before.
+    pub(super) fn settle_at(
+        &self,
+        now: Moment,
+        outcome: Outcome,
+    ) -> (Option<Duration>, Afterwards) {
+        let (due, afterwards) = self.shard.settle_word(&self.word, now, outcome);
+        (due.map(|due| due.since(now)), afterwards)
+    }
+
+    /// Changes when the deadline is due, under the shard's lock; `false` if it has come to its end.
+    fn change(&self, now: Moment, change: impl FnOnce(&Word)) -> (bool, Afterwards) {
+        self.shard.change_word(&self.word, now, change)
     }
 
     /// Whether this is a handle of that deadline.
     pub(super) fn is_of(&self, deadline: &Deadline) -> bool {
         Arc::ptr_eq(&self.word, &deadline.word)
     }
+}
 
-    fn due(&self) -> Option<Moment> {
-        self.shard.due_of_word(&self.word, self.now())
-    }
-
-    fn now(&self) -> Moment {
-        self.shard.clock().now()
-    }
+/// Does what is left to do, and gives the answer.
+#[inline]
+fn finish((answer, afterwards): (bool, Afterwards)) -> bool {
+    afterwards.wake();
+    answer
 }
 
 impl fmt::Debug for ResetHandle {

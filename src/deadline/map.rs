@@ -5,7 +5,9 @@
 //! Who takes an entry out knows it by its deadline's identity and not by the key alone, so an older deadline never
 //! takes out a newer one's.
 //!
-//! Locks: a part of the table, then a shard of the timer. Wakers are woken, and keys dropped, after both.
+//! Locks: a part of the table, then a shard of the timer. A handle is used under the part's lock, so that it is that of
+//! the key's deadline in that moment. What it leaves to do, waking whoever awaits the deadline above all, is done
+//! after both locks, and so are keys dropped.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -21,7 +23,7 @@ use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -30,9 +32,11 @@ use tokio::time::Instant;
 use super::{Deadline, ResetHandle};
 use crate::error::{Cancelled, InsertError};
 use crate::places::Places;
+use crate::shard::Afterwards;
+use crate::shrinking::Shrinking;
 use crate::table::Table;
+use crate::tick::Moment;
 use crate::timer::Timer;
-use crate::waking::wake_all;
 use crate::word::Outcome;
 
 /// One awaited deadline for each key; any task resets, cancels or expires it by the key alone.
@@ -98,6 +102,7 @@ struct Inner<K> {
 
 struct Part<K> {
     entries: HashTable<Entry<K>>,
+    shrinking: Shrinking,
     closed: bool,
 }
 
@@ -118,8 +123,9 @@ where
 
     /// An empty map that holds at most `max` keys.
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
-        let table = Table::new(|| Part {
+        let table = Table::new(timer.shard().clock(), || Part {
             entries: HashTable::new(),
+            shrinking: Shrinking::default(),
             closed: false,
         });
         DeadlineMap {
@@ -164,7 +170,7 @@ where
             }
         };
         if let Some(older) = replaced {
-            older.settle(Outcome::Replaced);
+            older.settle_unwoken(Outcome::Replaced).1.wake();
         }
         Ok(KeyedDeadline {
             deadline,
@@ -177,27 +183,27 @@ where
     /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]; `false` for a key that is not
     /// there.
     pub fn reset(&self, key: &K) -> bool {
-        self.with(key, ResetHandle::reset)
+        self.act(key, ResetHandle::reset_unwoken)
     }
 
     /// As [`ResetHandle::reset_after`]; `false` for a key that is not there.
     pub fn reset_after(&self, key: &K, delay: Duration) -> bool {
-        self.with(key, |handle| handle.reset_after(delay))
+        self.act(key, |handle| handle.reset_after_unwoken(delay))
     }
 
     /// As [`ResetHandle::reset_at`]; `false` for a key that is not there.
     pub fn reset_at(&self, key: &K, deadline: Instant) -> bool {
-        self.with(key, |handle| handle.reset_at(deadline))
+        self.act(key, |handle| handle.reset_at_unwoken(deadline))
     }
 
     /// Cancels the deadline of a key, as [`ResetHandle::cancel`]; `false` for a key that is not there.
     pub fn cancel(&self, key: &K) -> bool {
-        self.handle(key).is_some_and(|handle| handle.cancel())
+        self.act(key, |handle| handle.settle_unwoken(Outcome::Cancelled))
     }
 
     /// Expires the deadline of a key now, as [`ResetHandle::expire`]; `false` for a key that is not there.
     pub fn expire(&self, key: &K) -> bool {
-        self.handle(key).is_some_and(|handle| handle.expire())
+        self.act(key, |handle| handle.settle_unwoken(Outcome::Expired))
     }
 
     /// The reset handle of a key's deadline, for use without a look-up.
@@ -222,18 +228,18 @@ where
     ///
     /// Atomic, as [`drain`](DeadlineMap::drain) is.
     pub fn expire_all(&self) -> usize {
+        let now = self.inner.now();
         let mut expired = 0;
-        let mut wakers = Vec::new();
+        let mut afterwards = Vec::new();
         {
             let parts = self.inner.table.lock_all();
             for entry in parts.iter().flat_map(|part| &part.entries) {
-                if let Some((_, waker)) = entry.handle.settle_unwoken(Outcome::Expired) {
-                    expired += 1;
-                    wakers.extend(waker);
-                }
+                let (left, after) = entry.handle.settle_at(now, Outcome::Expired);
+                expired += usize::from(left.is_some());
+                afterwards.push(after);
             }
         }
-        wake_all(&mut wakers);
+        afterwards.into_iter().for_each(Afterwards::wake);
         expired
     }
 
@@ -243,8 +249,9 @@ where
     }
 
     fn take_all(&self, close: bool) -> Vec<(K, Duration)> {
+        let now = self.inner.now();
         let mut taken = Vec::new();
-        let mut wakers: Vec<Waker> = Vec::new();
+        let mut afterwards = Vec::new();
         {
             let mut parts = self.inner.table.lock_all();
             for part in &mut parts {
@@ -252,25 +259,26 @@ where
                 let entries = std::mem::take(&mut part.entries);
                 self.inner.places.give_back(entries.len());
                 taken.extend(entries.into_iter().map(|entry| {
-                    let settled = entry.handle.settle_unwoken(Outcome::Cancelled);
-                    let remaining = settled.map(|(remaining, waker)| {
-                        wakers.extend(waker);
-                        remaining
-                    });
-                    (entry.key, remaining)
+                    let (left, after) = entry.handle.settle_at(now, Outcome::Cancelled);
+                    afterwards.push(after);
+                    (entry.key, left)
                 }));
             }
         }
-        wake_all(&mut wakers);
+        afterwards.into_iter().for_each(Afterwards::wake);
         // Keys whose deadline had come to its end before are dropped here, after the locks.
         taken
             .into_iter()
-            .filter_map(|(key, remaining)| Some((key, remaining?)))
+            .filter_map(|(key, left)| Some((key, left?)))
             .collect()
     }
 
-    fn with(&self, key: &K, act: impl FnOnce(&ResetHandle) -> bool) -> bool {
-        self.find(key, act).unwrap_or(false)
+    fn act(&self, key: &K, act: impl FnOnce(&ResetHandle) -> (bool, Afterwards)) -> bool {
+        let Some((answer, afterwards)) = self.find(key, act) else {
+            return false;
+        };
+        afterwards.wake();
+        answer
     }
 
     fn find<R>(&self, key: &K, take: impl FnOnce(&ResetHandle) -> R) -> Option<R> {
@@ -279,6 +287,23 @@ where
         part.entries
             .find(hash, |entry| entry.key == *key)
             .map(|entry| take(&entry.handle))
+    }
+}
+
+impl<K> Part<K> {
+    /// Gives memory back when most entries are gone.
+    fn shrink(&mut self) {
+        if self.shrinking.is_due(self.entries.len()) {
+            let entries = &mut self.entries;
+            entries.shrink_to(0, |entry| entry.hash);
+            self.shrinking.shrunk(entries.len(), entries.capacity());
+        }
+    }
+}
+
+impl<K> Inner<K> {
+    fn now(&self) -> Moment {
+        self.timer.shard().clock().now()
     }
 }
 
@@ -346,7 +371,9 @@ impl<K> Drop for KeyedDeadline<K> {
             let found = part
                 .entries
                 .find_entry(self.hash, |entry| entry.handle.is_of(&self.deadline));
-            found.ok().map(|found| found.remove().0)
+            let own = found.ok().map(|found| found.remove().0);
+            part.shrink();
+            own
         };
         if own.is_some() {
             self.inner.places.give_back(1);

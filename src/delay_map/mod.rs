@@ -16,14 +16,19 @@
 //! - An item is in its part from its insert until it comes out, due or not. Whoever takes it out does so under the
 //!   part's lock, so it comes out once, one way.
 //! - The queue holds names of items. A name is good only while its item is due and was not set anew since, which
-//!   the item's `setting` tells; the stream passes over the others.
+//!   the number of its setting tells; the stream passes over the others.
 //! - No wake-up is lost. `planned` is the tick at which the stream looks next. The stream registers its waker, writes
 //!   `planned`, and then reads `earliest` of each part again; who makes something due earlier writes `earliest`, and
 //!   then reads `planned` and wakes the stream if need be. All four are sequentially consistent, so one of the two
 //!   sees the other. Closing and dropping the last handle likewise write first, then wake.
-//! - On the system's clock a plan may be too early when its item was removed: one empty look. On a clock that can be
-//!   paused the stream is told, or a removed item would pull time along.
+//! - On the system's clock the alarm may be too early when its item was removed: one empty look. On a clock that can
+//!   be paused whoever removes an item puts the alarm off, or the removed item would pull time along. The stream reads
+//!   the parts for its plan under the alarm's lock, so a removal comes before that, or finds the alarm set.
+//!
+//! Locks: the alarm, then a shard of the timer, with no waker in hand; a part, or the waiter, and nothing within. Under a part's lock the only
+//! user code is a key's `Eq`, during a look-up that changes nothing. Values, keys and wakers are dropped after all.
 
+mod alarm;
 mod inner;
 mod part;
 mod stream;
@@ -37,8 +42,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::InsertError;
+use crate::tick::Moment;
 use crate::timer::Timer;
-use inner::Inner;
+use inner::{Inner, Locked};
 pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
@@ -110,40 +116,78 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     /// Gives the value back: [`InsertError::Closed`] when the map is closed, its stream was dropped, or the timer's
     /// runtime has gone; [`InsertError::AtCapacity`] if the key is new and the map holds as many as it may.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
+        self.insert_due(key, value, |now| now.after(delay.into()))
+    }
+
+    /// Puts a value under a key, to come out of the stream at `deadline`; else as [`insert`](DelayMap::insert).
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](DelayMap::insert).
+    pub fn insert_at(
+        &self,
+        key: K,
+        value: V,
+        deadline: Instant,
+    ) -> Result<Option<V>, InsertError<V>> {
+        let deadline = self.inner.clock().moment(deadline);
+        self.insert_due(key, value, |_| deadline)
+    }
+
+    fn insert_due(
+        &self,
+        key: K,
+        value: V,
+        deadline: impl FnOnce(Moment) -> Moment,
+    ) -> Result<Option<V>, InsertError<V>> {
         let inner = &*self.inner;
         let hash = inner.table.hash(&key);
-        let due = inner.due_after(delay);
-        let mut part = inner.lock(hash);
+        let mut locked = inner.lock(hash);
+        let part = &mut *locked.part;
         if part.closed || inner.timer.has_ended() {
             return Err(InsertError::Closed(value));
         }
-        let replaced = match part.find(hash, &key) {
+        let found = part.find(hash, &key);
+        if found.is_none() && !inner.places.take() {
+            return Err(InsertError::AtCapacity(value));
+        }
+        let due = inner.due_now(deadline);
+        let replaced = match found {
             Some(index) => {
                 part.set(index, due);
                 Some(part.replace_value(index, value))
             }
-            None if !inner.places.take() => return Err(InsertError::AtCapacity(value)),
             None => {
                 part.insert(key, hash, value, due);
                 None
             }
         };
-        inner.plan_again(part);
+        inner.plan_again(locked);
         Ok(replaced)
     }
 
     /// Has the value of a key come out when `delay` has passed from now, earlier or later than before; `false` for a
     /// key that is not there.
     pub fn reset(&self, key: &K, delay: Duration) -> bool {
+        self.reset_due(key, |now| now.after(delay.into()))
+    }
+
+    /// Has the value of a key come out at `deadline`, earlier or later than before; `false` for a key that is not there.
+    pub fn reset_at(&self, key: &K, deadline: Instant) -> bool {
+        let deadline = self.inner.clock().moment(deadline);
+        self.reset_due(key, |_| deadline)
+    }
+
+    fn reset_due(&self, key: &K, deadline: impl FnOnce(Moment) -> Moment) -> bool {
         let inner = &*self.inner;
         let hash = inner.table.hash(key);
-        let due = inner.due_after(delay);
-        let mut part = inner.lock(hash);
-        let Some(index) = part.find(hash, key) else {
+        let mut locked = inner.lock(hash);
+        let Some(index) = locked.part.find(hash, key) else {
             return false;
         };
-        part.set(index, due);
-        inner.plan_again(part);
+        let due = inner.due_now(deadline);
+        locked.part.set(index, due);
+        inner.plan_again(locked);
         true
     }
 
@@ -151,11 +195,11 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     pub fn remove(&self, key: &K) -> Option<V> {
         let inner = &*self.inner;
         let hash = inner.table.hash(key);
-        let mut part = inner.lock(hash);
-        let index = part.find(hash, key)?;
-        let item = part.remove(index);
+        let mut locked = inner.lock(hash);
+        let index = locked.part.find(hash, key)?;
+        let item = locked.part.remove(index);
         inner.places.give_back(1);
-        inner.plan_again(part);
+        inner.plan_again(locked);
         // The item's key is dropped here, after the lock.
         Some(item.value)
     }
@@ -169,9 +213,10 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     pub fn deadline(&self, key: &K) -> Option<Instant> {
         let inner = &*self.inner;
         let hash = inner.table.hash(key);
-        let part = inner.lock(hash);
-        let deadline = part.deadline(part.find(hash, key)?);
-        Some(inner.clock().instant(deadline))
+        let Locked { part, .. } = inner.lock(hash);
+        let due_at = part.due_at(part.find(hash, key)?);
+        drop(part);
+        Some(inner.clock().instant(due_at))
     }
 }
 

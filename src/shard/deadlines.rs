@@ -1,7 +1,10 @@
 //! The part of a shard that serves deadlines: everything of a `Word` that needs the lock.
 //!
-//! Invariant: while a word is pending and the shard is open, the wheel holds exactly one timer for it, linked at
-//! its true due or earlier. Each function here restores that before it lets the lock go.
+//! Invariants:
+//!
+//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it, linked at its true due or
+//!   earlier. Each function here restores that before it lets the lock go.
+//! - What may be called with a map's lock held wakes nobody. It gives back what is left to do as [`Afterwards`].
 
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
@@ -46,7 +49,7 @@ impl Shard {
     }
 
     /// Has the word's timer wake `waker` from now on. A deadline that has passed expires here and now.
-    pub(crate) fn poll_word(&self, word: &Word, waker: &Waker) -> Status {
+    pub(crate) fn poll_word(self: &Arc<Self>, word: &Word, waker: &Waker) -> Status {
         let now = self.clock.now();
         let registered = self.register(waker, |state| {
             match word.expire_if(|due| self.clock.has_passed(due, now)) {
@@ -59,62 +62,78 @@ impl Shard {
         match registered {
             Ok(()) => Status::Pending,
             Err((outcome, unlinked)) => {
-                self.finish(unlinked);
+                // Its own waker is not woken: it is the one that polls.
+                drop(self.afterwards(unlinked).run());
                 Status::Settled(outcome)
             }
         }
     }
 
     /// Has `change` change the word, and moves its timer; `false` if the word has come to its end.
-    pub(crate) fn change_word(&self, word: &Word, now: Moment, change: impl FnOnce(&Word)) -> bool {
+    pub(crate) fn change_word(
+        self: &Arc<Self>,
+        word: &Word,
+        now: Moment,
+        change: impl FnOnce(&Word),
+    ) -> (bool, Afterwards) {
         let (mut state, passed) = self.lock_and_look(word, now);
         change(word);
         let due = word.due();
         let changed = due.is_some_and(|due| self.relink_word(&mut state, word, due));
         drop(state);
-        if changed {
-            self.wake_resting_driver();
-        }
-        self.wake_unlinked(passed);
-        due.is_some()
+        let mut afterwards = self.afterwards(passed);
+        afterwards.plan_again(changed, self);
+        (due.is_some(), afterwards)
     }
 
-    /// Brings a pending word to its end and takes its timer out; `None` if it had come to one before.
-    pub(crate) fn settle_word(&self, word: &Word, now: Moment, outcome: Outcome) -> Option<Ended> {
+    /// Brings a pending word to its end, takes its timer out and gives when it was due; `None` if it had come to its
+    /// end before. Either way the waker of who awaits it may be left to wake.
+    pub(crate) fn settle_word(
+        self: &Arc<Self>,
+        word: &Word,
+        now: Moment,
+        outcome: Outcome,
+    ) -> (Option<Moment>, Afterwards) {
         let (mut state, passed) = self.lock_and_look(word, now);
-        let Some(due) = word.settle(outcome) else {
-            drop(state);
-            self.wake_unlinked(passed);
-            return None;
+        let due = word.settle(outcome);
+        let unlinked = if due.is_some() {
+            self.unlink_word(&mut state, word)
+        } else {
+            passed
         };
-        let unlinked = self.unlink_word(&mut state, word);
         drop(state);
-        Some(Ended {
-            due: self.clock.moment_of(due),
-            waker: self.finish(unlinked),
-        })
+        (
+            due.map(|due| self.clock.moment_of(due)),
+            self.afterwards(unlinked),
+        )
     }
 
     /// When a pending word is due.
-    pub(crate) fn due_of_word(&self, word: &Word, now: Moment) -> Option<Moment> {
+    pub(crate) fn due_of_word(
+        self: &Arc<Self>,
+        word: &Word,
+        now: Moment,
+    ) -> (Option<Moment>, Afterwards) {
         let (state, passed) = self.lock_and_look(word, now);
         let due = word.due();
         drop(state);
-        self.wake_unlinked(passed);
-        due.map(|due| self.clock.moment_of(due))
+        (
+            due.map(|due| self.clock.moment_of(due)),
+            self.afterwards(passed),
+        )
     }
 
     /// Cancels a word that nobody will await any more.
-    pub(crate) fn drop_word(&self, word: &Word) {
+    pub(crate) fn drop_word(self: &Arc<Self>, word: &Word) {
         let mut state = self.lock();
         word.settle(Outcome::Cancelled);
         let unlinked = self.unlink_word(&mut state, word);
         drop(state);
-        drop(self.finish(unlinked));
+        drop(self.afterwards(unlinked).run());
     }
 
     /// Takes the lock, and expires the word if its deadline has passed at `now`. So the answer is the same whoever
-    /// looks first, the driver or somebody with a handle. The timer that this took out is to be woken after the lock.
+    /// looks first, the driver or somebody with a handle. Gives the timer that this took out.
     fn lock_and_look(&self, word: &Word, now: Moment) -> (MutexGuard<'_, State>, Option<Unlinked>) {
         let mut state = self.lock();
         let passed = match word.expire_if(|due| self.clock.has_passed(due, now)) {
@@ -122,12 +141,6 @@ impl Shard {
             Expiry::Later(_) | Expiry::Settled(_) => None,
         };
         (state, passed)
-    }
-
-    fn wake_unlinked(&self, unlinked: Option<Unlinked>) {
-        if let Some(waker) = self.finish(unlinked) {
-            wake(waker);
-        }
     }
 
     fn link_word(&self, state: &mut State, word: &Arc<Word>) -> bool {
@@ -157,25 +170,49 @@ impl Shard {
         })
     }
 
-    /// After the lock: does what taking a timer out has left to do.
-    fn finish(&self, unlinked: Option<Unlinked>) -> Option<Waker> {
-        let Unlinked {
+    fn afterwards(self: &Arc<Self>, unlinked: Option<Unlinked>) -> Afterwards {
+        let mut afterwards = Afterwards::default();
+        if let Some(Unlinked {
             entry,
             plan_changed,
-        } = unlinked?;
-        if plan_changed {
-            self.wake_resting_driver();
+        }) = unlinked
+        {
+            afterwards.waker = entry.waker;
+            afterwards.plan_again(plan_changed, self);
         }
-        entry.waker
+        afterwards
     }
 }
 
-/// A pending word that was brought to its end.
-pub(crate) struct Ended {
-    /// When it was due.
-    pub(crate) due: Moment,
-    /// Of who awaits it, to be woken or dropped.
-    pub(crate) waker: Option<Waker>,
+/// What is left to do once the caller holds no lock.
+#[derive(Default)]
+#[must_use = "somebody may be waiting to be woken"]
+pub(crate) struct Afterwards {
+    waker: Option<Waker>,
+    plan_again: Option<Arc<Shard>>,
+}
+
+impl Afterwards {
+    /// Does all of it but waking whoever awaited the word, whose waker is given: to be woken, or dropped.
+    pub(crate) fn run(self) -> Option<Waker> {
+        if let Some(shard) = self.plan_again {
+            shard.wake_resting_driver();
+        }
+        self.waker
+    }
+
+    /// Does all of it.
+    pub(crate) fn wake(self) {
+        if let Some(waker) = self.run() {
+            wake(waker);
+        }
+    }
+
+    fn plan_again(&mut self, changed: bool, shard: &Arc<Shard>) {
+        if changed {
+            self.plan_again = Some(shard.clone());
+        }
+    }
 }
 
 /// A timer that was taken out under the lock, with what is left to do after it.

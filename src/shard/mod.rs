@@ -35,10 +35,14 @@ use crate::tick::Moment;
 use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
 use crate::word::{Expiry, Outcome, Word};
 
+pub(crate) use deadlines::Afterwards;
 pub(crate) use readings::Readings;
 
 /// The plan of a shard with nothing armed.
 pub(crate) const NEVER: u64 = u64::MAX;
+
+/// No moment lies beyond this tick, however short a tick is.
+const LAST_TICK: u64 = 1 << 62;
 
 /// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
 pub(crate) const BATCH: usize = 128;
@@ -304,7 +308,7 @@ impl Shard {
         if !finished {
             return Turned::BatchFull;
         }
-        let plan = state.wheel.next_turn().unwrap_or(NEVER);
+        let plan = state.next_plan();
         self.plan.store(plan, Ordering::SeqCst);
         Turned::Until(plan)
     }
@@ -403,11 +407,23 @@ impl Shard {
         if !left.may_change(plan) {
             return false;
         }
-        let next = state.wheel.next_turn().unwrap_or(NEVER);
+        let next = state.next_plan();
         if next > plan {
             self.plan.store(next, Ordering::SeqCst);
         }
         next > plan
+    }
+}
+
+impl State {
+    /// The tick at which something may be due next.
+    fn next_plan(&self) -> u64 {
+        // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of its own, which no
+        // moment comes near.
+        self.wheel
+            .next_turn()
+            .filter(|&tick| tick <= LAST_TICK)
+            .unwrap_or(NEVER)
     }
 }
 

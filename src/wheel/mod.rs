@@ -59,6 +59,7 @@ use std::num::NonZeroU64;
 
 use slab::Slab;
 
+use crate::shrinking::Shrinking;
 use level::{Level, MAX_SLOTS};
 use list::{Home, Node};
 pub(crate) use picture::SlotCounts;
@@ -101,8 +102,7 @@ pub struct Wheel<T> {
     /// The coarse slot that is being cascaded; its start is `elapsed`.
     cascading: Option<Home>,
     next_sequence: NonZeroU64,
-    /// When fewer timers than this are left, the slab tries to give memory back. Zero for a small slab.
-    shrink_below: usize,
+    shrinking: Shrinking,
 }
 
 /// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers to it.
@@ -144,7 +144,7 @@ impl<T> Wheel<T> {
         }
         Wheel {
             nodes: Slab::new(),
-            levels: vec![Level::EMPTY],
+            levels: Vec::new(),
             occupied: 0,
             digit_bits,
             level_of_bit,
@@ -154,7 +154,7 @@ impl<T> Wheel<T> {
             next_rank: 0,
             cascading: None,
             next_sequence: NonZeroU64::MIN,
-            shrink_below: 0,
+            shrinking: Shrinking::default(),
         }
     }
 
@@ -321,19 +321,10 @@ impl<T> Wheel<T> {
             self.nodes.capacity() < u32::MAX as usize,
             "a wheel holds at most u32::MAX - 1 timers"
         );
-        self.plan_to_shrink();
+        self.shrinking.grown(self.nodes.capacity());
     }
 
-    /// The slab has grown: notes at how few timers it is worth while to give memory back.
-    fn plan_to_shrink(&mut self) {
-        /// A slab of so few places is not worth the trouble; it would grow again at the next burst.
-        const KEPT: usize = 1024;
-        let capacity = self.nodes.capacity();
-        self.shrink_below = if capacity > KEPT { capacity / 8 } else { 0 };
-    }
-
-    /// Gives memory back. A slab can drop only the free places behind its last timer, so this tries again each
-    /// time that half of the rest has gone; that keeps its cost a constant share of the removals'.
+    /// Gives memory back. A slab can drop only the free places behind its last timer.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {
@@ -342,9 +333,8 @@ impl<T> Wheel<T> {
         } else {
             self.nodes.shrink_to_fit();
         }
-        self.plan_to_shrink();
-        // At least one, so that it tries again when the last timer has gone.
-        self.shrink_below = self.shrink_below.min(self.nodes.len() / 2 + 1);
+        self.shrinking
+            .shrunk(self.nodes.len(), self.nodes.capacity());
     }
 }
 

@@ -69,7 +69,7 @@ impl<T> Wheel<T> {
         } else {
             self.unlink_from_level(&node.outline())
         };
-        if self.nodes.len() < self.shrink_below {
+        if self.shrinking.is_due(self.nodes.len()) {
             self.shrink();
         }
         (node.value, left)
