@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use crate::protocol::GREETING;
-use crate::server::Site;
+use crate::site::Site;
 
 /// How a connection ended.
 pub(crate) enum Ended {

@@ -16,6 +16,8 @@
 //! | `file_limit.rs` | how many connections the limit on open files allows |
 //! | `protocol.rs` | the two bytes that client and server agree on |
 //! | `server.rs` | the server: accepts, counts, shuts down; knows nothing of the load |
+//! | `site.rs` | what all connections of the server share |
+//! | `counters.rs` | what the server has done so far |
 //! | `connection.rs` | one connection of the server: the two tasks around one deadline |
 //! | `load.rs` | the clients: what they do, and what they saw of the server |
 //! | `progress.rs` | the line on the terminal while it runs |
@@ -26,12 +28,14 @@
 //! violation, and why a loaded machine does not raise a false one, is told in `connection.rs` and `load.rs`.
 
 mod connection;
+mod counters;
 mod file_limit;
 mod load;
 mod options;
 mod progress;
 mod protocol;
 mod server;
+mod site;
 mod summary;
 
 use std::error::Error;

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use tickwheel::{Duration, MissedTickBehavior, Timer};
 
-use crate::server::{Count, Counters};
+use crate::counters::{Count, Counters};
 
 const REFRESH: Duration = Duration::from_millis(100);
 

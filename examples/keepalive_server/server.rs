@@ -11,7 +11,6 @@ use std::convert::identity;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 use tickwheel::{Duration, Timer};
@@ -20,6 +19,8 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::connection::{self, Ended};
+use crate::counters::Counters;
+use crate::site::Site;
 
 /// After an error of accept, most likely too many open files, there is no use in trying again at once.
 const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
@@ -31,32 +32,6 @@ pub(crate) struct Server {
     stop: oneshot::Sender<Duration>,
     acceptor: JoinHandle<Report>,
 }
-
-/// What all connections of a server share.
-pub(crate) struct Site {
-    pub(crate) timer: Timer,
-    pub(crate) timeout: Duration,
-    pub(crate) counters: Counters,
-}
-
-/// What the server has done so far, for anybody to read at any time.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) served: Count,
-    pub(crate) open: Count,
-    pub(crate) heartbeats: Count,
-    pub(crate) resets: Count,
-    /// Deadlines that were restarted because a heartbeat had arrived in time but was not yet read.
-    pub(crate) second_looks: Count,
-    pub(crate) closed_by_deadline: Count,
-    pub(crate) closed_by_client: Count,
-    pub(crate) accept_errors: Count,
-    pub(crate) connection_errors: Count,
-}
-
-/// One of the [`Counters`].
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
 
 /// How the server's connections ended, beside what its counters say.
 pub(crate) struct Report {
@@ -78,11 +53,7 @@ impl Server {
     pub(crate) async fn start(timer: &Timer, timeout: Duration) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let site = Arc::new(Site {
-            timer: timer.clone(),
-            timeout,
-            counters: Counters::default(),
-        });
+        let site = Arc::new(Site::new(timer, timeout));
         let (stop, stopped) = oneshot::channel();
         let acceptor = Acceptor {
             listener,
@@ -197,20 +168,6 @@ impl Report {
             Ok(Ended::Failed) => counters.connection_errors.add(1),
             Err(_) => self.panics += 1,
         }
-    }
-}
-
-impl Count {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn add(&self, more: usize) {
-        self.0.fetch_add(more as u64, Ordering::Relaxed);
-    }
-
-    fn set(&self, count: usize) {
-        self.0.store(count as u64, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,36 @@
+//! Counts that the server's tasks add to, for anybody to read at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the server has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) served: Count,
+    pub(crate) open: Count,
+    pub(crate) heartbeats: Count,
+    pub(crate) resets: Count,
+    /// Deadlines that were restarted because a heartbeat had arrived in time but was not yet read.
+    pub(crate) second_looks: Count,
+    pub(crate) closed_by_deadline: Count,
+    pub(crate) closed_by_client: Count,
+    pub(crate) accept_errors: Count,
+    pub(crate) connection_errors: Count,
+}
+
+/// One of the [`Counters`].
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, more: usize) {
+        self.0.fetch_add(more as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, count: usize) {
+        self.0.store(count as u64, Ordering::Relaxed);
+    }
+}
