@@ -13,6 +13,7 @@
 //! | file | what |
 //! |---|---|
 //! | `options.rs` | the command line |
+//! | `duration.rs` | durations as people write them |
 //! | `file_limit.rs` | how many connections the limit on open files allows |
 //! | `protocol.rs` | the two bytes that client and server agree on |
 //! | `server.rs` | the server: accepts, counts, shuts down; knows nothing of the load |
@@ -29,6 +30,7 @@
 
 mod connection;
 mod counters;
+mod duration;
 mod file_limit;
 mod load;
 mod options;

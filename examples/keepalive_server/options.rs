@@ -8,8 +8,7 @@ use clap::{CommandFactory, Parser, value_parser};
 use indicatif::HumanCount;
 use tickwheel::Duration;
 
-/// No duration may be longer: the run is to end, and no instant is to overflow.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::duration;
 
 /// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
 #[derive(Debug, Parser)]
@@ -21,14 +20,14 @@ pub(crate) struct Options {
     pub(crate) connections: usize,
 
     /// The server closes a connection when it has heard nothing for this long
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
     pub(crate) timeout: Duration,
 
     /// The longest pause between two heartbeats of a client; each is random, from a tenth of this on
     ///
     /// At most half of the timeout. The rest is room for a machine under load: a heartbeat that is late because
     /// the client or the server had to wait for a processor is no fault of the timer.
-    #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration::parse)]
     pub(crate) heartbeat: Duration,
 
     /// The share of the clients that fall silent at a random moment, from 0 to 1
@@ -36,7 +35,7 @@ pub(crate) struct Options {
     pub(crate) silent: f64,
 
     /// How long the clients send; longer than the timeout
-    #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration::parse)]
     pub(crate) run_time: Duration,
 
     /// Worker threads of the runtime
@@ -110,20 +109,6 @@ fn count(most: u64) -> impl clap::builder::TypedValueParser<Value = usize> {
     value_parser!(u64)
         .range(1..=most)
         .map(|count| count as usize)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = match text.trim().parse() {
-        Ok(millis) => Duration::from_millis(millis),
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
-    };
-    if duration < Duration::from_millis(1) {
-        return Err("it must be one millisecond at least".to_string());
-    }
-    if duration > LONGEST {
-        return Err("it must be a day at most".to_string());
-    }
-    Ok(duration)
 }
 
 fn share(text: &str) -> Result<f64, String> {
