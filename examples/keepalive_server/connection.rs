@@ -1,7 +1,7 @@
 //! One connection of the server: one task awaits its deadline, another resets it.
 //!
 //! ```text
-//!   serve (awaits the Deadline)                     listen (holds its ResetHandle)
+//!   keep_alive (awaits the KeyedDeadline)           listen (holds its ResetHandle)
 //!     |                                               |  heartbeat read: handle.reset()
 //!     |                                               |  heartbeat read: handle.reset()
 //!   the deadline expires: stop listening ------------>|  or: the client has closed
@@ -18,8 +18,12 @@
 //!
 //! The second look before closing is what a server owes to clients that have sent in time when it was itself too
 //! busy to read.
+//!
+//! The admin may cancel the deadline, which closes the connection at once, or lengthen its timeout. That never makes
+//! it shorter than the server's, so what is early stays the same.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -30,11 +34,19 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use crate::protocol::GREETING;
-use crate::site::Site;
+use crate::site::{ConnectionId, OpenConnection, Site};
+
+/// A connection that has come to its end.
+pub(crate) struct Served {
+    pub(crate) peer: SocketAddr,
+    pub(crate) ended: Ended,
+    /// The admin had lengthened its timeout.
+    pub(crate) extended: bool,
+}
 
 /// How a connection ended.
 pub(crate) enum Ended {
-    /// It was closed because its deadline had expired, this long after the last heartbeat plus the timeout.
+    /// It was closed because its deadline had expired, this long after the last heartbeat plus its timeout.
     ByDeadline {
         late: Duration,
     },
@@ -42,7 +54,7 @@ pub(crate) enum Ended {
     Early {
         after: Duration,
     },
-    /// Its deadline was cancelled.
+    /// It was closed because its deadline had been cancelled: kicked or drained.
     Cancelled,
     ByClient,
     /// The socket failed.
@@ -50,9 +62,30 @@ pub(crate) enum Ended {
 }
 
 /// Serves a connection until it is closed. An error is a panic of the listening task.
-pub(crate) async fn serve(mut stream: TcpStream, site: Arc<Site>) -> Result<Ended, JoinError> {
-    let mut last_reset = Instant::now();
-    let mut deadline = site.timer.deadline(site.timeout);
+pub(crate) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    id: ConnectionId,
+    site: Arc<Site>,
+) -> Result<Served, JoinError> {
+    let opened_at = Instant::now();
+    let mut open = OpenConnection::new(&site, id, peer);
+    let ended = keep_alive(stream, &mut open, &site, opened_at).await?;
+    Ok(Served {
+        peer,
+        ended,
+        extended: open.deadline.handle().timeout() > site.timeout,
+    })
+}
+
+async fn keep_alive(
+    mut stream: TcpStream,
+    open: &mut OpenConnection,
+    site: &Arc<Site>,
+    mut last_reset: Instant,
+) -> Result<Ended, JoinError> {
+    // Taken once: a reset through it needs no look-up.
+    let handle = open.deadline.handle();
     if stream.write_all(&[GREETING]).await.is_err() {
         return Ok(Ended::Failed);
     }
@@ -63,13 +96,13 @@ pub(crate) async fn serve(mut stream: TcpStream, site: Arc<Site>) -> Result<Ende
         let (stop, stopped) = oneshot::channel();
         let mut listener = tokio::spawn(listen(
             stream.clone(),
-            deadline.handle(),
+            handle.clone(),
             site.clone(),
             last_reset,
             stopped,
         ));
         let outcome = tokio::select! {
-            outcome = &mut deadline => outcome,
+            outcome = &mut open.deadline => outcome,
             heard = &mut listener => return Ok(heard?.end.into()),
         };
         let expired_at = Instant::now();
@@ -91,13 +124,13 @@ pub(crate) async fn serve(mut stream: TcpStream, site: Arc<Site>) -> Result<Ende
             End::ByClient | End::Failed => return Ok(heard.end.into()),
             End::Stopped if !has_something_to_read(&stream) => {
                 drop(stream);
-                let late = heard.last_reset.elapsed().saturating_sub(site.timeout);
+                let late = heard.last_reset.elapsed().saturating_sub(handle.timeout());
                 return Ok(Ended::ByDeadline { late });
             }
             End::Stopped | End::Refused { .. } => {
                 site.counters.second_looks.add(1);
                 last_reset = Instant::now();
-                deadline.restart();
+                open.restart();
             }
         }
     }

@@ -13,6 +13,12 @@ pub(crate) struct Counters {
     pub(crate) second_looks: Count,
     pub(crate) closed_by_deadline: Count,
     pub(crate) closed_by_client: Count,
+    /// Deadlines that the admin has cancelled one by one.
+    pub(crate) kicked: Count,
+    /// Deadlines that the admin has cancelled all at once.
+    pub(crate) drained: Count,
+    /// How often the admin has allowed a connection a longer silence.
+    pub(crate) extended: Count,
     pub(crate) accept_errors: Count,
     pub(crate) connection_errors: Count,
 }

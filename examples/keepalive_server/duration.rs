@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations as people write them, on the command line and to the admin port.
 
 use tickwheel::Duration;
 

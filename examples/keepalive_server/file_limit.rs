@@ -5,7 +5,8 @@ use std::io;
 /// Each connection is two sockets here, the server's and the client's.
 const FILES_PER_CONNECTION: u64 = 2;
 
-/// For all else: the standard streams, the listener, the runtime's own, what the process was started with.
+/// For all else: the standard streams, the listeners, the admin's sessions, the runtime's own, what the process was
+/// started with.
 const OTHER_FILES: u64 = 64;
 
 /// Raises the limit to what `wanted` connections need, and gives how many of them fit. Says so if not all do.

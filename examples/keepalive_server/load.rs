@@ -16,7 +16,7 @@
 //! - *In time* is a client whose heartbeats were never further apart than halfway between the longest interval
 //!   and the timeout. Each gap is counted from before one sending to after the next, and the last one to the
 //!   moment at which the server's closing shows; the gap before it counts too, as the last heartbeat may have
-//!   crossed with the closing. To be closed while in time is a violation.
+//!   crossed with the closing. To be closed while in time is a violation, unless it was the admin's doing.
 //! - A client that was not in time, because the machine was too busy to run it, is excused if it is closed. The
 //!   half that is left to the server is for the way of a heartbeat into its hands: with the defaults 650 ms.
 //! - One that fell silent must be closed, at most [`GRACE`] after its last heartbeat plus the timeout. The moment
@@ -77,14 +77,22 @@ pub(crate) struct Clients {
     /// Ctrl-C came first.
     pub(crate) interrupted: usize,
 
-    // From here on: violations.
-    /// They were closed though they were in time; each with its longest gap.
-    pub(crate) closed_in_time: Vec<Duration>,
-    /// They fell silent and were not closed.
-    pub(crate) left_open: usize,
+    // From here on: violations, but for those that the server's report accounts for; see `summary.rs`.
+    /// They were closed though they were in time.
+    pub(crate) closed_in_time: Vec<ClosedInTime>,
+    /// They fell silent and were not closed; each by its own address.
+    pub(crate) left_open: Vec<SocketAddr>,
     /// They had not come to an end when the run was long over.
     pub(crate) stuck: usize,
     pub(crate) panics: usize,
+}
+
+/// A client that was closed though it was in time.
+#[derive(Debug)]
+pub(crate) struct ClosedInTime {
+    /// Its own address.
+    pub(crate) client: SocketAddr,
+    pub(crate) longest_gap: Duration,
 }
 
 impl Load {
@@ -177,8 +185,8 @@ enum Ended {
     Lived,
     ClosedWhenSilent,
     Excused,
-    ClosedInTime { longest_gap: Duration },
-    LeftOpen,
+    ClosedInTime(ClosedInTime),
+    LeftOpen(SocketAddr),
 }
 
 async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> Ended {
@@ -199,7 +207,7 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> Ended {
         };
         match plan.timer.timeout_at(until, client.hang_up()).await {
             Ok(()) => return client.closed_by_server(&plan, is_silent),
-            Err(_) if is_silent => return Ended::LeftOpen,
+            Err(_) if is_silent => return Ended::LeftOpen(client.address),
             Err(_) if until == plan.end => return Ended::Lived,
             Err(_) => {}
         }
@@ -212,6 +220,7 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> Ended {
 /// A client that is connected.
 struct Client {
     stream: TcpStream,
+    address: SocketAddr,
     /// The instants before and after the last sending; at first those of connecting.
     last_sent: (Instant, Instant),
     /// How far the last two sendings were apart.
@@ -230,8 +239,10 @@ impl Client {
                 _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
             }
         });
+        let stream = greeted.await??;
         Ok(Client {
-            stream: greeted.await??,
+            address: stream.local_addr()?,
+            stream,
             last_sent: (before, Instant::now()),
             last_gap: Duration::ZERO,
         })
@@ -255,7 +266,10 @@ impl Client {
     fn closed_by_server(&self, plan: &Plan, is_silent: bool) -> Ended {
         let longest_gap = self.last_gap.max(self.last_sent.0.elapsed());
         if longest_gap <= plan.longest_gap() {
-            Ended::ClosedInTime { longest_gap }
+            Ended::ClosedInTime(ClosedInTime {
+                client: self.address,
+                longest_gap,
+            })
         } else if is_silent {
             Ended::ClosedWhenSilent
         } else {
@@ -274,8 +288,8 @@ impl Clients {
             Ok(Ended::Lived) => self.lived += 1,
             Ok(Ended::ClosedWhenSilent) => self.closed_when_silent += 1,
             Ok(Ended::Excused) => self.excused += 1,
-            Ok(Ended::ClosedInTime { longest_gap }) => self.closed_in_time.push(longest_gap),
-            Ok(Ended::LeftOpen) => self.left_open += 1,
+            Ok(Ended::ClosedInTime(closed)) => self.closed_in_time.push(closed),
+            Ok(Ended::LeftOpen(client)) => self.left_open.push(client),
             Err(_) => self.panics += 1,
         }
     }

@@ -1,13 +1,15 @@
 //! A keepalive server on real sockets, the load to try it with, and a verdict on whether its deadlines held.
 //!
-//! For each connection one task awaits a [`tickwheel::Deadline`] while another reads heartbeats and pushes the
-//! deadline back through its [`tickwheel::ResetHandle`]. A connection that falls silent is closed when its
-//! deadline expires. Thousands of clients in the same process send the heartbeats; a share of them falls silent
-//! at a random moment with the socket left open, and the others live until the end of the run.
+//! For each connection one task awaits its deadline in a [`tickwheel::DeadlineMap`] while another reads heartbeats and
+//! pushes the deadline back through its [`tickwheel::ResetHandle`]. A connection that falls silent is closed when its
+//! deadline expires. An operator on the admin port lists the connections, closes or extends one by its number, or
+//! closes all. Thousands of clients in the same process send the heartbeats; a share of them falls silent at a random
+//! moment with the socket left open, and the others live until the end of the run.
 //!
 //! ```text
 //! cargo run --release --example keepalive_server
 //! cargo run --release --example keepalive_server -- --connections 200 --run-time 3s --silent 0.5
+//! cargo run --release --example keepalive_server -- --run-time 10m --admin-port 7777     # and: nc 127.0.0.1 7777
 //! ```
 //!
 //! | file | what |
@@ -17,8 +19,9 @@
 //! | `file_limit.rs` | how many connections the limit on open files allows |
 //! | `protocol.rs` | the two bytes that client and server agree on |
 //! | `server.rs` | the server: accepts, counts, shuts down; knows nothing of the load |
-//! | `site.rs` | what all connections of the server share |
+//! | `site.rs` | what all connections of the server share: who is there, and what can be done to them |
 //! | `counters.rs` | what the server has done so far |
+//! | `admin.rs`, `command.rs` | the admin port: sessions and replies; what may be said |
 //! | `connection.rs` | one connection of the server: the two tasks around one deadline |
 //! | `load.rs` | the clients: what they do, and what they saw of the server |
 //! | `progress.rs` | the line on the terminal while it runs |
@@ -26,8 +29,11 @@
 //!
 //! It exits with 0 if every deadline held, with 1 if one did not (or nothing could be tried), and with 2 if the
 //! options make no sense. Ctrl-C ends the run early, with the summary and the verdict so far. What counts as a
-//! violation, and why a loaded machine does not raise a false one, is told in `connection.rs` and `load.rs`.
+//! violation, and why a loaded machine does not raise a false one, is told in `connection.rs` and `load.rs`; that what
+//! the admin did is none, in `summary.rs`.
 
+mod admin;
+mod command;
 mod connection;
 mod counters;
 mod duration;
@@ -45,6 +51,7 @@ use std::process::ExitCode;
 
 use tickwheel::{Duration, Instant, Timer};
 
+use crate::admin::{Admin, Limits};
 use crate::load::Load;
 use crate::options::Options;
 use crate::server::Server;
@@ -72,7 +79,7 @@ fn main() -> ExitCode {
 
 fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
     options.connections = file_limit::connections_allowed(options.connections)?;
-    println!("{options}\n");
+    println!("{options}");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.workers)
         .enable_all()
@@ -86,13 +93,21 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     let started = Instant::now();
     let timer = Timer::new();
     let server = Server::start(&timer, options.timeout).await?;
+    let admin = Admin::start(server.site(), options.admin_port, Limits::default()).await?;
+    println!(
+        "Admin port: {}; `help` shows its commands.\n",
+        admin.address()
+    );
     let load = Load::new(&timer, server.address(), options);
 
     let clients = tokio::select! {
         clients = load.run(interrupted()) => clients,
-        never = progress::show(&timer, options.run_time, server.counters()) => match never {},
+        never = progress::show(&timer, options.run_time, &server.site().counters) => match never {},
     };
-    let server = server.shut_down(SHUTDOWN_WITHIN).await;
+    // The admin first: the report is to hold all that was done.
+    let admin_panics = admin.shut_down().await;
+    let mut server = server.shut_down(SHUTDOWN_WITHIN).await;
+    server.panics += admin_panics;
 
     Ok(Summary {
         clients,

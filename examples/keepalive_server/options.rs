@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// Worker threads of the runtime
     #[arg(long, value_name = "COUNT", default_value_t = processors(), value_parser = count(256))]
     pub(crate) workers: usize,
+
+    /// The loopback port that takes an operator's commands; 0 is any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) admin_port: u16,
 }
 
 impl Options {

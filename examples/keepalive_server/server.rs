@@ -1,12 +1,10 @@
 //! The server: accepts connections, has each one served, and reports how they ended.
 //!
-//! It knows nothing of the load. One task owns the listener and every connection's task, so what they report
-//! needs no lock; the [`Counters`] are for those who look on.
-//!
-//! A second port, for an operator to list, kick or drain connections, would be accepted in the same way by a task
-//! beside [`Acceptor::run`], and act through each connection's `ResetHandle`: `cancel` is a kick, `reset_after` an
-//! extension.
+//! It knows nothing of the load, nor of the admin port, which acts on the connections through the [`Site`]. One task
+//! owns the listener and every connection's task, so what they report needs no lock; the [`Counters`] are for those
+//! who look on.
 
+use std::collections::HashSet;
 use std::convert::identity;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,12 +16,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use crate::connection::{self, Ended};
+use crate::connection::{self, Ended, Served};
 use crate::counters::Counters;
-use crate::site::Site;
+use crate::site::{ConnectionId, Site};
 
 /// After an error of accept, most likely too many open files, there is no use in trying again at once.
-const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
 
 /// A server that is running.
 pub(crate) struct Server {
@@ -40,8 +38,12 @@ pub(crate) struct Report {
     pub(crate) late: Histogram<u64>,
     /// For each deadline that expired early, how long after the last reset that was.
     pub(crate) early: Vec<Duration>,
-    /// Deadlines that were cancelled, though nobody here cancels any.
+    /// Connections that ended because their deadline was cancelled.
     pub(crate) cancelled: usize,
+    /// The clients of those connections.
+    pub(crate) cancelled_clients: HashSet<SocketAddr>,
+    /// The clients whose connections the admin had allowed a longer silence.
+    pub(crate) extended_clients: HashSet<SocketAddr>,
     /// Tasks that panicked.
     pub(crate) panics: usize,
     /// Connections that had to be cut off at the end.
@@ -58,6 +60,7 @@ impl Server {
         let acceptor = Acceptor {
             listener,
             connections: JoinSet::new(),
+            accepted: 0,
             report: Report::new(site.clone()),
         };
         Ok(Server {
@@ -72,8 +75,8 @@ impl Server {
         self.address
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.site.counters
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        &self.site
     }
 
     /// Accepts no more, gives the connections `within` to end by themselves, and cuts the others off.
@@ -90,7 +93,8 @@ impl Server {
 /// The task that owns the listener and the connections.
 struct Acceptor {
     listener: TcpListener,
-    connections: JoinSet<Result<Ended, JoinError>>,
+    connections: JoinSet<Result<Served, JoinError>>,
+    accepted: u64,
     report: Report,
 }
 
@@ -101,7 +105,7 @@ impl Acceptor {
                 within = &mut stopped => break within.unwrap_or_default(),
                 Some(ended) = self.connections.join_next() => self.report.add(ended),
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => self.serve(stream),
+                    Ok((stream, peer)) => self.serve(stream, peer),
                     Err(_) => {
                         self.counters().accept_errors.add(1);
                         self.timer().sleep(PAUSE_AFTER_ACCEPT_ERROR).await;
@@ -125,10 +129,13 @@ impl Acceptor {
         self.report
     }
 
-    fn serve(&mut self, stream: TcpStream) {
+    fn serve(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.counters().served.add(1);
+        self.accepted += 1;
+        let id = ConnectionId(self.accepted);
         let site = self.report.site.clone();
-        self.connections.spawn(connection::serve(stream, site));
+        self.connections
+            .spawn(connection::serve(stream, peer, id, site));
     }
 
     fn counters(&self) -> &Counters {
@@ -147,26 +154,37 @@ impl Report {
             late: lateness_histogram(),
             early: Vec::new(),
             cancelled: 0,
+            cancelled_clients: HashSet::new(),
+            extended_clients: HashSet::new(),
             panics: 0,
             cut_off: 0,
         }
     }
 
-    fn add(&mut self, ended: Result<Result<Ended, JoinError>, JoinError>) {
+    fn add(&mut self, served: Result<Result<Served, JoinError>, JoinError>) {
+        let Ok(served) = served.and_then(identity) else {
+            self.panics += 1;
+            return;
+        };
+        if served.extended {
+            self.extended_clients.insert(served.peer);
+        }
         let counters = &self.site.counters;
-        match ended.and_then(identity) {
-            Ok(Ended::ByDeadline { late }) => {
+        match served.ended {
+            Ended::ByDeadline { late } => {
                 counters.closed_by_deadline.add(1);
                 self.late.saturating_record(late.as_micros() as u64);
             }
-            Ok(Ended::Early { after }) => {
+            Ended::Early { after } => {
                 counters.closed_by_deadline.add(1);
                 self.early.push(after);
             }
-            Ok(Ended::Cancelled) => self.cancelled += 1,
-            Ok(Ended::ByClient) => counters.closed_by_client.add(1),
-            Ok(Ended::Failed) => counters.connection_errors.add(1),
-            Err(_) => self.panics += 1,
+            Ended::Cancelled => {
+                self.cancelled += 1;
+                self.cancelled_clients.insert(served.peer);
+            }
+            Ended::ByClient => counters.closed_by_client.add(1),
+            Ended::Failed => counters.connection_errors.add(1),
         }
     }
 }

@@ -1,4 +1,10 @@
 //! The verdict and the table at the end.
+//!
+//! What the admin did is no violation, but nothing else is excused by it. The clients know nothing of the admin: one
+//! that was kicked or drained saw that it was closed though it was in time. The server reports whose connections ended
+//! by a cancelled deadline and whose were allowed a longer silence, and the verdict leaves out just those clients, each
+//! by its address; they connect once each, so an address stands for one client. The server's report in turn must not
+//! hold more cancelled deadlines than the admin was told to have cancelled.
 
 use std::fmt;
 
@@ -6,7 +12,7 @@ use cpu_time::ProcessTime;
 use indicatif::HumanCount;
 use tickwheel::{Duration, Metrics};
 
-use crate::load::Clients;
+use crate::load::{Clients, ClosedInTime};
 use crate::server::Report;
 
 /// All that is known when the run is over.
@@ -32,19 +38,23 @@ impl Summary {
             "closed early: the timeout is {:?}, and the soonest was closed {soonest:?} after its last reset",
             server.site.timeout
         );
-        let longest = clients.closed_in_time.iter().max().copied();
+        let in_time = self.closed_in_time();
+        let longest = in_time.iter().map(|closed| closed.longest_gap).max();
         let closed_in_time = format!(
             "closed although they sent in time, never more than {:?} apart",
             longest.unwrap_or_default()
         );
         let mut violations: Vec<String> = [
             (server.early.len(), &*closed_early),
-            (clients.closed_in_time.len(), &*closed_in_time),
+            (in_time.len(), &*closed_in_time),
             (
-                clients.left_open,
+                self.left_open(),
                 "not closed although they had fallen silent",
             ),
-            (server.cancelled, "deadlines cancelled, by nobody"),
+            (
+                server.cancelled.saturating_sub(self.cancelled_by_admin()),
+                "deadlines cancelled, by nobody",
+            ),
             (clients.stuck, "clients without an end"),
             (
                 server.cut_off,
@@ -62,12 +72,39 @@ impl Summary {
         violations
     }
 
+    /// The clients that were closed in time, and not by the admin.
+    fn closed_in_time(&self) -> Vec<&ClosedInTime> {
+        let by_admin = &self.server.cancelled_clients;
+        let closed = self.clients.closed_in_time.iter();
+        closed
+            .filter(|closed| !by_admin.contains(&closed.client))
+            .collect()
+    }
+
+    /// How many clients fell silent and were not closed, though the admin had not allowed them a longer silence.
+    fn left_open(&self) -> usize {
+        let extended = &self.server.extended_clients;
+        let left_open = self.clients.left_open.iter();
+        left_open
+            .filter(|client| !extended.contains(client))
+            .count()
+    }
+
+    fn cancelled_by_admin(&self) -> usize {
+        let counters = &self.server.site.counters;
+        (counters.kicked.get() + counters.drained.get()) as usize
+    }
+
     fn praise(&self) -> &'static str {
         if self.clients.interrupted > 0 {
             "Interrupted; until then no connection was closed early, and none that sent in time."
         } else {
             "Passed: no connection closed early, none that sent in time, and each that fell silent."
         }
+    }
+
+    fn admin_has_acted(&self) -> bool {
+        self.cancelled_by_admin() > 0 || self.server.site.counters.extended.get() > 0
     }
 
     /// What every run has to tell.
@@ -133,6 +170,9 @@ impl Summary {
                 "clients late themselves, and closed",
                 clients.excused as u64,
             ),
+            ("kicked by the admin", counters.kicked.get()),
+            ("drained by the admin", counters.drained.get()),
+            ("extended by the admin", counters.extended.get()),
             ("kept open at the second look", counters.second_looks.get()),
             ("errors of accept", counters.accept_errors.get()),
             ("errors of connections", counters.connection_errors.get()),
@@ -157,6 +197,9 @@ impl fmt::Display for Summary {
         }
         if violations.is_empty() {
             write!(f, "\n{}", self.praise())?;
+        }
+        if self.admin_has_acted() {
+            write!(f, "\nWhat the admin did is left out of this verdict.")?;
         }
         Ok(())
     }

@@ -1,0 +1,281 @@
+//! The admin port: an operator's commands, a line each, answered one by one.
+//!
+//! ```text
+//! > list                             > kick 7
+//! < 7 1480 127.0.0.1:40312           < ok
+//! < 9 301 127.0.0.1:40316            > extend 9 1m 30s
+//! < ok 2                             < error no such connection; `list` shows those that are there
+//! ```
+//!
+//! A reply is any number of lines and then one that begins with `ok` or `error`; no other line begins so. With `list`
+//! and `drain` it is `ok` and the number of connections. `help` shows the commands, `quit` ends the session. An error
+//! says what to do, and the session goes on after it, but in these cases, where the server closes it:
+//!
+//! - a line is longer than [`LONGEST_LINE`];
+//! - no whole line came for [`Limits::idle`], or a reply was not taken for so long (then without a word);
+//! - there are [`Limits::sessions`] already.
+//!
+//! Invariant: an operator, however slow or careless, costs a bounded number of tasks that each wait for a bounded time,
+//! and holds up no connection: `list` looks at one deadline at a time, and no lock is held while anything is awaited.
+
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tickwheel::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy, sink};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+
+use crate::command::{self, Command};
+use crate::server::PAUSE_AFTER_ACCEPT_ERROR;
+use crate::site::{Refusal, Site};
+
+/// In bytes, without the end of the line.
+pub(crate) const LONGEST_LINE: usize = 256;
+
+/// So many connections are listed with one writing, so that a long list takes neither much memory nor the worker.
+const LISTED_AT_ONCE: usize = 512;
+
+/// An operator has so long to take what was said last.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// What operators may take of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Sessions at once.
+    pub(crate) sessions: usize,
+    /// How long a session may say nothing.
+    pub(crate) idle: Duration,
+}
+
+/// The admin port of a server, open until it is shut down.
+pub(crate) struct Admin {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    acceptor: JoinHandle<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 8,
+            idle: Duration::from_secs(300),
+        }
+    }
+}
+
+impl Admin {
+    /// Listens on a loopback port; 0 is any that is free.
+    pub(crate) async fn start(site: &Arc<Site>, port: u16, limits: Limits) -> io::Result<Admin> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let listener = listener.map_err(|error| {
+            io::Error::new(error.kind(), format!("the admin port {port}: {error}"))
+        })?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let acceptor = Acceptor {
+            listener,
+            sessions: JoinSet::new(),
+            panics: 0,
+            site: site.clone(),
+            limits,
+        };
+        Ok(Admin {
+            address,
+            stop,
+            acceptor: tokio::spawn(acceptor.run(stopped)),
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends all sessions, and says how many tasks have panicked. After this nothing is done to connections any more.
+    pub(crate) async fn shut_down(self) -> usize {
+        // If the acceptor has panicked nobody takes the message.
+        let _ = self.stop.send(());
+        self.acceptor.await.unwrap_or(1)
+    }
+}
+
+/// The task that owns the listener and the sessions.
+struct Acceptor {
+    listener: TcpListener,
+    sessions: JoinSet<()>,
+    panics: usize,
+    site: Arc<Site>,
+    limits: Limits,
+}
+
+impl Acceptor {
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> usize {
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                Some(ended) = self.sessions.join_next() => self.note(ended),
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => self.open_session(stream),
+                    Err(_) => {
+                        self.site.counters.accept_errors.add(1);
+                        self.site.timer.sleep(PAUSE_AFTER_ACCEPT_ERROR).await;
+                    }
+                },
+            }
+        }
+        self.sessions.abort_all();
+        while let Some(ended) = self.sessions.join_next().await {
+            self.note(ended);
+        }
+        self.panics
+    }
+
+    fn open_session(&mut self, stream: TcpStream) {
+        while let Some(ended) = self.sessions.try_join_next() {
+            self.note(ended);
+        }
+        if self.sessions.len() >= self.limits.sessions {
+            return refuse(stream, self.limits.sessions);
+        }
+        let session = Session {
+            stream: BufReader::new(stream),
+            site: self.site.clone(),
+            limits: self.limits,
+        };
+        self.sessions.spawn(async {
+            // It fails if the operator has gone; then nobody is left to be told.
+            let _ = session.run().await;
+        });
+    }
+
+    fn note(&mut self, ended: Result<(), JoinError>) {
+        self.panics += usize::from(ended.is_err_and(|error| error.is_panic()));
+    }
+}
+
+/// Says that there are too many sessions. Nothing was written to this socket yet, so it takes the line without waiting.
+fn refuse(stream: TcpStream, sessions: usize) {
+    if let Ok(mut stream) = stream.into_std() {
+        // It fails if the operator has gone.
+        let _ = writeln!(
+            stream,
+            "error all {sessions} admin sessions are taken; end one with `quit`, or try later"
+        );
+    }
+}
+
+/// The conversation with one operator.
+struct Session {
+    stream: BufReader<TcpStream>,
+    site: Arc<Site>,
+    limits: Limits,
+}
+
+/// What came instead of a command, or as one.
+enum Input {
+    Line(String),
+    TooLong,
+    Idle,
+    End,
+}
+
+impl Session {
+    async fn run(mut self) -> io::Result<()> {
+        self.stream.get_ref().set_nodelay(true)?;
+        loop {
+            let (last, is_over) = match self.next_line().await? {
+                Input::Line(line) => match line.parse() {
+                    Ok(command) => {
+                        let is_over = command == Command::Quit;
+                        (self.obey(command).await?, is_over)
+                    }
+                    Err(problem) => (format!("error {problem}"), false),
+                },
+                Input::TooLong => {
+                    let problem = format!("error the line is longer than {LONGEST_LINE} bytes");
+                    (problem, true)
+                }
+                Input::Idle => {
+                    let problem = format!("error no line came for {:?}", self.limits.idle);
+                    (problem, true)
+                }
+                Input::End => return Ok(()),
+            };
+            self.say(&format!("{last}\n")).await?;
+            if is_over {
+                return self.part().await;
+            }
+        }
+    }
+
+    /// Reads a line, and of one that is too long no more than shows that it is.
+    async fn next_line(&mut self) -> io::Result<Input> {
+        let mut line = Vec::new();
+        let mut bounded = (&mut self.stream).take(LONGEST_LINE as u64 + 1);
+        let read = bounded.read_until(b'\n', &mut line);
+        let Ok(read) = self.site.timer.timeout(self.limits.idle, read).await else {
+            return Ok(Input::Idle);
+        };
+        Ok(match read? {
+            0 => Input::End,
+            count if count > LONGEST_LINE && line.last() != Some(&b'\n') => Input::TooLong,
+            // Whatever is not text is no command, and the reply to it shows what was read.
+            _ => Input::Line(String::from_utf8_lossy(&line).into_owned()),
+        })
+    }
+
+    /// Does what a command says, and gives the last line of the reply.
+    async fn obey(&mut self, command: Command) -> io::Result<String> {
+        Ok(match command {
+            Command::List => format!("ok {}", self.list().await?),
+            Command::Kick(id) => outcome(self.site.kick(id)),
+            Command::Extend(id, longer) => outcome(self.site.extend(id, longer)),
+            Command::Drain => format!("ok {}", self.site.drain()),
+            Command::Help => {
+                self.say(&command::help()).await?;
+                outcome(Ok(()))
+            }
+            Command::Quit => outcome(Ok(())),
+        })
+    }
+
+    /// Lists the connections, and says how many. One that ends meanwhile is left out.
+    async fn list(&mut self) -> io::Result<usize> {
+        let mut listed = 0;
+        for connections in self.site.connections().chunks(LISTED_AT_ONCE) {
+            let mut lines = String::new();
+            for (id, peer) in connections {
+                if let Some(remaining) = self.site.remaining(*id) {
+                    lines += &format!("{id} {} {peer}\n", remaining.as_millis());
+                    listed += 1;
+                }
+            }
+            self.say(&lines).await?;
+        }
+        Ok(listed)
+    }
+
+    async fn say(&mut self, lines: &str) -> io::Result<()> {
+        let said = self.stream.write_all(lines.as_bytes());
+        self.site.timer.timeout(self.limits.idle, said).await?
+    }
+
+    /// Ends the session. What the operator still sends is read and forgotten for a while: to close a socket with
+    /// something unread may take back what was said last.
+    async fn part(mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        let mut nowhere = sink();
+        let rest = copy(&mut self.stream, &mut nowhere);
+        self.site.timer.timeout(PARTING, rest).await??;
+        Ok(())
+    }
+}
+
+fn outcome(done: Result<(), Refusal>) -> String {
+    match done {
+        Ok(()) => "ok".to_string(),
+        Err(refusal) => format!("error {refusal}"),
+    }
+}
