@@ -1,0 +1,207 @@
+//! A driver that ticks: never early though nobody reads a clock, also when it is stalled; and its going and coming.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use tickwheel::{Duration, Instant, Timer};
+use tokio::runtime::{self, Runtime};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn multi_thread() -> Runtime {
+    runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap()
+}
+
+fn forced(mode: &str) -> bool {
+    std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|forced| forced == mode)
+}
+
+/// A cheap source of numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Makes and drops sleeps until the driver ticks.
+async fn make_it_tick(timer: &Timer) {
+    let start = Instant::now();
+    while !timer.metrics().ticking {
+        for _ in 0..1_000 {
+            drop(timer.sleep(HOUR));
+        }
+        tokio::task::yield_now().await;
+        assert!(
+            start.elapsed() < 20 * Duration::from_secs(1),
+            "it does not tick under load"
+        );
+    }
+}
+
+#[test]
+fn the_driver_ticks_under_load_and_rests_after_it() {
+    if forced("ticking") || forced("resting") {
+        return;
+    }
+    multi_thread().block_on(async {
+        let timer = Timer::new();
+        for _ in 0..3 {
+            assert!(!timer.metrics().ticking);
+            tokio::spawn({
+                let timer = timer.clone();
+                async move { make_it_tick(&timer).await }
+            })
+            .await
+            .unwrap();
+            let start = Instant::now();
+            while timer.metrics().ticking {
+                assert!(
+                    start.elapsed() < 20 * Duration::from_secs(1),
+                    "it ticks for ever"
+                );
+                tokio::time::sleep(5 * MS).await;
+            }
+            let before = timer.metrics().wake_ups;
+            tokio::time::sleep(100 * MS).await;
+            assert_eq!(
+                timer.metrics().wake_ups,
+                before,
+                "an idle timer does not wake"
+            );
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_virtual_clock_is_never_ticked_on() {
+    let timer = Timer::new();
+    let start = Instant::now();
+    for _ in 0..20 {
+        for _ in 0..10_000 {
+            drop(timer.sleep(HOUR));
+        }
+        tokio::task::yield_now().await;
+        assert!(!timer.metrics().ticking);
+    }
+    timer.sleep(MS).await;
+    assert_eq!(start.elapsed(), MS);
+}
+
+/// What the threads and the tasks of a run count.
+#[derive(Default)]
+struct Counts {
+    fired: AtomicU64,
+    early: AtomicU64,
+    done: AtomicBool,
+}
+
+/// Very many timers are armed, reset and dropped, and some fire, while workers are blocked at random and so stall the
+/// driver. Whatever fires is compared with the clock, exactly.
+#[test]
+fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_operations() {
+    const FIRED: u64 = if cfg!(debug_assertions) {
+        60_000
+    } else {
+        1_000_000
+    };
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let counts = Arc::new(Counts::default());
+
+    // Blocks a worker, and then both: then nobody turns the wheels.
+    for seed in 0..2 {
+        let counts = counts.clone();
+        runtime.spawn(async move {
+            let mut numbers = Numbers(seed);
+            while !counts.done.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_micros(numbers.below(6_000)));
+                tokio::time::sleep(Duration::from_micros(numbers.below(9_000))).await;
+            }
+        });
+    }
+    // Keeps the load up, from a plain thread: arms and drops, and makes a deadline and resets it.
+    let load = thread::spawn({
+        let (timer, counts) = (timer.clone(), counts.clone());
+        move || {
+            let deadline = timer.deadline(HOUR);
+            let handle = deadline.handle();
+            while !counts.done.load(Ordering::Relaxed) {
+                for _ in 0..200 {
+                    drop(timer.sleep(HOUR));
+                    assert!(handle.reset());
+                }
+                thread::yield_now();
+            }
+        }
+    });
+    let sleepers: Vec<_> = (0..2_000)
+        .map(|seed| {
+            let (timer, counts) = (timer.clone(), counts.clone());
+            runtime.spawn(async move {
+                let mut numbers = Numbers(seed);
+                let check = |start: Instant, duration: Duration| {
+                    let early = start.elapsed() < duration;
+                    counts.early.fetch_add(u64::from(early), Ordering::Relaxed);
+                    counts.fired.fetch_add(1, Ordering::Relaxed);
+                };
+                let mut deadline = timer.deadline(HOUR);
+                let handle = deadline.handle();
+                while counts.fired.load(Ordering::Relaxed) < FIRED {
+                    let duration = Duration::from_nanos(numbers.below(9_000_000));
+                    let mut start = Instant::now();
+                    match numbers.below(5) {
+                        0 => timer.sleep(duration).await,
+                        1 => drop(timer.timeout(duration, std::future::pending::<()>()).await),
+                        2 => timer.deadline(duration).await.unwrap(),
+                        3 => {
+                            // Pushed back once, by a reset.
+                            handle.set_timeout(duration + 3 * MS);
+                            deadline.restart();
+                            tokio::time::sleep(MS).await;
+                            start = Instant::now();
+                            if handle.reset() {
+                                (&mut deadline).await.unwrap();
+                                check(start, duration + 3 * MS);
+                            }
+                            continue;
+                        }
+                        _ => {
+                            let mut nap = timer.sleep(HOUR);
+                            assert!(timer.timeout(Duration::ZERO, &mut nap).await.is_err());
+                            start = Instant::now();
+                            nap.reset_after(duration);
+                            nap.await;
+                        }
+                    }
+                    check(start, duration);
+                }
+            })
+        })
+        .collect();
+    for sleeper in sleepers {
+        runtime.block_on(sleeper).unwrap();
+    }
+    counts.done.store(true, Ordering::Relaxed);
+    load.join().unwrap();
+    let (fired, early) = (
+        counts.fired.load(Ordering::Relaxed),
+        counts.early.load(Ordering::Relaxed),
+    );
+    println!(
+        "{fired} fired, {early} early, ticking at the end: {}",
+        timer.metrics().ticking
+    );
+    assert_eq!(early, 0, "of {fired}");
+}
