@@ -149,10 +149,12 @@ impl Clock {
     }
 
     /// Whether the clock can ever be paused.
+    #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
         matches!(self.source, Source::Pausable { .. })
     }
 
+    #[inline]
     pub(crate) fn tick(&self) -> TickLength {
         self.tick
     }

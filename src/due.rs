@@ -36,6 +36,7 @@ pub(crate) struct StampedDue {
 }
 
 impl StampedDue {
+    #[inline]
     pub(crate) fn new(stamp: u64, ticks: u64) -> StampedDue {
         StampedDue {
             stamp,
@@ -46,6 +47,7 @@ impl StampedDue {
 
 impl Due {
     /// The tick at which a timer is placed that is due then.
+    #[inline]
     pub(crate) fn placed(self, tick: TickLength) -> u64 {
         match self {
             Due::At(moment) => tick.due(moment),
@@ -66,6 +68,7 @@ pub(crate) struct PackedDue {
 const EXACT: u64 = u64::MAX;
 
 impl From<Due> for PackedDue {
+    #[inline]
     fn from(due: Due) -> PackedDue {
         match due {
             Due::At(moment) => PackedDue {
@@ -81,6 +84,7 @@ impl From<Due> for PackedDue {
 }
 
 impl From<PackedDue> for Due {
+    #[inline]
     fn from(packed: PackedDue) -> Due {
         match packed.stamp {
             EXACT => Due::At(Moment::from_signed_bits(packed.at)),

@@ -138,6 +138,7 @@ impl Sleep {
 
     /// A poll that finds an exact deadline passed is ready, whether or not the driver has come round. One that counts
     /// from a stamp leaves that to the driver, and reads no clock.
+    #[inline]
     fn has_passed_exactly(&self) -> bool {
         match Due::from(self.due) {
             Due::At(deadline) => deadline <= self.shard.clock().now(),
@@ -160,6 +161,7 @@ impl Sleep {
         Poll::Ready(())
     }
 
+    #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.has_passed_exactly() {
             return Poll::Ready(());
@@ -197,6 +199,7 @@ impl Future for Sleep {
 }
 
 impl Drop for Sleep {
+    #[inline]
     fn drop(&mut self) {
         if let Some(key) = self.key {
             self.shard.disarm(key);

@@ -37,6 +37,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
+    #[inline]
     pub(crate) fn new(future: F, sleep: Sleep) -> Timeout<F> {
         Timeout { future, sleep }
     }

@@ -118,20 +118,15 @@ impl Word {
         Span::from_bits(self.timeout.load(Ordering::Relaxed)).into()
     }
 
-    /// Counts anew from `start` if the deadline is pending. Takes no lock; see the file's head.
+    /// Whether the deadline is pending and counts from this stamp.
     #[inline]
-    pub(crate) fn reset(&self, start: Start, tick: TickLength) -> Reset {
-        let state = self.state.load(Ordering::Acquire);
-        let new = counting_from(start);
-        // The second reset in a tick, and all after it.
-        if state == new {
-            Reset::Moved
-        } else {
-            self.reset_from(state, start, tick)
-        }
+    pub(crate) fn counts_from(&self, stamp: u64) -> bool {
+        self.state.load(Ordering::Acquire) == counting_from(Start::Stamp(stamp))
     }
 
-    fn reset_from(&self, mut state: u64, start: Start, tick: TickLength) -> Reset {
+    /// Counts anew from `start` if the deadline is pending. Takes no lock; see the file's head.
+    pub(crate) fn reset(&self, start: Start, tick: TickLength) -> Reset {
+        let mut state = self.state.load(Ordering::Acquire);
         loop {
             match state & TAG_MASK {
                 SETTLED => return Reset::TooLate,
@@ -288,6 +283,7 @@ impl Word {
 }
 
 /// The state of a deadline that counts its timeout from `start`.
+#[inline]
 fn counting_from(start: Start) -> u64 {
     match start {
         Start::At(moment) => pack(COUNTING, moment.to_bits()),
@@ -301,6 +297,7 @@ fn covers(state: u64, start: Start) -> bool {
     state & TAG_MASK == new & TAG_MASK && state >= new
 }
 
+#[inline]
 fn pack(tag: u64, bits: u64) -> u64 {
     bits << TAG_BITS | tag
 }

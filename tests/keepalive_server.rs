@@ -200,7 +200,12 @@ async fn list_shows_each_open_connection_with_its_number_its_time_and_its_client
     let who: Vec<_> = list.iter().map(|(id, _, client)| (*id, *client)).collect();
     assert_eq!(who, [(1, address(&first)), (2, address(&second))]);
     for (_, remaining, _) in list {
-        assert!(remaining <= HOUR && remaining > HOUR / 2, "{remaining:?}");
+        // A deadline may be two ticks later than its timeout, when it was made without reading the clock.
+        let longest = HOUR + Duration::from_millis(2);
+        assert!(
+            remaining <= longest && remaining > HOUR / 2,
+            "{remaining:?}"
+        );
     }
     drop(first);
     until(async || operator.listed_clients().await == [address(&second)]).await;

@@ -60,7 +60,9 @@ impl ResetHandle {
     /// the lock of the deadline's shard.
     #[inline]
     pub fn reset(&self) -> bool {
-        finish(self.reset_unwoken())
+        // The second reset in a tick, and all after it, while the driver ticks.
+        let stamp = self.shard.clock().stamp();
+        stamp.is_some_and(|stamp| self.word.counts_from(stamp)) || finish(self.reset_unwoken())
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)

@@ -130,6 +130,7 @@ impl Shard {
         }
     }
 
+    #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -334,6 +335,7 @@ impl Shard {
 }
 
 impl Shard {
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -383,6 +385,7 @@ impl Shard {
     }
 
     /// Plans for a timer that was linked at `due`; says whether the driver must be woken. With the lock held.
+    #[inline]
     fn plan_for(&self, due: u64) -> bool {
         let earlier = due < self.plan.load(Ordering::Relaxed);
         if earlier {
@@ -392,6 +395,7 @@ impl Shard {
     }
 
     /// After the plan was changed, and the lock let go: has a driver that rests plan again. One that ticks comes by.
+    #[cold]
     fn wake_resting_driver(&self) {
         if self.clock.stamp().is_none() {
             self.signal.wake_driver();
@@ -399,10 +403,13 @@ impl Shard {
     }
 
     /// Plans for a timer having left the wheel; says whether the driver must be woken.
+    #[inline]
     fn plan_without(&self, state: &State, left: Left) -> bool {
-        if !self.clock.is_pausable() {
-            return false;
-        }
+        self.clock.is_pausable() && self.plan_later(state, left)
+    }
+
+    /// The clock may be paused: plans later if the timer that has left was the earliest.
+    fn plan_later(&self, state: &State, left: Left) -> bool {
         let plan = self.plan.load(Ordering::Relaxed);
         if !left.may_change(plan) {
             return false;

@@ -90,6 +90,7 @@ impl Timer {
     }
 
     /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this timer.
+    #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::after(self.shard().clone(), duration)
     }
@@ -100,6 +101,7 @@ impl Timer {
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
+    #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
@@ -155,11 +157,13 @@ impl Timer {
     }
 
     /// The shard that the calling thread keeps to.
+    #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         &self.inner.shards[thread_number() & (self.inner.shards.len() - 1)]
     }
 
     /// Whether the runtime has gone.
+    #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.inner.progress.ended.load(Ordering::Acquire)
     }

@@ -20,6 +20,7 @@ impl Level {
         slots: [List::EMPTY; MAX_SLOTS],
     };
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.occupied == 0
     }

@@ -19,15 +19,18 @@ impl Home {
     /// Timers that were inserted after their due had passed.
     pub(super) const OVERDUE: Home = Home(u16::MAX);
 
+    #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Home {
         // 64 levels of 64 slots are the most there can be, so both fit.
         Home((level << 6 | slot) as u16)
     }
 
+    #[inline]
     pub(super) fn level(self) -> usize {
         usize::from(self.0 >> 6)
     }
 
+    #[inline]
     pub(super) fn slot(self) -> usize {
         usize::from(self.0 & 63)
     }
@@ -120,6 +123,7 @@ impl List {
         tail: NONE,
     };
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.head == NONE
     }

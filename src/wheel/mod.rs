@@ -287,6 +287,7 @@ impl<T> Wheel<T> {
         Some(left)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.nodes
             .get_mut(key.index as usize)
