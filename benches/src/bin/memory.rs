@@ -1,0 +1,13 @@
+//! The part `memory`, in a program whose allocator counts. The others run without that burden.
+
+#![forbid(unsafe_code)]
+
+use peak_alloc::PeakAlloc;
+use tickwheel_bench::{conductor, parts, settings::Settings};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
+
+fn main() {
+    conductor::tell(&parts::memory::run(&Settings::from_args()));
+}

@@ -1,0 +1,259 @@
+//! What tickwheel sets out to reach, and whether it does in this run.
+
+use crate::harness::Quartiles;
+use crate::parts::{ARMED_SIZES, name};
+use crate::report::Results;
+use crate::rows::readable;
+
+/// Something to reach.
+pub struct Goal {
+    pub what: String,
+    pub goal: String,
+    check: Check,
+}
+
+enum Check {
+    /// That many times better than a peer in the same row, round by round.
+    Better {
+        row: String,
+        ours: &'static str,
+        peer: &'static str,
+        times: f64,
+    },
+    /// In one row at most so many times what it is in another.
+    Growth {
+        row: String,
+        than: String,
+        at_most: f64,
+    },
+    AtMost {
+        row: &'static str,
+        limit: f64,
+    },
+    /// Above a peer by so much at most.
+    Above {
+        row: &'static str,
+        peer: &'static str,
+        at_most: f64,
+    },
+}
+
+/// How a goal stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Holds,
+    /// The goal lies between the quartiles: run by run it goes one way or the other.
+    OnTheLine,
+    Missed,
+    /// Not measured in this run.
+    Unknown,
+}
+
+impl Mark {
+    pub fn text(self) -> &'static str {
+        match self {
+            Mark::Holds => "✔ holds",
+            Mark::OnTheLine => "≈ on the line",
+            Mark::Missed => "✘ missed",
+            Mark::Unknown => "– not measured",
+        }
+    }
+
+    fn at_least(found: Quartiles, goal: f64) -> Mark {
+        match found {
+            found if found.lower >= goal => Mark::Holds,
+            found if found.upper < goal => Mark::Missed,
+            _ => Mark::OnTheLine,
+        }
+    }
+}
+
+/// What a run says to a goal.
+pub struct Verdict {
+    pub found: String,
+    pub mark: Mark,
+}
+
+impl Goal {
+    pub fn judge(&self, results: &Results) -> Verdict {
+        self.found(results).unwrap_or(Verdict {
+            found: String::new(),
+            mark: Mark::Unknown,
+        })
+    }
+
+    fn found(&self, results: &Results) -> Option<Verdict> {
+        let median = |row: &str, who: &str| Some(results.quartiles(row, who)?.median);
+        let at_most = |found: f64, limit: f64, text: String| Verdict {
+            found: text,
+            mark: if found <= limit {
+                Mark::Holds
+            } else {
+                Mark::Missed
+            },
+        };
+        Some(match &self.check {
+            Check::Better {
+                row,
+                ours,
+                peer,
+                times,
+            } => {
+                let ratio = results.times_better(row, ours, peer)?;
+                Verdict {
+                    found: format!("{:.2}×", ratio.median),
+                    mark: Mark::at_least(ratio, *times),
+                }
+            }
+            Check::Growth {
+                row,
+                than,
+                at_most: limit,
+            } => {
+                let growth = median(row, name::TICKWHEEL)? / median(than, name::TICKWHEEL)?;
+                at_most(growth, *limit, format!("{growth:.2}×"))
+            }
+            Check::AtMost { row, limit } => {
+                let found = median(row, name::TICKWHEEL)?;
+                at_most(found, *limit, readable(found))
+            }
+            Check::Above {
+                row,
+                peer,
+                at_most: limit,
+            } => {
+                let above = median(row, name::TICKWHEEL)? - median(row, peer)?;
+                at_most(above, *limit, format!("{above:+.2}"))
+            }
+        })
+    }
+}
+
+/// All goals, in the order of the table.
+pub fn goals() -> Vec<Goal> {
+    use name::*;
+    let mut goals = Vec::new();
+    let mut better = |row: &str, ours: &'static str, times: f64, peer: &'static str, what: &str| {
+        let goal = if times == 1.0 {
+            format!("no worse than {peer}")
+        } else {
+            format!("≥ {times}× {peer}")
+        };
+        goals.push(Goal {
+            what: what.to_owned(),
+            goal,
+            check: Check::Better {
+                row: row.to_owned(),
+                ours,
+                peer,
+                times,
+            },
+        });
+    };
+    let ready = "timeout, inner ready at once";
+    better(
+        "ready-1",
+        TICKWHEEL,
+        6.0,
+        TOKIO,
+        &format!("{ready}, explicit timer"),
+    );
+    better("ready-1", DROP_IN, 2.5, TOKIO, &format!("{ready}, drop-in"));
+    better(
+        "ready-2",
+        DROP_IN,
+        2.5,
+        TOKIO,
+        &format!("{ready}, drop-in, 2 threads"),
+    );
+    let pending = "timeout, inner pending once, dropped";
+    better("pending-1", TICKWHEEL, 3.0, TOKIO, pending);
+    better("pending-1", TICKWHEEL, 5.0, PINGORA, pending);
+    let pending = "the same, 2 threads";
+    better("pending-2", TICKWHEEL, 12.0, TOKIO, pending);
+    better("pending-2", TICKWHEEL, 8.0, PINGORA, pending);
+    better("alt-timer-2", TICKWHEEL, 4.0, ALT_TIMER, pending);
+    let one = "reset, one handle, ticks moving";
+    better("reset-one", TICKWHEEL, 20.0, TOKIO, one);
+    better("reset-one", TICKWHEEL, 40.0, DELAY_QUEUE, one);
+    let many = "reset, 10,000 handles at random, each in a new tick";
+    better("reset-many", TICKWHEEL, 6.0, TOKIO, many);
+    better("reset-many", TICKWHEEL, 10.0, DELAY_QUEUE, many);
+    better(
+        "map-1",
+        TICKWHEEL,
+        1.5,
+        MUTEX_MAP,
+        "reset by key, 100,000 keys",
+    );
+    for size in ARMED_SIZES {
+        let what = format!("arm and disarm, {} armed", readable(*size as f64));
+        better(&format!("armed-{size}"), TICKWHEEL, 1.5, TOKIO, &what);
+    }
+    better(
+        "expire-cpu",
+        TICKWHEEL,
+        1.0,
+        TOKIO,
+        "CPU for each of 1,000,000 sleeps",
+    );
+    better(
+        "steady",
+        TICKWHEEL,
+        1.0,
+        TOKIO,
+        "CPU at 200,000 timeouts a second",
+    );
+    better(
+        "echo",
+        TICKWHEEL,
+        1.0,
+        TOKIO,
+        "echo server, requests a second",
+    );
+
+    let mut goal = |what: &str, goal: &str, check| {
+        goals.push(Goal {
+            what: what.to_owned(),
+            goal: goal.to_owned(),
+            check,
+        });
+    };
+    goal(
+        "arm and disarm, 5,000,000 armed",
+        "≤ 3× its cost with 1,000",
+        Check::Growth {
+            row: "armed-5000000".to_owned(),
+            than: "armed-1000".to_owned(),
+            at_most: 3.0,
+        },
+    );
+    let above_tokio = Check::Above {
+        row: "expire-p99",
+        peer: TOKIO,
+        at_most: 2.0,
+    };
+    goal(
+        "99 % of 1,000,000 sleeps, ms late",
+        "≤ 2 more than tokio",
+        above_tokio,
+    );
+    let at_most = |row, limit| Check::AtMost { row, limit };
+    goal("1,000,000 sleeps, early", "0", at_most("expire-early", 0.0));
+    goal(
+        "bytes for an armed sleep",
+        "≤ 120",
+        at_most("memory-sleep", 120.0),
+    );
+    goal(
+        "bytes for a deadline with a handle",
+        "≤ 256",
+        at_most("memory-deadline", 256.0),
+    );
+    goal(
+        "driver's wake-ups a second, 100,000 an hour away",
+        "< 10",
+        at_most("idle-driver", 9.9),
+    );
+    goals
+}

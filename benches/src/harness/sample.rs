@@ -1,0 +1,138 @@
+//! One turn of one contender: warm up, then take the time of as many operations as fit.
+//!
+//! The loop runs in tasks, one for each thread, that begin together. It yields to the runtime every [`BATCH`], as a
+//! well-behaved task does, and what the runtime does then counts. Operations are not timed one by one: reading the
+//! clock costs more than most of them.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::task::yield_now;
+
+use super::Operation;
+use crate::settings::Settings;
+
+/// How long a task runs before it yields.
+const BATCH: Duration = Duration::from_micros(200);
+
+/// How operations are spread over a sample.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// One after the other.
+    Continuous,
+    /// Passes of so many, which begin at least so long after one another. Only the passes are timed.
+    Passes { size: usize, every: Duration },
+}
+
+/// What one task did in one sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    pub time: Duration,
+    pub operations: usize,
+}
+
+/// Runs one sample in the current task.
+pub async fn sample(
+    hand: &mut dyn Operation,
+    pace: Pace,
+    settings: &Settings,
+    start: &StartingLine,
+) -> Took {
+    poll_fn(|cx| Poll::Ready(hand.prepare(cx))).await;
+    start.all_here().await;
+    match pace {
+        Pace::Continuous => continuous(hand, settings).await,
+        Pace::Passes { size, every } => passes(hand, size, every, settings).await,
+    }
+}
+
+async fn continuous(hand: &mut dyn Operation, settings: &Settings) -> Took {
+    let mut size = 64;
+    let begin = Instant::now();
+    while begin.elapsed() < settings.warm_up {
+        if batch(hand, size).await < BATCH {
+            size *= 2;
+        }
+        yield_now().await;
+    }
+    settle(hand).await;
+
+    let mut operations = 0;
+    let begin = Instant::now();
+    while begin.elapsed() < settings.sample {
+        batch(hand, size).await;
+        operations += size;
+        yield_now().await;
+    }
+    settle(hand).await;
+    Took {
+        time: begin.elapsed(),
+        operations,
+    }
+}
+
+async fn passes(
+    hand: &mut dyn Operation,
+    size: usize,
+    every: Duration,
+    settings: &Settings,
+) -> Took {
+    let mut took = Took {
+        time: Duration::ZERO,
+        operations: 0,
+    };
+    let begin = Instant::now();
+    while begin.elapsed() < settings.warm_up + settings.sample {
+        let pass = Instant::now();
+        let time = batch(hand, size).await;
+        if begin.elapsed() >= settings.warm_up {
+            took.time += time;
+            took.operations += size;
+        }
+        settle(hand).await;
+        while pass.elapsed() < every {
+            yield_now().await;
+        }
+    }
+    took
+}
+
+/// The time of so many operations, all in one poll of the task.
+async fn batch(hand: &mut dyn Operation, size: usize) -> Duration {
+    poll_fn(|cx| {
+        let begin = Instant::now();
+        hand.run(cx, size);
+        Poll::Ready(begin.elapsed())
+    })
+    .await
+}
+
+async fn settle(hand: &mut dyn Operation) {
+    while !hand.is_settled() {
+        yield_now().await;
+    }
+}
+
+/// Where the tasks of a sample wait for one another. They keep yielding, so it needs no more workers than there are.
+#[derive(Clone)]
+pub struct StartingLine {
+    missing: Arc<AtomicUsize>,
+}
+
+impl StartingLine {
+    pub fn new(tasks: usize) -> StartingLine {
+        StartingLine {
+            missing: Arc::new(AtomicUsize::new(tasks)),
+        }
+    }
+
+    async fn all_here(&self) {
+        self.missing.fetch_sub(1, Ordering::AcqRel);
+        while self.missing.load(Ordering::Acquire) > 0 {
+            yield_now().await;
+        }
+    }
+}

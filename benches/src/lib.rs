@@ -1,0 +1,35 @@
+//! Measures tickwheel against its peers. `cargo run --release -p tickwheel-bench` runs all of it.
+//!
+//! ```text
+//!   main.rs     what the command line asks for
+//!   conductor   runs the parts, each in a process of its own, and gathers their records
+//!   parts/      the parts: each sets up contenders side by side and measures some rows
+//!   harness/    how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
+//!   rows        what each row is, in words
+//!   goals       what tickwheel sets out to reach in which row
+//!   report/     tables, RESULTS.md and charts
+//! ```
+//!
+//! # What makes a comparison fair here
+//!
+//! - The contenders of a row take turns in one run, so that a noisy neighbour disturbs them alike; ratios are taken
+//!   round by round, and the median is reported with its quartiles.
+//! - Each part has a process of its own, so that no contender inherits another part's threads or heap.
+//! - Operations run in a task on a multi-threaded runtime, with that task's waker, and the task yields every 200 µs.
+//!   All that happens meanwhile on that worker, the driver's work included, counts.
+//! - tokio's cooperative budget is off in the measured tasks ([`tokio::task::unconstrained`]): after 128 polls in one go
+//!   every timer would else answer "pending" without being armed, and the row would measure nothing.
+//! - Durations come from a table of random ones, so that timers do not all meet in one slot.
+//! - Peers are used as their users use them, at the versions that RESULTS.md states.
+//! - `tokio/test-util`, which slows tokio's clock, is not in the build: [`guard`].
+
+#![forbid(unsafe_code)]
+
+pub mod conductor;
+pub mod goals;
+pub mod guard;
+pub mod harness;
+pub mod parts;
+pub mod report;
+pub mod rows;
+pub mod settings;

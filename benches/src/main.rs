@@ -1,0 +1,125 @@
+//! `cargo run --release -p tickwheel-bench`: what the command line asks for.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use tickwheel_bench::conductor;
+use tickwheel_bench::guard::has_test_util;
+use tickwheel_bench::parts::{PARTS, Part};
+use tickwheel_bench::report::tables::{self, Style};
+use tickwheel_bench::report::{Facts, Results, charts};
+use tickwheel_bench::settings::Settings;
+
+/// Measures tickwheel against its peers.
+///
+/// A whole run takes about five minutes, and some more the first time, when parts of it are built; it writes benches/RESULTS.md and benches/charts/. One with --quick or --only
+/// writes them to the target folder instead.
+#[derive(Parser)]
+struct Options {
+    /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build peers of their own.
+    /// Its figures say little.
+    #[arg(long)]
+    quick: bool,
+
+    /// Run this part only; may be repeated.
+    #[arg(long, value_name = "NAME", value_parser = PARTS.iter().map(|part| part.name).collect::<Vec<_>>())]
+    only: Vec<String>,
+
+    /// List the parts.
+    #[arg(long)]
+    list: bool,
+
+    /// Measure a part within this process, and print records. What the program calls itself with.
+    #[arg(long, hide = true)]
+    inside: Option<String>,
+
+    /// Of that part, one contender.
+    #[arg(long, hide = true)]
+    contender: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if has_test_util() {
+        eprintln!(
+            "tokio/test-util is in this build and slows tokio's clock, so its figures would be worth nothing. \
+             Build this package alone: cargo run --release -p tickwheel-bench"
+        );
+        return ExitCode::FAILURE;
+    }
+    let settings = if options.quick {
+        Settings::quick()
+    } else {
+        Settings::full()
+    };
+    if let Some(part) = &options.inside {
+        conductor::measure_inside(part, options.contender.as_deref(), &settings);
+        return ExitCode::SUCCESS;
+    }
+    if options.list {
+        for part in PARTS {
+            println!("{:<12} {}", part.name, part.about);
+        }
+        return ExitCode::SUCCESS;
+    }
+    match run(&options, &settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    if cfg!(debug_assertions) {
+        eprintln!("This is not a release build: its figures say nothing.");
+    }
+    let is_asked_for =
+        |part: &&Part| options.only.is_empty() || options.only.iter().any(|name| name == part.name);
+    let mut results = Results::default();
+    for part in PARTS.iter().filter(is_asked_for) {
+        eprint!("{:<12} {} … ", part.name, part.about);
+        let begin = Instant::now();
+        match conductor::measure(part, settings) {
+            Ok(records) => {
+                eprintln!("{:.0} s", begin.elapsed().as_secs_f64());
+                results.records.extend(records);
+            }
+            Err(reason) => {
+                eprintln!("failed: {reason}");
+                results.failures.push((part.name, reason));
+            }
+        }
+    }
+
+    println!("\n{}\n", tables::all_rows(&results, Style::Terminal));
+    println!("{}\n", tables::all_goals(&results, Style::Terminal));
+    println!("{}", tables::where_we_lose(&results));
+    let folder = folder_for(options);
+    fs::create_dir_all(folder.join("charts"))?;
+    fs::write(
+        folder.join("RESULTS.md"),
+        tables::markdown(&results, &Facts::gather()),
+    )?;
+    charts::draw(&results, &folder.join("charts"))?;
+    println!("Written to {}", folder.display());
+    Ok(())
+}
+
+/// Only a whole run replaces the results that the repository keeps.
+fn folder_for(options: &Options) -> PathBuf {
+    if options.quick || !options.only.is_empty() {
+        conductor::target_folder()
+            .unwrap_or_default()
+            .join("tickwheel-bench")
+    } else {
+        Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+    }
+}

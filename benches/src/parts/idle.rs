@@ -1,0 +1,112 @@
+//! 100,000 deadlines an hour away: how often the process wakes for nothing.
+//!
+//! Counted are the voluntary context switches of all its threads, as Linux tells them, and the wake-ups of tickwheel's
+//! driver as it counts them itself. pingora-timeout hands over to tokio beyond 15 minutes, so its own deadlines are nearer.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use hierarchical_hash_wheel_timer::thread_timer::TimerWithThread;
+use hierarchical_hash_wheel_timer::{ClosureTimer, OneShotClosureState, PeriodicClosureState};
+use tickwheel::Timer;
+use tokio_util::time::DelayQueue;
+
+use super::{How, Part, name};
+use crate::harness::{Durations, Record, runtime};
+use crate::settings::Settings;
+
+pub const PART: Part = Part {
+    name: "idle",
+    about: "100,000 deadlines an hour away: wake-ups",
+    how: How::Apart {
+        contenders: &[
+            name::TICKWHEEL,
+            name::TOKIO,
+            name::DELAY_QUEUE,
+            name::HIERARCHICAL,
+            PINGORA,
+            name::NO_TIMER,
+        ],
+        rounds: 1,
+        run,
+    },
+};
+
+const PINGORA: &str = "pingora-timeout, 14 minutes away";
+const DEADLINES: usize = 100_000;
+
+fn run(contender: &str, settings: &Settings) -> Vec<Record> {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let durations = Durations::seconds(3_600..3_900);
+    let away = (0..DEADLINES).map(|index| durations.get(index));
+    let mut ours = None;
+    let mut thread_timer = None;
+    match contender {
+        name::TICKWHEEL => {
+            let timer = ours.insert(Timer::current());
+            away.for_each(|after| drop(tokio::spawn(timer.deadline(after))));
+        }
+        name::TOKIO => away.for_each(|after| drop(tokio::spawn(tokio::time::sleep(after)))),
+        name::DELAY_QUEUE => {
+            let mut queue = DelayQueue::new();
+            for after in away {
+                queue.insert((), after);
+            }
+            tokio::spawn(async move { std::future::poll_fn(|cx| queue.poll_expired(cx)).await });
+        }
+        name::HIERARCHICAL => {
+            type ForClosures =
+                TimerWithThread<u64, OneShotClosureState<u64>, PeriodicClosureState<u64>>;
+            let timer = thread_timer.insert(ForClosures::new().expect("the thread starts"));
+            let mut timer = timer.timer_ref();
+            let ids = 0..;
+            for (id, after) in ids.zip(away) {
+                timer.schedule_action_once(id, after, drop);
+            }
+        }
+        PINGORA => {
+            let after = Duration::from_secs(14 * 60);
+            (0..DEADLINES).for_each(|_| drop(tokio::spawn(pingora_timeout::sleep(after))));
+        }
+        _ => {}
+    }
+
+    let time = settings.either(Duration::from_secs(3), Duration::from_millis(500));
+    thread::sleep(time / 4);
+    let turns = || ours.as_ref().map(|timer| timer.metrics().wake_ups);
+    let before = (context_switches(), turns());
+    thread::sleep(time);
+    let after = (context_switches(), turns());
+
+    [
+        ("idle", before.0, after.0),
+        ("idle-driver", before.1, after.1),
+    ]
+    .into_iter()
+    .filter_map(|(row, before, after)| {
+        let each_second = (after? - before?) as f64 / time.as_secs_f64();
+        Some(Record::new(row, contender, vec![each_second]))
+    })
+    .collect()
+}
+
+/// How often a thread of this process has gone to sleep so far, where the system tells it. The one that asks, which
+/// sleeps meanwhile, is not counted.
+fn context_switches() -> Option<u64> {
+    let own = fs::read_link("/proc/thread-self").ok()?;
+    let mut switches = 0;
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let thread = thread.ok()?;
+        if own.ends_with(thread.file_name()) {
+            continue;
+        }
+        let status = fs::read_to_string(thread.path().join("status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        switches += line.trim().parse::<u64>().ok()?;
+    }
+    Some(switches)
+}

@@ -1,0 +1,88 @@
+//! The parts: each sets up contenders side by side and measures some rows.
+//!
+//! Every part runs in a process of its own; the parts that are about CPU or wake-ups have one for each contender, and
+//! those that need another build bring it about.
+
+pub mod alt_timer;
+mod armed;
+mod by_hand;
+mod echo;
+mod expire;
+mod idle;
+mod kestrel;
+mod map;
+pub mod memory;
+pub mod pending;
+mod ready;
+mod reset_many;
+mod reset_one;
+mod steady;
+mod timeouts;
+
+use std::process::Command;
+
+pub use armed::SIZES as ARMED_SIZES;
+
+use crate::harness::Record;
+use crate::settings::Settings;
+
+/// How the contenders are called, in all tables and charts.
+pub mod name {
+    pub const TICKWHEEL: &str = "tickwheel";
+    pub const DROP_IN: &str = "tickwheel drop-in";
+    pub const TOKIO: &str = "tokio";
+    pub const ALT_TIMER: &str = "tokio alternative timer";
+    pub const DELAY_QUEUE: &str = "DelayQueue";
+    pub const PINGORA: &str = "pingora-timeout";
+    pub const HIERARCHICAL: &str = "hierarchical_hash_wheel_timer";
+    pub const KESTREL: &str = "kestrel-timer";
+    pub const LAST_SEEN: &str = "atomic last-seen + sleep";
+    pub const NOTIFY: &str = "Notify loop, caller's part";
+    pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
+    pub const NO_TIMER: &str = "no timer at all";
+}
+
+/// Some rows that are measured together.
+pub struct Part {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub how: How,
+}
+
+impl Part {
+    /// Whether it has much to build the first time: tokio and all that is on top of it.
+    pub fn builds_peers(&self) -> bool {
+        [alt_timer::PART.name, kestrel::PART.name].contains(&self.name)
+    }
+}
+
+/// In which processes a part runs.
+pub enum How {
+    /// All contenders in one.
+    Together(fn(&Settings) -> Vec<Record>),
+    /// Each contender in one of its own, by turns.
+    Apart {
+        contenders: &'static [&'static str],
+        rounds: usize,
+        run: fn(&str, &Settings) -> Vec<Record>,
+    },
+    /// A program of its own, or this one built otherwise.
+    Built(fn() -> Command),
+}
+
+/// All of them, in the order in which they run.
+pub const PARTS: &[Part] = &[
+    ready::PART,
+    pending::PART,
+    alt_timer::PART,
+    kestrel::PART,
+    reset_one::PART,
+    reset_many::PART,
+    map::PART,
+    armed::PART,
+    memory::PART,
+    expire::PART,
+    idle::PART,
+    steady::PART,
+    echo::PART,
+];

@@ -1,0 +1,9 @@
+//! What comes out of a run: [`Results`], shown as tables, as a Markdown file and as charts.
+
+pub mod charts;
+mod facts;
+mod results;
+pub mod tables;
+
+pub use facts::Facts;
+pub use results::Results;

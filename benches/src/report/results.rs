@@ -1,0 +1,80 @@
+//! All records of a run, and the ratios between them.
+
+use crate::harness::{Quartiles, Record};
+use crate::parts::name;
+use crate::rows::{Row, rows};
+
+/// All records of a run.
+#[derive(Default)]
+pub struct Results {
+    pub records: Vec<Record>,
+    /// Parts that could not be measured, and why.
+    pub failures: Vec<(&'static str, String)>,
+}
+
+impl Results {
+    pub fn record(&self, row: &str, contender: &str) -> Option<&Record> {
+        self.records
+            .iter()
+            .find(|record| record.is_of(row, contender))
+    }
+
+    pub fn quartiles(&self, row: &str, contender: &str) -> Option<Quartiles> {
+        self.record(row, contender)?.quartiles()
+    }
+
+    /// How many times better the one is than the other in that row, taken round by round.
+    pub fn times_better(&self, row: &str, one: &str, other: &str) -> Option<Quartiles> {
+        let unit = rows().into_iter().find(|known| known.id == row)?.unit;
+        let (one, other) = (self.record(row, one)?, self.record(row, other)?);
+        let ratios: Vec<f64> = one
+            .samples
+            .iter()
+            .zip(&other.samples)
+            .map(|(one, other)| unit.times_better(*one, *other))
+            .collect();
+        Quartiles::of(&ratios)
+    }
+
+    /// The rows of this run, each with its records.
+    pub fn rows(&self) -> Vec<(Row, Vec<&Record>)> {
+        rows()
+            .into_iter()
+            .map(|row| {
+                let records = self.records.iter().filter(|record| record.row == row.id);
+                (row.clone(), records.collect())
+            })
+            .filter(|(_, records): &(Row, Vec<&Record>)| !records.is_empty())
+            .collect()
+    }
+
+    /// In which rows a peer is ahead of tickwheel in most rounds, and by how much.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for (row, records) in self.rows() {
+            for record in records {
+                let ahead = |ours: &str| {
+                    let ratio = self.times_better(&row.id, &record.contender, ours)?;
+                    (ratio.lower > 1.0).then_some(ratio.median)
+                };
+                let peer = !record.contender.starts_with(name::TICKWHEEL)
+                    && record.contender != name::NO_TIMER;
+                if let Some(times) = ahead(name::TICKWHEEL).filter(|_| peer) {
+                    losses.push(Loss {
+                        row: row.title.clone(),
+                        peer: record.contender.clone(),
+                        times,
+                    });
+                }
+            }
+        }
+        losses
+    }
+}
+
+/// A row in which a peer is ahead.
+pub struct Loss {
+    pub row: String,
+    pub peer: String,
+    pub times: f64,
+}

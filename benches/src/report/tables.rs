@@ -1,0 +1,135 @@
+//! The tables, for the terminal and as Markdown.
+
+use std::fmt::Write;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use super::{Facts, Results};
+use crate::goals::goals;
+use crate::parts::name;
+use crate::rows::readable;
+
+/// For whom a table is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Terminal,
+    Markdown,
+}
+
+/// Every contender of every row: median, quartiles, and how many times better tickwheel is.
+pub fn all_rows(results: &Results, style: Style) -> String {
+    let mut table = table(
+        style,
+        &[
+            "row",
+            "contender",
+            "median",
+            "quartiles",
+            "",
+            "tickwheel is",
+        ],
+    );
+    for (row, records) in results.rows() {
+        for (index, record) in records.iter().enumerate() {
+            let Some(found) = record.quartiles() else {
+                continue;
+            };
+            let spread = match record.samples.len() {
+                1 => String::new(),
+                _ => format!("{} – {}", readable(found.lower), readable(found.upper)),
+            };
+            let ratio = results
+                .times_better(&row.id, name::TICKWHEEL, &record.contender)
+                .filter(|ratio| record.contender != name::TICKWHEEL && ratio.median.is_finite());
+            table.add_row([
+                Cell::new(if index == 0 { &*row.title } else { "" }),
+                Cell::new(&record.contender),
+                right(readable(found.median)),
+                right(spread),
+                Cell::new(row.unit.name()),
+                right(ratio.map_or_else(String::new, |ratio| format!("{:.2}×", ratio.median))),
+            ]);
+        }
+    }
+    table.to_string()
+}
+
+/// Every goal, and how it stands.
+pub fn all_goals(results: &Results, style: Style) -> String {
+    let mut table = table(style, &["what", "goal", "this run", ""]);
+    for goal in goals() {
+        let verdict = goal.judge(results);
+        table.add_row([
+            Cell::new(goal.what),
+            Cell::new(goal.goal),
+            right(verdict.found),
+            Cell::new(verdict.mark.text()),
+        ]);
+    }
+    table.to_string()
+}
+
+/// Where a peer is ahead, and what could not be measured; one line each.
+pub fn where_we_lose(results: &Results) -> String {
+    let mut text = String::new();
+    for loss in results.losses() {
+        let _ = writeln!(
+            text,
+            "- we lose here: {}: {} is {:.2}× better",
+            loss.row, loss.peer, loss.times
+        );
+    }
+    for (part, reason) in &results.failures {
+        let _ = writeln!(text, "- not measured: {part}: {reason}");
+    }
+    if text.is_empty() {
+        text.push_str("- nowhere in this run\n");
+    }
+    text
+}
+
+/// The whole of a run as a file.
+pub fn markdown(results: &Results, facts: &Facts) -> String {
+    let packages: Vec<String> = facts
+        .packages
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    format!(
+        "# Results\n\n\
+         Written by `cargo run --release -p tickwheel-bench`; how it measures is told in `benches/src/lib.rs`.\n\n\
+         - {}\n- {}\n- rustc {}, {} × {}, {}\n\n\
+         ## Goals\n\n\
+         A ratio is the median of the rounds' ratios. «On the line»: the goal lies between their quartiles.\n\n\
+         {}\n\n\
+         ## Where we lose\n\n{}\n\
+         ## All rows\n\n\
+         Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread waits for a\n\
+         core is not counted. «tickwheel is»: how many times better tickwheel is, by its explicit timer.\n\n\
+         {}\n\n\
+         ![bars](charts/rows.svg)\n\n![growth](charts/armed.svg)\n\n![threads](charts/threads.svg)\n",
+        facts.date,
+        packages.join(", "),
+        facts.rustc,
+        facts.cores,
+        facts.cpu,
+        facts.system,
+        all_goals(results, Style::Markdown),
+        where_we_lose(results),
+        all_rows(results, Style::Markdown),
+    )
+}
+
+fn table(style: Style, head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(match style {
+        Style::Terminal => presets::UTF8_FULL_CONDENSED,
+        Style::Markdown => presets::ASCII_MARKDOWN,
+    });
+    table.set_header(head);
+    table
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}

@@ -1,0 +1,233 @@
+//! What each row is, in words, and in which unit.
+
+use crate::parts::ARMED_SIZES;
+
+/// A line of the table for each contender.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub id: String,
+    pub title: String,
+    pub unit: Unit,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Nanoseconds,
+    CpuNanoseconds,
+    MillisecondsLate,
+    Early,
+    Bytes,
+    WakeUps,
+    PercentOfACore,
+    RequestsASecond,
+}
+
+impl Unit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::CpuNanoseconds => "ns of CPU",
+            Unit::MillisecondsLate => "ms late",
+            Unit::Early => "early",
+            Unit::Bytes => "bytes",
+            Unit::WakeUps => "wake-ups/s",
+            Unit::PercentOfACore => "% of a core",
+            Unit::RequestsASecond => "requests/s",
+        }
+    }
+
+    pub fn more_is_better(self) -> bool {
+        self == Unit::RequestsASecond
+    }
+
+    /// Of two contenders, how many times better the first is: 2 if it takes half as long.
+    pub fn times_better(self, one: f64, other: f64) -> f64 {
+        if self.more_is_better() {
+            one / other
+        } else {
+            other / one
+        }
+    }
+}
+
+/// A number as the tables show it: three digits, and thousands set apart.
+pub fn readable(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    let plain = format!("{value:.digits$}");
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let mut text = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 && !text.ends_with('-') {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if !fraction.is_empty() {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+/// All rows, in the order of the tables.
+pub fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = |id: &str, unit, title: &str| {
+        rows.push(Row {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            unit,
+        });
+    };
+    use Unit::*;
+    row("ready-1", Nanoseconds, "timeout, inner ready at once");
+    row(
+        "ready-2",
+        Nanoseconds,
+        "timeout, inner ready at once, 2 threads",
+    );
+    row(
+        "pending-1",
+        Nanoseconds,
+        "timeout, inner pending once, dropped",
+    );
+    row(
+        "pending-2",
+        Nanoseconds,
+        "timeout, inner pending once, dropped, 2 threads",
+    );
+    row(
+        "pending-4",
+        Nanoseconds,
+        "timeout, inner pending once, dropped, 4 threads",
+    );
+    row(
+        "alt-timer-1",
+        Nanoseconds,
+        "timeout, pending, dropped; built with tokio_unstable",
+    );
+    row(
+        "alt-timer-2",
+        Nanoseconds,
+        "timeout, pending, dropped; built with tokio_unstable, 2 threads",
+    );
+    row(
+        "alt-timer-4",
+        Nanoseconds,
+        "timeout, pending, dropped; built with tokio_unstable, 4 threads",
+    );
+    row(
+        "kestrel-pending-1",
+        Nanoseconds,
+        "timeout, pending, dropped; built with tokio/test-util",
+    );
+    row(
+        "kestrel-pending-2",
+        Nanoseconds,
+        "timeout, pending, dropped; built with tokio/test-util, 2 threads",
+    );
+    row(
+        "kestrel-reset",
+        Nanoseconds,
+        "reset of one deadline; built with tokio/test-util",
+    );
+    row(
+        "reset-one",
+        Nanoseconds,
+        "reset of one deadline while ticks pass",
+    );
+    row(
+        "reset-many",
+        Nanoseconds,
+        "reset of 10,000 deadlines at random, each in a new tick",
+    );
+    row("map-1", Nanoseconds, "reset by key, 100,000 keys at random");
+    row(
+        "map-2",
+        Nanoseconds,
+        "reset by key, 100,000 keys at random, 2 threads",
+    );
+    for size in ARMED_SIZES {
+        let title = format!("arm and disarm, {} others armed", readable(*size as f64));
+        row(&format!("armed-{size}"), Nanoseconds, &title);
+    }
+    row(
+        "memory-sleep",
+        Bytes,
+        "memory for each armed sleep, at 1,000,000",
+    );
+    row(
+        "memory-deadline",
+        Bytes,
+        "memory for each deadline with a handle, at 1,000,000",
+    );
+    row(
+        "expire-cpu",
+        CpuNanoseconds,
+        "1,000,000 tasks that sleep: CPU for each, its task included",
+    );
+    row(
+        "expire-p50",
+        MillisecondsLate,
+        "1,000,000 tasks that sleep: late, median",
+    );
+    row(
+        "expire-p99",
+        MillisecondsLate,
+        "1,000,000 tasks that sleep: late, 99 %",
+    );
+    row(
+        "expire-early",
+        Early,
+        "1,000,000 tasks that sleep: fired early",
+    );
+    row(
+        "idle",
+        WakeUps,
+        "100,000 deadlines an hour away: the process",
+    );
+    row(
+        "idle-driver",
+        WakeUps,
+        "100,000 deadlines an hour away: the driver",
+    );
+    row(
+        "steady",
+        PercentOfACore,
+        "200,000 timeouts a second by one task",
+    );
+    row(
+        "echo",
+        RequestsASecond,
+        "echo server, 200 connections, each read under a timeout",
+    );
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn numbers_are_readable() {
+        let shown = [0.0, 0.523, 7.24, 38.44, 382.4, 1234.0, 1_234_567.8, -2.5].map(readable);
+        assert_eq!(
+            shown,
+            [
+                "0",
+                "0.52",
+                "7.24",
+                "38.4",
+                "382",
+                "1,234",
+                "1,234,568",
+                "-2.50"
+            ]
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! How long and how often to measure.
+
+use std::time::Duration;
+
+/// How long and how often to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A smoke run: everything is short, and large numbers are smaller.
+    pub quick: bool,
+    /// How often each contender has its turn.
+    pub rounds: usize,
+    /// How long a contender runs before its time is taken.
+    pub warm_up: Duration,
+    /// How long its time is then taken.
+    pub sample: Duration,
+}
+
+impl Settings {
+    pub fn full() -> Settings {
+        Settings {
+            quick: false,
+            rounds: 41,
+            warm_up: Duration::from_millis(10),
+            sample: Duration::from_millis(20),
+        }
+    }
+
+    pub fn quick() -> Settings {
+        Settings {
+            quick: true,
+            rounds: 5,
+            warm_up: Duration::from_millis(5),
+            sample: Duration::from_millis(10),
+        }
+    }
+
+    /// `full`, or `quick` in a smoke run.
+    pub fn either<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+impl Settings {
+    /// For the small programs, which know `--quick` and nothing else.
+    pub fn from_args() -> Settings {
+        if std::env::args().any(|arg| arg == "--quick") {
+            Settings::quick()
+        } else {
+            Settings::full()
+        }
+    }
+}
