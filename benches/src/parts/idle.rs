@@ -79,6 +79,9 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     let before = (context_switches(), turns());
     thread::sleep(time);
     let after = (context_switches(), turns());
+    if let Some(timer) = thread_timer {
+        timer.shutdown().expect("its thread ends");
+    }
 
     [
         ("idle", before.0, after.0),
