@@ -13,7 +13,7 @@ use tickwheel_bench::conductor;
 use tickwheel_bench::guard::has_test_util;
 use tickwheel_bench::parts::{PARTS, Part};
 use tickwheel_bench::report::tables::{self, Style};
-use tickwheel_bench::report::{Facts, Results, charts};
+use tickwheel_bench::report::{Facts, Neighbours, Results, charts};
 use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
@@ -95,14 +95,19 @@ fn run(options: &Options, settings: &Settings) -> Result<(), Box<dyn Error>> {
     let mut results = Results::default();
     for part in PARTS.iter().filter(|part| options.ask_for(part)) {
         eprint!("{:<12} {} … ", part.name, part.about);
-        let begin = Instant::now();
-        match conductor::measure(part, settings) {
-            Ok(records) => {
-                eprintln!("{:.0} s", begin.elapsed().as_secs_f64());
-                results.records.extend(records);
-            }
+        let (begin, before) = (Instant::now(), Neighbours::now());
+        let outcome = conductor::measure(part, settings);
+        eprint!("{:.0} s", begin.elapsed().as_secs_f64());
+        if let (Some(before), Some(now)) = (before, Neighbours::now()) {
+            let share = now.share_since(&before);
+            eprint!(", others took {:.0} % of the machine", share * 100.0);
+            results.neighbours.push((part.name, share));
+        }
+        eprintln!();
+        match outcome {
+            Ok(records) => results.records.extend(records),
             Err(reason) => {
-                eprintln!("failed: {reason}");
+                eprintln!("{} failed: {reason}", part.name);
                 results.failures.push((part.name, reason));
             }
         }
@@ -111,6 +116,7 @@ fn run(options: &Options, settings: &Settings) -> Result<(), Box<dyn Error>> {
     println!("\n{}\n", tables::all_rows(&results, Style::Terminal));
     println!("{}\n", tables::all_goals(&results, Style::Terminal));
     println!("{}", tables::where_we_lose(&results));
+    println!("{}", tables::neighbours(&results));
     let folder = folder_for(options);
     fs::create_dir_all(folder.join("charts"))?;
     fs::write(

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use kestrel_timer::{CompletionReceiver, TimerTask, TimerWheel};
 use tickwheel_bench::conductor;
+use tickwheel_bench::guard::has_test_util;
 use tickwheel_bench::harness::{Durations, Operation, Race, Record, operation};
 use tickwheel_bench::parts::{name, pending};
 use tickwheel_bench::settings::Settings;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, Sleep, sleep};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn main() {
+    assert!(has_test_util(), "it is why this is a program of its own");
     let settings = Settings::from_args();
     let mut records: Vec<Record> = [1, 2]
         .into_iter()

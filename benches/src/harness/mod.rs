@@ -1,4 +1,4 @@
-//! How a row is measured: [`Race`] lets contenders take turns, [`sample`] times one turn, [`Record`] is what comes out.
+//! How a row is measured: a [`Race`] lets contenders take turns, and a [`Record`] is what comes out of each.
 
 mod durations;
 mod inner;
@@ -13,5 +13,5 @@ pub use inner::{Never, Once};
 pub use operation::{Operation, operation};
 pub use race::{Race, runtime};
 pub use record::Record;
-pub use sample::Pace;
+pub use sample::{Pace, batch};
 pub use stats::Quartiles;

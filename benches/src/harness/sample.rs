@@ -41,7 +41,11 @@ pub async fn sample(
     settings: &Settings,
     start: &StartingLine,
 ) -> Took {
-    poll_fn(|cx| Poll::Ready(hand.prepare(cx))).await;
+    poll_fn(|cx| {
+        hand.prepare(cx);
+        Poll::Ready(())
+    })
+    .await;
     start.all_here().await;
     match pace {
         Pace::Continuous => continuous(hand, settings).await,
@@ -101,7 +105,7 @@ async fn passes(
 }
 
 /// The time of so many operations, all in one poll of the task.
-async fn batch(hand: &mut dyn Operation, size: usize) -> Duration {
+pub async fn batch(hand: &mut dyn Operation, size: usize) -> Duration {
     poll_fn(|cx| {
         let begin = Instant::now();
         hand.run(cx, size);

@@ -32,14 +32,11 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     }
 }
 
-fn measure<F: Future<Output = ()> + Send>(
+fn measure<F: Future<Output = ()> + Send + 'static>(
     contender: &str,
     settings: &Settings,
     sleep: fn(Duration) -> F,
-) -> Vec<Record>
-where
-    F: 'static,
-{
+) -> Vec<Record> {
     let tasks: usize = settings.either(1_000_000, 50_000);
     // All tasks are to sleep before the first one is due.
     let begin = settings.either(Duration::from_millis(2_000), Duration::from_millis(300));

@@ -73,7 +73,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
         _ => {}
     }
 
-    let time = settings.either(Duration::from_secs(3), Duration::from_millis(500));
+    let time = settings.either(Duration::from_secs(2), Duration::from_millis(500));
     thread::sleep(time / 4);
     let turns = || ours.as_ref().map(|timer| timer.metrics().wake_ups);
     let before = (context_switches(), turns());

@@ -1,7 +1,5 @@
 //! 200,000 timeouts a second, made and dropped by one task: what a steady load costs the whole process.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
@@ -10,7 +8,7 @@ use tokio::task::unconstrained;
 
 use super::timeouts::polled_once;
 use super::{How, Part, name};
-use crate::harness::{Never, Operation, Record, operation, runtime};
+use crate::harness::{Never, Operation, Record, batch, operation, runtime};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -63,7 +61,7 @@ async fn load(mut hand: Box<dyn Operation>, settings: Settings) -> f64 {
         for _ in 0..time.as_millis() / STEP.as_millis() {
             steps.tick().await;
             let times = EACH_SECOND as usize * STEP.as_millis() as usize / 1_000;
-            poll_fn(|cx| Poll::Ready(hand.run(cx, times))).await;
+            batch(&mut *hand, times).await;
         }
     };
     bear(settings.either(Duration::from_millis(300), Duration::from_millis(100))).await;

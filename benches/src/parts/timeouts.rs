@@ -28,14 +28,11 @@ pub fn polled_once<F: Future>(
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-    use std::task::Poll;
-
     use tickwheel::Timer;
     use tokio::task::unconstrained;
 
     use super::*;
-    use crate::harness::{Never, Once, runtime};
+    use crate::harness::{Never, Once, batch, runtime};
 
     /// That a row of timeouts arms what it says, and no less because of tokio's cooperative budget.
     #[test]
@@ -43,7 +40,6 @@ mod tests {
         runtime(2).block_on(async {
             let timer = Timer::new();
             for (ready, armed) in [(true, 0), (false, 5_000)] {
-                let timer = timer.clone();
                 let mut hand: Box<dyn Operation> = if ready {
                     let timer = timer.clone();
                     Box::new(polled_once(ready, move |after| timer.timeout(after, Once)))
@@ -51,7 +47,7 @@ mod tests {
                     let timer = timer.clone();
                     Box::new(polled_once(ready, move |after| timer.timeout(after, Never)))
                 };
-                unconstrained(poll_fn(|cx| Poll::Ready(hand.run(cx, 5_000)))).await;
+                unconstrained(batch(&mut *hand, 5_000)).await;
                 let metrics = timer.metrics();
                 assert_eq!((metrics.armed, metrics.disarmed), (armed, armed));
             }

@@ -2,8 +2,10 @@
 
 pub mod charts;
 mod facts;
+mod neighbours;
 mod results;
 pub mod tables;
 
 pub use facts::Facts;
+pub use neighbours::Neighbours;
 pub use results::Results;

@@ -88,6 +88,26 @@ pub fn where_we_lose(results: &Results) -> String {
     text
 }
 
+/// How busy the machine was otherwise; nothing where that is not known.
+pub fn neighbours(results: &Results) -> String {
+    let busiest = results
+        .neighbours
+        .iter()
+        .max_by(|one, other| one.1.total_cmp(&other.1));
+    let Some((part, most)) = busiest else {
+        return String::new();
+    };
+    let warning = if *most > 0.1 {
+        ": too much to trust its rows on several threads; run it again on a quiet machine"
+    } else {
+        ""
+    };
+    format!(
+        "Other programs took at most {:.0} % of the machine, during «{part}»{warning}.",
+        most * 100.0
+    )
+}
+
 /// The whole of a run as a file.
 pub fn markdown(results: &Results, facts: &Facts) -> String {
     let packages: Vec<String> = facts
@@ -98,7 +118,7 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
     format!(
         "# Results\n\n\
          Written by `cargo run --release -p tickwheel-bench`; how it measures is told in `benches/src/lib.rs`.\n\n\
-         - {}\n- {}\n- rustc {}, {} × {}, {}\n\n\
+         - {}\n- {}\n- rustc {}, {} × {}, {}\n- {}\n\n\
          ## Goals\n\n\
          A ratio is the median of the rounds' ratios. «On the line»: the goal lies between their quartiles.\n\n\
          {}\n\n\
@@ -114,6 +134,7 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
         facts.cores,
         facts.cpu,
         facts.system,
+        neighbours(results),
         all_goals(results, Style::Markdown),
         where_we_lose(results),
         all_rows(results, Style::Markdown),
