@@ -23,6 +23,17 @@
 //! - Peers are used as their users use them, at the versions that RESULTS.md states.
 //! - `tokio/test-util`, which slows tokio's clock, is not in the build: [`guard`].
 
+//!
+//! # What to keep in mind when reading the figures
+//!
+//! - The one-thread rows leave one core to the drivers, tokio's and tickwheel's, whose work there is not in the figure.
+//!   What it costs is in `steady` and `expire`, which count the CPU of the whole process.
+//! - The rows on several threads are worth something only if those threads really run at once. The program tells how
+//!   much of the machine others took; above a tenth, do not trust them.
+//! - Work that a contender leaves to another thread counts in so far as the sample waits until it is done. The
+//!   exceptions say so: the Notify loop's figure is the caller's part only.
+//! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches; `replace` is the other end.
+
 #![forbid(unsafe_code)]
 
 pub mod conductor;

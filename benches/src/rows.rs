@@ -152,9 +152,14 @@ pub fn rows() -> Vec<Row> {
         Nanoseconds,
         "reset by key, 100,000 keys at random, 2 threads",
     );
-    for size in ARMED_SIZES {
-        let title = format!("arm and disarm, {} others armed", readable(*size as f64));
-        row(&format!("armed-{size}"), Nanoseconds, &title);
+    for (id, what) in [
+        ("armed", "arm and disarm one more"),
+        ("replace", "replace one at random"),
+    ] {
+        for size in ARMED_SIZES {
+            let title = format!("{what}, {} armed", readable(*size as f64));
+            row(&format!("{id}-{size}"), Nanoseconds, &title);
+        }
     }
     row(
         "memory-sleep",

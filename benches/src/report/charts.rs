@@ -29,16 +29,18 @@ const THREADS: [usize; 3] = [1, 2, 4];
 /// Draws those charts of which there are figures.
 pub fn draw(results: &Results, folder: &Path) -> Outcome {
     bars(results, &folder.join("rows.svg"))?;
-    let sizes: Vec<(f64, String)> = ARMED_SIZES
-        .iter()
-        .map(|size| (*size as f64, format!("armed-{size}")))
-        .collect();
-    Lines {
-        title: "arm and disarm, ns",
-        along: "timers armed",
-        points: sizes,
+    for (id, title) in [
+        ("armed", "arm and disarm one more, ns"),
+        ("replace", "replace one of them at random, ns"),
+    ] {
+        let row = |size: &usize| (*size as f64, format!("{id}-{size}"));
+        Lines {
+            title,
+            along: "timers armed",
+            points: ARMED_SIZES.iter().map(row).collect(),
+        }
+        .draw(results, &folder.join(format!("{id}.svg")))?;
     }
-    .draw(results, &folder.join("armed.svg"))?;
     let threads: Vec<(f64, String)> = THREADS
         .iter()
         .map(|threads| (*threads as f64, format!("pending-{threads}")))
@@ -138,7 +140,9 @@ impl Lines {
         let (first, last) = (along[0], along[along.len() - 1]);
         let margin = (last - first) / 20;
         let lowest = places().map(|(_, cost)| *cost).fold(f64::MAX, f64::min) / 1.5;
-        let highest = places().map(|(_, cost)| *cost).fold(0.0, f64::max) * 1.5;
+        // Room for the names above the lines.
+        let above = 1.3 + 0.2 * series.len() as f64;
+        let highest = places().map(|(_, cost)| *cost).fold(0.0, f64::max) * above;
         let up: Vec<i32> = (-1..7)
             .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power)))
             .filter(|cost| (lowest..highest).contains(cost))
@@ -226,6 +230,9 @@ fn number(place: i32) -> f64 {
 }
 
 fn short(number: f64) -> String {
+    if number >= 1e6 {
+        return format!("{} M", number / 1e6);
+    }
     if number >= 100.0 {
         return readable(number);
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::{Facts, Results};
-use crate::goals::goals;
+use crate::goals::{Mark, goals};
 use crate::parts::name;
 use crate::rows::readable;
 
@@ -54,11 +54,14 @@ pub fn all_rows(results: &Results, style: Style) -> String {
     table.to_string()
 }
 
-/// Every goal, and how it stands.
+/// Every goal, and how it stands; on the terminal only those of which this run says something.
 pub fn all_goals(results: &Results, style: Style) -> String {
     let mut table = table(style, &["what", "goal", "this run", ""]);
     for goal in goals() {
         let verdict = goal.judge(results);
+        if verdict.mark == Mark::Unknown && style == Style::Terminal {
+            continue;
+        }
         table.add_row([
             Cell::new(goal.what),
             Cell::new(goal.goal),
@@ -127,7 +130,7 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
          Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread waits for a\n\
          core is not counted. «tickwheel is»: how many times better tickwheel is, by its explicit timer.\n\n\
          {}\n\n\
-         ![bars](charts/rows.svg)\n\n![growth](charts/armed.svg)\n\n![threads](charts/threads.svg)\n",
+         ![bars](charts/rows.svg)\n\n![growth](charts/armed.svg)\n\n![growth, at random](charts/replace.svg)\n\n![threads](charts/threads.svg)\n",
         facts.date,
         packages.join(", "),
         facts.rustc,
