@@ -1,5 +1,8 @@
 //! A timeout whose inner future is ready at the first poll: most timeouts of a busy server.
 
+use std::hint::black_box;
+use std::time::Instant;
+
 use tickwheel::Timer;
 
 use super::timeouts::polled_once;
@@ -35,5 +38,12 @@ fn race(threads: usize) -> Race {
     race.enter(name::PINGORA, || {
         polled_once(true, |after| pingora_timeout::timeout(after, Once))
     });
+    race.enter(name::CLOCK, || {
+        polled_once(true, |_| {
+            black_box(Instant::now());
+            Once
+        })
+    });
+    race.enter(name::NO_TIMER, || polled_once(true, |_| Once));
     race
 }

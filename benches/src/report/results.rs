@@ -60,7 +60,7 @@ impl Results {
                     (ratio.lower > 1.0).then_some(ratio.median)
                 };
                 let peer = !record.contender.starts_with(name::TICKWHEEL)
-                    && record.contender != name::NO_TIMER;
+                    && !name::is_yardstick(&record.contender);
                 if let Some(times) = ahead(name::TICKWHEEL).filter(|_| peer) {
                     losses.push(Loss {
                         row: row.title.clone(),
