@@ -60,9 +60,9 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-use crate::due::{Due, StampedDue, Start};
+use crate::due::{Due, StampedDue};
 use crate::late_windows::LateWindows;
-use crate::tick::{Moment, Span, TickLength};
+use crate::tick::{Moment, TickLength};
 
 /// What is published in place of a tick while the driver rests.
 const RESTING: u64 = u64::MAX;
@@ -161,15 +161,6 @@ impl Clock {
 
     pub(crate) fn current_tick(&self) -> u64 {
         self.tick.current(self.now())
-    }
-
-    /// When a timer is due that counts `duration` from `start`.
-    #[inline]
-    pub(crate) fn due_after(&self, start: Start, duration: Duration) -> Due {
-        match start {
-            Start::At(moment) => Due::At(moment.after(Span::from(duration))),
-            Start::Stamp(stamp) => Due::Stamped(StampedDue::new(stamp, self.tick.ticks(duration))),
-        }
     }
 
     /// Whether `due` has passed at `now`.

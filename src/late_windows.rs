@@ -1,13 +1,14 @@
 //! The log of late windows: by how much the window of a stamp ended later than it should.
 //!
 //! Invariant: for a stamp whose window has ended, `lateness` is at least by how many ticks that was after
-//! `stamp + WINDOW`. It is exact for recent ones. The log is bounded: when it is full, the older half of it is merged
-//! pair by pair, each pair to its worst, and the stamps between the two with it. So the older a stamp is, the coarser
-//! is its answer, and always on the side of firing later.
+//! `stamp + WINDOW`. It is exact for recent ones. The log is bounded: when it is full, neighbours of its older half are
+//! merged into one range, which has the worst lateness of the two and the stamps between them. Those pairs are taken
+//! for which this adds the least lateness over all their stamps; so a great stall keeps a range of its own, and what
+//! is added to the rest is little, and always on the side of firing later.
 
 use crate::due::WINDOW;
 
-/// So many ranges at most, of 24 bytes each. A stall is one range, so this is many seconds of a driver that is late
+/// So many ranges at most, of 32 bytes each. A stall is one range, so this is many seconds of a driver that is late
 /// at every other tick.
 const CAPACITY: usize = 1024;
 
@@ -15,14 +16,18 @@ const CAPACITY: usize = 1024;
 pub(crate) struct LateWindows {
     /// In the order of their stamps, not overlapping.
     ranges: Vec<Range>,
+    merged_from_second: bool,
 }
 
-/// Stamps and by how many ticks the worst of their windows ended late.
+/// Stamps and how late their windows ended.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     first: u64,
     last: u64,
+    /// By how many ticks the worst of the windows ended late.
     lateness: u64,
+    /// The tick before which all of the windows had ended.
+    end: u64,
 }
 
 impl LateWindows {
@@ -34,15 +39,19 @@ impl LateWindows {
             return;
         }
         match self.ranges.last_mut() {
-            Some(range) if range.last >= stamp => range.lateness = range.lateness.max(lateness),
+            Some(range) if range.last >= stamp => {
+                range.lateness = range.lateness.max(lateness);
+                range.end = range.end.max(end);
+            }
             _ => self.ranges.push(Range {
                 first: stamp,
                 last: stamp,
                 lateness,
+                end,
             }),
         }
         if self.ranges.len() == CAPACITY {
-            self.merge_the_older_half();
+            self.merge_in_the_older_half();
         }
     }
 
@@ -50,24 +59,61 @@ impl LateWindows {
     pub(crate) fn lateness(&self, stamp: u64) -> u64 {
         let after = self.ranges.partition_point(|range| range.first <= stamp);
         match after.checked_sub(1).map(|index| self.ranges[index]) {
-            Some(range) if stamp <= range.last => range.lateness,
+            Some(range) if stamp <= range.last => range.lateness_of(stamp),
             _ => 0,
         }
     }
 
-    fn merge_the_older_half(&mut self) {
+    /// Merges half of the pairs of neighbours in the older half, the cheapest ones.
+    fn merge_in_the_older_half(&mut self) {
         let newer = self.ranges.split_off(CAPACITY / 2);
-        let merged: Vec<Range> = self
-            .ranges
-            .chunks(2)
-            .map(|pair| Range {
-                first: pair[0].first,
-                last: pair[pair.len() - 1].last,
-                lateness: pair.iter().map(|range| range.lateness).max().unwrap_or(0),
-            })
+        let older = std::mem::take(&mut self.ranges);
+        // The pairs begin one range later every other time, so that each range meets both of its neighbours.
+        self.merged_from_second = !self.merged_from_second;
+        let (alone, paired) = older.split_at(usize::from(self.merged_from_second));
+        let mut costs: Vec<u64> = paired
+            .chunks_exact(2)
+            .map(|pair| pair[0].cost_of_merging(&pair[1]))
             .collect();
-        self.ranges = merged;
+        costs.sort_unstable();
+        let highest = costs[costs.len() / 2];
+        self.ranges.extend(alone);
+        for pair in paired.chunks(2) {
+            match pair {
+                [one, next] if one.cost_of_merging(next) <= highest => {
+                    self.ranges.push(one.merge(next));
+                }
+                _ => self.ranges.extend(pair),
+            }
+        }
         self.ranges.extend(newer);
+    }
+}
+
+impl Range {
+    /// The worst of the range bounds it, and so does the end that no window of it passed.
+    fn lateness_of(&self, stamp: u64) -> u64 {
+        self.lateness.min(self.end.saturating_sub(stamp + WINDOW))
+    }
+
+    fn merge(&self, next: &Range) -> Range {
+        Range {
+            first: self.first,
+            last: next.last,
+            lateness: self.lateness.max(next.lateness),
+            end: self.end.max(next.end),
+        }
+    }
+
+    /// How much lateness merging adds, over all stamps.
+    fn cost_of_merging(&self, next: &Range) -> u64 {
+        let merged = self.merge(next);
+        let width = |range: &Range| range.last - range.first + 1;
+        let added = |range: &Range| width(range).saturating_mul(merged.lateness - range.lateness);
+        let between = next.first - self.last - 1;
+        added(self)
+            .saturating_add(added(next))
+            .saturating_add(between.saturating_mul(merged.lateness))
     }
 }
 
@@ -84,11 +130,13 @@ mod tests {
             let mut log = LateWindows::default();
             let mut ended = Vec::new();
             let mut stamp = 0;
+            let mut last_end = 0;
             for (step, late) in steps {
                 stamp += step;
-                let end = stamp + WINDOW + late.saturating_sub(10);
-                log.ended(stamp, end);
-                ended.push((stamp, end - WINDOW - stamp));
+                // Windows end in the order of their stamps.
+                last_end = last_end.max(stamp + WINDOW + late.saturating_sub(10));
+                log.ended(stamp, last_end);
+                ended.push((stamp, last_end - WINDOW - stamp));
             }
             for (age, &(stamp, lateness)) in ended.iter().rev().enumerate() {
                 prop_assert!(log.lateness(stamp) >= lateness);
@@ -99,6 +147,25 @@ mod tests {
             prop_assert!(log.ranges.len() < CAPACITY);
             prop_assert!(log.ranges.windows(2).all(|pair| pair[0].last < pair[1].first));
             prop_assert_eq!(log.lateness(stamp + 1), 0);
+        }
+    }
+
+    #[test]
+    fn one_great_stall_delays_only_the_stamps_about_it_for_ever_after() {
+        for every in [2, 3, 10, 100] {
+            let mut log = LateWindows::default();
+            log.ended(1_000, 1_000 + WINDOW + 10_000);
+            for stamp in (11_001..2_000_000).step_by(every) {
+                log.ended(stamp, stamp + WINDOW + 1);
+            }
+            assert_eq!(log.lateness(1_000), 10_000);
+            for stamp in [11_100, 15_000, 50_000, 500_000, 1_900_000] {
+                assert!(
+                    log.lateness(stamp) <= 1,
+                    "stamp {stamp}: {}",
+                    log.lateness(stamp)
+                );
+            }
         }
     }
 

@@ -62,7 +62,8 @@
 //! # Guarantees
 //!
 //! - **Never early.** No timer completes before its deadline as the clock of its runtime reads it.
-//! - **Late by at most one tick** (1 ms by default), besides tokio's own rounding to a millisecond and scheduling.
+//! - **Late by at most one tick** (1 ms by default), and by two under a load of very many operations, besides tokio's
+//!   own rounding to a millisecond and scheduling.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline; one that returns `false` came after
 //!   it had expired or was cancelled.
 //! - **Drop is cancel.** In O(1); the timer's memory is used again at once, the waker is let go, and no lock is held
@@ -94,10 +95,13 @@
 //!
 //! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing wheels](wheel) behind a lock
 //! of its own, and one task, the driver, that turns them all. The driver rests on a tokio interval which is reset
-//! to the next due, or parks if there is none. A [`Deadline`]'s reset does not touch the wheel: it writes the
+//! to the next due, or parks if there is none. Under a load at which reading the clock costs more than that, it
+//! *ticks*: it publishes the current tick, and arming and resetting take that in place of reading the clock. It keeps
+//! a log of when it was late, so that no timer fires early for it. A [`Deadline`]'s reset does not touch the wheel: it writes the
 //! moment into an atomic word, and when the timer's slot comes the driver asks the word for the true due.
 //!
-//! To read the source, begin with `tick`, then `wheel`, `clock`, `shard`, `driver`, `sleep`, `word` and `deadline`.
+//! To read the source, begin with `tick`, then `wheel`, `due`, `clock`, `shard`, `driver`, `sleep`, `word`, `deadline`
+//! and `delay_map`.
 //!
 //! # Features
 //!

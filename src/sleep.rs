@@ -29,7 +29,8 @@ use crate::wheel::Key;
 /// It behaves as [`tokio::time::Sleep`] does, and is `Unpin` besides: `&mut sleep` can be awaited, in a `select!`
 /// say, without pinning.
 ///
-/// - Never early; late by at most one tick of its timer, besides tokio's rounding to a millisecond and scheduling.
+/// - Never early; late by at most one tick of its timer, two under a load of very many operations, besides tokio's
+///   rounding to a millisecond and scheduling.
 /// - A deadline of now or in the past is ready at the first poll.
 /// - Nothing is armed before the first poll that is pending: making and dropping a sleep takes no lock.
 /// - Dropping it is cancelling it: the timer's memory and the waker are given back at once, in O(1).
@@ -136,14 +137,21 @@ impl Sleep {
         clock.has_passed(self.due.into(), clock.now())
     }
 
-    /// A poll that finds an exact deadline passed is ready, whether or not the driver has come round. One that counts
-    /// from a stamp leaves that to the driver, and reads no clock.
+    /// Whether a poll that was not woken finds the deadline passed, though the driver has not come round. One that
+    /// counts from a stamp reads no clock while that stamp is still published: its deadline lies ahead, unless the
+    /// driver is stalled, and then it is left to the driver.
     #[inline]
-    fn has_passed_exactly(&self) -> bool {
+    fn is_found_passed(&self) -> bool {
         match Due::from(self.due) {
             Due::At(deadline) => deadline <= self.shard.clock().now(),
-            Due::Stamped(_) => false,
+            Due::Stamped(due) => self.shard.clock().stamp() != Some(due.stamp) && self.has_passed(),
         }
+    }
+
+    /// Whether a poll of an armed timer looks at the clock. One that counts from a stamp leaves it to the driver.
+    #[inline]
+    fn is_found_passed_while_armed(&self) -> bool {
+        matches!(Due::from(self.due), Due::At(_)) && self.is_found_passed()
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -163,7 +171,7 @@ impl Sleep {
 
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.has_passed_exactly() {
+        if self.is_found_passed() {
             return Poll::Ready(());
         }
         match self.shard.arm(self.due.into(), cx.waker().clone()) {
@@ -177,7 +185,7 @@ impl Sleep {
     fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<()> {
         match self.shard.poll_armed(key, self.due.into(), cx.waker()) {
             Polled::Fired => Poll::Ready(()),
-            Polled::Pending if self.has_passed_exactly() => {
+            Polled::Pending if self.is_found_passed_while_armed() => {
                 self.shard.disarm(key);
                 Poll::Ready(())
             }
@@ -191,9 +199,15 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let coop = ready!(coop::poll_proceed(cx));
+        // A unit of the task's budget is taken only for progress: nearly all polls stay pending, and have none to give
+        // back.
+        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
         ready!(self.poll_elapsed(cx));
-        coop.made_progress();
+        if let Poll::Ready(budget) = coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
         Poll::Ready(())
     }
 }

@@ -165,6 +165,22 @@ impl TickLength {
         }
     }
 
+    /// How many ticks a duration takes, if it takes at least one and a whole number of them.
+    #[inline]
+    pub(crate) fn whole_ticks(self, duration: Duration) -> Option<u64> {
+        let ticks = self.ticks(duration);
+        let is_whole = match self.whole {
+            // The part below a second decides; it is the last tick's that was rounded up, if any was.
+            Some(WholeTicks { per_second, .. }) => {
+                let below_a_second =
+                    ticks.wrapping_sub(duration.as_secs().wrapping_mul(per_second));
+                below_a_second.wrapping_mul(self.nanos) == u64::from(duration.subsec_nanos())
+            }
+            None => duration.as_nanos() % u128::from(self.nanos) == 0,
+        };
+        (is_whole && ticks > 0 && ticks < u64::MAX).then_some(ticks)
+    }
+
     /// The tick in which `now` lies: the last one that has begun.
     pub(crate) fn current(self, now: Moment) -> u64 {
         now.to_bits() / self.nanos
@@ -243,7 +259,10 @@ mod tests {
         ) {
             let duration = Duration::new(seconds, nanos);
             let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
-            prop_assert_eq!(u128::from(tick.ticks(duration)), duration.as_nanos().div_ceil(u128::from(length)));
+            let (nanos, length) = (duration.as_nanos(), u128::from(length));
+            prop_assert_eq!(u128::from(tick.ticks(duration)), nanos.div_ceil(length));
+            let whole = (nanos > 0 && nanos % length == 0).then_some(nanos / length);
+            prop_assert_eq!(tick.whole_ticks(duration).map(u128::from), whole);
         }
     }
 

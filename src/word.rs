@@ -29,8 +29,10 @@
 //!   no stale timeout with it. One that read a pending state before a `reset_after` fails its exchange.
 //! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have passed, and settles it under
 //!   the lock; its answer does not depend on how busy the driver is. (By a stamp it sees only what the driver published.)
-//! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one; the later moment
-//!   covers it, and its answer `true` holds.
+//! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one, nor a later stamp; the
+//!   later one covers it, and its answer `true` holds. A moment and a stamp cannot be compared. If the word holds the
+//!   one and the reset the other, because the driver went to rest or to tick meanwhile, the reset takes a fresh start
+//!   after it has read the word, which is later than whatever the word holds.
 //! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key finds no timer.
 
 use std::time::Duration;
@@ -85,12 +87,37 @@ pub(crate) enum Expiry {
     Settled(Outcome),
 }
 
+/// The timeout of a deadline in ticks, and whether it may count from a stamp: it must be a whole number of ticks, and
+/// at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeout(u64);
+
+const NOT_STAMPABLE: u64 = 1 << 63;
+
+impl Timeout {
+    pub(crate) fn new(timeout: Duration, tick: TickLength) -> Timeout {
+        match tick.whole_ticks(timeout) {
+            Some(ticks) if ticks < NOT_STAMPABLE => Timeout(ticks),
+            _ => Timeout(tick.ticks(timeout) | NOT_STAMPABLE),
+        }
+    }
+
+    pub(crate) fn is_stampable(self) -> bool {
+        self.0 & NOT_STAMPABLE == 0
+    }
+
+    fn ticks(self) -> u64 {
+        self.0 & !NOT_STAMPABLE
+    }
+}
+
 /// The word and what is kept beside it under the shard's lock.
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
-    /// The timeout as it was set, and in ticks, rounded up.
+    /// The timeout as it was set.
     timeout: AtomicU64,
+    /// The same in ticks, rounded up, with a mark if a stamp must not be used for it.
     timeout_ticks: AtomicU64,
     once_due: AtomicU64,
     key_sequence: AtomicU64,
@@ -103,7 +130,7 @@ impl Word {
         Word {
             state: AtomicU64::new(counting_from(start)),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
-            timeout_ticks: AtomicU64::new(tick.ticks(timeout)),
+            timeout_ticks: AtomicU64::new(Timeout::new(timeout, tick).0),
             once_due: AtomicU64::new(0),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
@@ -114,8 +141,13 @@ impl Word {
         status(self.state.load(Ordering::Acquire))
     }
 
-    pub(crate) fn timeout(&self) -> Duration {
+    /// The timeout as it was set.
+    pub(crate) fn timeout_set(&self) -> Duration {
         Span::from_bits(self.timeout.load(Ordering::Relaxed)).into()
+    }
+
+    pub(crate) fn timeout(&self) -> Timeout {
+        Timeout(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
     /// Whether the deadline is pending and counts from this stamp.
@@ -124,16 +156,26 @@ impl Word {
         self.state.load(Ordering::Acquire) == counting_from(Start::Stamp(stamp))
     }
 
-    /// Counts anew from `start` if the deadline is pending. Takes no lock; see the file's head.
-    pub(crate) fn reset(&self, start: Start, tick: TickLength) -> Reset {
+    /// Counts anew from `start` if the deadline is pending, or from a fresh one; see the file's head. Takes no lock.
+    pub(crate) fn reset(
+        &self,
+        mut start: Start,
+        fresh_start: impl Fn() -> Start,
+        tick: TickLength,
+    ) -> Reset {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
             match state & TAG_MASK {
                 SETTLED => return Reset::TooLate,
                 ONCE => return Reset::NeedsLock,
-                _ if covers(state, start) => return Reset::Moved,
-                _ if self.may_have_passed(state, start, tick) => return Reset::NeedsLock,
+                _ if !can_be_compared(state, start) => start = fresh_start(),
                 _ => {}
+            }
+            if covers(state, start) {
+                return Reset::Moved;
+            }
+            if self.may_have_passed(state, start, tick) {
+                return Reset::NeedsLock;
             }
             match self.exchange(state, counting_from(start)) {
                 Ok(()) => return Reset::Moved,
@@ -183,11 +225,12 @@ impl Word {
         self.due_of(before)
     }
 
-    /// Counts anew from `start`, whatever it was set to. Does nothing if it is settled, as the next two.
-    pub(crate) fn reset_locked(&self, start: Start) {
+    /// Counts anew, whatever it was set to, from a start that is taken after the word was read. Does nothing if it is
+    /// settled, as the next two.
+    pub(crate) fn reset_locked(&self, fresh_start: impl Fn() -> Start) {
         self.update(|state| {
-            let is_once = state & TAG_MASK == ONCE;
-            if !is_once && covers(state, start) {
+            let start = fresh_start();
+            if covers(state, start) {
                 state
             } else {
                 counting_from(start)
@@ -209,18 +252,21 @@ impl Word {
         self.timeout
             .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
         self.timeout_ticks
-            .store(tick.ticks(timeout), Ordering::Relaxed);
+            .store(Timeout::new(timeout, tick).0, Ordering::Relaxed);
         self.update(|state| match state & TAG_MASK {
             ONCE => pack(COUNTING, bits(state)),
             _ => state,
         });
     }
 
-    /// Makes the deadline pending again after any outcome, counting from `start`.
-    pub(crate) fn restart(&self, start: Start) {
+    /// Makes the deadline pending again after any outcome, counting from a fresh start.
+    pub(crate) fn restart(&self, fresh_start: impl Fn() -> Start) {
         match self.status() {
-            Status::Pending => self.reset_locked(start),
-            Status::Settled(_) => self.state.store(counting_from(start), Ordering::Release),
+            Status::Pending => self.reset_locked(fresh_start),
+            Status::Settled(_) => {
+                self.state
+                    .store(counting_from(fresh_start()), Ordering::Release);
+            }
         }
     }
 
@@ -252,10 +298,10 @@ impl Word {
                 Moment::from_bits(bits(state))
                     .after(Span::from_bits(self.timeout.load(Ordering::Relaxed))),
             )),
-            STAMPED => {
-                let ticks = self.timeout_ticks.load(Ordering::Relaxed);
-                Some(Due::Stamped(StampedDue::new(bits(state), ticks)))
-            }
+            STAMPED => Some(Due::Stamped(StampedDue::new(
+                bits(state),
+                self.timeout().ticks(),
+            ))),
             ONCE => Some(Due::At(Moment::from_bits(
                 self.once_due.load(Ordering::Relaxed),
             ))),
@@ -291,10 +337,14 @@ fn counting_from(start: Start) -> u64 {
     }
 }
 
-/// Whether a pending state counts from `start` or later already.
+/// Whether a state and a start are both moments or both stamps.
+fn can_be_compared(state: u64, start: Start) -> bool {
+    state & TAG_MASK == counting_from(start) & TAG_MASK
+}
+
+/// Whether a state counts from `start` or later already, as far as the two can be compared.
 fn covers(state: u64, start: Start) -> bool {
-    let new = counting_from(start);
-    state & TAG_MASK == new & TAG_MASK && state >= new
+    can_be_compared(state, start) && state >= counting_from(start)
 }
 
 #[inline]

@@ -347,6 +347,34 @@ async fn what_was_removed_does_not_pull_the_paused_clock_along_while_nobody_poll
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_due_between_a_removed_one_and_the_next_is_not_slept_through() {
+    let (map, mut expirations) = DelayMap::new(&Timer::current());
+    let start = Instant::now();
+    for removed in [true, false] {
+        map.insert(1, (), 10 * MS).unwrap();
+        assert!(tickwheel::timeout(MS, expirations.next()).await.is_err());
+        if removed {
+            assert_eq!(map.remove(&1), Some(()));
+        } else {
+            assert!(map.reset(&1, HOUR));
+        }
+        let inserter = map.clone();
+        tokio::spawn(async move { inserter.insert(2, (), 20 * MS).unwrap() });
+        let before = Instant::now();
+        assert_eq!(expirations.next().await.unwrap().key, 2);
+        assert_eq!(before.elapsed(), 20 * MS);
+    }
+    map.drain();
+    let inserter = map.clone();
+    tokio::spawn(async move {
+        sleep(MS).await;
+        inserter.insert(3, (), 5 * MS).unwrap()
+    });
+    assert_eq!(expirations.next().await.unwrap().key, 3);
+    assert!(start.elapsed() < HOUR);
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_idle_streams_do_not_make_the_paused_clock_run() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let mut idle: Vec<_> = (0..40)

@@ -99,6 +99,103 @@ async fn a_virtual_clock_is_never_ticked_on() {
     assert_eq!(start.elapsed(), MS);
 }
 
+/// More threads than cores reset one deadline, so that some are stopped by the system in the middle of a reset, while
+/// the driver goes to rest and to tick. None of them undoes another's.
+#[test]
+fn a_reset_that_is_overtaken_by_a_change_of_mode_undoes_no_other() {
+    const TIMEOUT: Duration = Duration::from_millis(20);
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    for round in 0..100 {
+        let deadline = timer.deadline(TIMEOUT);
+        let handle = deadline.handle();
+        let stop = Arc::new(AtomicBool::new(false));
+        let expiry = runtime.spawn(async move {
+            deadline.await.unwrap();
+            Instant::now()
+        });
+        let threads: Vec<_> = (0..6)
+            .map(|_| {
+                let (handle, stop) = (handle.clone(), stop.clone());
+                thread::spawn(move || {
+                    let mut last = None;
+                    while !stop.load(Ordering::Relaxed) {
+                        let before = Instant::now();
+                        if handle.reset() {
+                            last = Some(before);
+                        }
+                    }
+                    last
+                })
+            })
+            .collect();
+        thread::sleep(12 * MS + (round % 9) * MS);
+        stop.store(true, Ordering::Relaxed);
+        let last = threads
+            .into_iter()
+            .filter_map(|thread| thread.join().unwrap())
+            .max();
+        let expired = runtime.block_on(expiry).unwrap();
+        if let Some(last) = last {
+            let earliest = last + TIMEOUT;
+            assert!(
+                expired >= earliest,
+                "early by {:?} in round {round}",
+                earliest - expired
+            );
+        }
+    }
+}
+
+#[test]
+fn a_sleep_that_has_passed_is_ready_at_its_first_poll_and_after_its_runtime_has_gone() {
+    if forced("resting") {
+        return;
+    }
+    use tokio_test::{assert_ready, task};
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let naps = runtime.block_on(async {
+        make_it_tick(&timer).await;
+        let naps = [timer.sleep(5 * MS), timer.sleep(5 * MS)];
+        thread::sleep(50 * MS);
+        naps
+    });
+    let [first, second] = naps.map(task::spawn);
+    let mut first = first;
+    assert_ready!(first.poll());
+    drop(runtime);
+    let mut second = second;
+    assert_ready!(second.poll());
+}
+
+#[test]
+fn a_duration_that_is_no_whole_number_of_ticks_is_not_rounded_up_besides_counting_from_a_stamp() {
+    if forced("resting") {
+        return;
+    }
+    let runtime = multi_thread();
+    let timer = Timer::builder()
+        .tick(200 * MS)
+        .build_on(runtime.handle())
+        .unwrap();
+    runtime.block_on(async {
+        make_it_tick(&timer).await;
+        for duration in [MS, 201 * MS] {
+            let nap = timer.sleep(duration);
+            assert!(
+                nap.deadline() <= Instant::now() + duration,
+                "its deadline is exact"
+            );
+            let deadline = timer.deadline(duration);
+            assert!(deadline.handle().reset());
+            assert!(deadline.handle().remaining().unwrap() <= duration);
+        }
+        let nap = timer.sleep(400 * MS);
+        assert!(nap.deadline() <= Instant::now() + 3 * 400 * MS);
+    });
+}
+
 /// What the threads and the tasks of a run count.
 #[derive(Default)]
 struct Counts {

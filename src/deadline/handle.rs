@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Deadline;
+use crate::due::Start;
 use crate::shard::{Afterwards, Shard};
 use crate::tick::{Moment, Span};
 use crate::word::{Outcome, Reset, Status, Word};
@@ -23,7 +24,7 @@ use crate::word::{Outcome, Reset, Status, Word};
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset) in time | a clock reading and a compare-exchange |
+/// | [`reset`](ResetHandle::reset) in time | two loads if it is not the first in a tick of a driver that ticks; else a compare-exchange, and a clock reading while the driver rests |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -54,15 +55,17 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// Takes no lock of the timer's: a clock reading and at most one successful compare-exchange; the timer in the
-    /// wheel is moved when its slot comes. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
+    /// Takes no lock of the timer's, and at most one successful compare-exchange; the timer in the wheel is moved when
+    /// its slot comes. While the driver ticks, it goes by the published tick: a driver that is stalled may then not
+    /// see yet that the deadline has passed, and what has not expired is moved. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
     /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes too late, take
     /// the lock of the deadline's shard.
     #[inline]
     pub fn reset(&self) -> bool {
         // The second reset in a tick, and all after it, while the driver ticks.
         let stamp = self.shard.clock().stamp();
-        stamp.is_some_and(|stamp| self.word.counts_from(stamp)) || finish(self.reset_unwoken())
+        stamp.is_some_and(|stamp| self.word.counts_from(stamp))
+            || finish(self.reset_unwoken(self.shard.start(self.word.timeout())))
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)
@@ -87,7 +90,7 @@ impl ResetHandle {
 
     /// The timeout that a reset counts.
     pub fn timeout(&self) -> Duration {
-        self.word.timeout()
+        self.word.timeout_set()
     }
 
     /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was cancelled before.
@@ -128,13 +131,16 @@ impl ResetHandle {
 
 /// For the map, which holds a lock while it calls these, and does afterwards what they leave to do.
 impl ResetHandle {
-    #[inline]
-    pub(super) fn reset_unwoken(&self) -> (bool, Afterwards) {
-        let start = self.shard.start();
-        match self.word.reset(start, self.shard.clock().tick()) {
+    /// Resets from a start that was taken with no lock held.
+    pub(super) fn reset_unwoken(&self, start: Start) -> (bool, Afterwards) {
+        let fresh_start = || self.shard.start_uncounted(self.word.timeout());
+        match self
+            .word
+            .reset(start, fresh_start, self.shard.clock().tick())
+        {
             Reset::Moved => (true, Afterwards::default()),
             Reset::TooLate => (false, Afterwards::default()),
-            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(start)),
+            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(fresh_start)),
         }
     }
 

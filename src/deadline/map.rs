@@ -183,7 +183,9 @@ where
     /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]; `false` for a key that is not
     /// there.
     pub fn reset(&self, key: &K) -> bool {
-        self.act(key, ResetHandle::reset_unwoken)
+        // Taken before the lock; it may wake the driver.
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |handle| handle.reset_unwoken(start))
     }
 
     /// As [`ResetHandle::reset_after`]; `false` for a key that is not there.

@@ -23,7 +23,7 @@ pub use map::{DeadlineMap, KeyedDeadline};
 
 use crate::error::Cancelled;
 use crate::shard::Shard;
-use crate::word::{Outcome, Status, Word};
+use crate::word::{Outcome, Status, Timeout, Word};
 
 /// A deadline that one task awaits and any task pushes back: [`Timer::deadline`](crate::Timer::deadline).
 ///
@@ -31,7 +31,8 @@ use crate::word::{Outcome, Status, Word};
 /// cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
-/// - Never early; late by at most one tick of its timer, besides tokio's rounding to a millisecond and scheduling.
+/// - Never early; late by at most one tick of its timer, two under a load of very many operations, besides tokio's
+///   rounding to a millisecond and scheduling.
 /// - Exactly one outcome: every reset that returned `true` was in time, and the deadline had not expired.
 /// - Dropping it takes its timer out in O(1); its handles then answer `false`.
 /// - Polled again after it was ready it gives the same answer, until [`restart`](Deadline::restart).
@@ -61,8 +62,9 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
-        let start = shard.start_of(timeout);
-        let word = Arc::new(Word::new(start, timeout, shard.clock().tick()));
+        let tick = shard.clock().tick();
+        let start = shard.start(Timeout::new(timeout, tick));
+        let word = Arc::new(Word::new(start, timeout, tick));
         shard.arm_word(&word);
         Deadline { shard, word }
     }
@@ -117,7 +119,7 @@ impl Drop for Deadline {
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deadline")
-            .field("timeout", &self.word.timeout())
+            .field("timeout", &self.word.timeout_set())
             .field("status", &self.word.status())
             .finish_non_exhaustive()
     }

@@ -163,7 +163,19 @@ impl<K, V> Inner<K, V> {
     fn put_alarm_off(&self) {
         if self.clock().is_pausable() {
             let mut alarm = self.alarm();
-            alarm.put_off_to(&self.shard, self.earliest_of_all());
+            let earliest = loop {
+                let earliest = self.earliest_of_all();
+                // Only ever raised here: one that is too late wakes the stream for nothing, one that is too early would
+                // not wake it for what is due between the two.
+                let raise = |planned| (planned != 0 && planned < earliest).then_some(earliest);
+                let _ = self
+                    .planned
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, raise);
+                if self.earliest_of_all() == earliest {
+                    break earliest;
+                }
+            };
+            alarm.put_off_to(&self.shard, earliest);
         }
     }
 

@@ -30,13 +30,12 @@ impl Shard {
     /// Makes a word pending again, counting from now, and arms or moves its timer. On a closed shard the word never
     /// becomes pending, not for a moment.
     pub(crate) fn restart_word(&self, word: &Arc<Word>) {
-        let start = self.start_of(word.timeout());
         let mut state = self.lock();
         if state.closed.is_some() {
             word.shut_down();
             return;
         }
-        word.restart(start);
+        word.restart(|| self.start_uncounted(word.timeout()));
         let changed = match word.due() {
             // It was pending; a settled word has no timer.
             Some(due) if state.entry_of(word).is_some() => self.relink_word(&mut state, word, due),

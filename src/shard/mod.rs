@@ -21,6 +21,7 @@
 
 mod deadlines;
 mod readings;
+mod turn;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,21 +32,19 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::due::{Due, StampedDue, Start};
 use crate::signal::Signal;
-use crate::tick::Moment;
-use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
-use crate::word::{Expiry, Outcome, Word};
+use crate::tick::{Moment, Span};
+use crate::wheel::{Key, Left, SlotCounts, Wheel};
+use crate::word::{Timeout, Word};
 
 pub(crate) use deadlines::Afterwards;
 pub(crate) use readings::Readings;
+pub(crate) use turn::{BATCH, Turned};
 
 /// The plan of a shard with nothing armed.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// No moment lies beyond this tick, however short a tick is.
 const LAST_TICK: u64 = 1 << 62;
-
-/// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
-pub(crate) const BATCH: usize = 128;
 
 /// On cache lines of its own: each worker writes its own shard all the time.
 #[repr(align(128))]
@@ -92,15 +91,6 @@ pub(crate) enum Polled {
     Closed,
 }
 
-/// What the driver learns of a turn.
-#[derive(Debug)]
-pub(crate) enum Turned {
-    /// All that was due is dealt with; nothing is due before this tick.
-    Until(u64),
-    /// The batch is full; there may be more.
-    BatchFull,
-}
-
 /// What a shard has done so far and holds now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -135,28 +125,41 @@ impl Shard {
         &self.clock
     }
 
-    /// From when a timer counts that is made or reset now. Reads the clock only while the driver rests.
+    /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the duration is not a
+    /// whole number of ticks: rounding it up besides counting from a stamp would make the timer three ticks late.
     #[inline]
-    pub(crate) fn start(&self) -> Start {
+    pub(crate) fn due_after(&self, duration: Duration) -> Due {
+        match (self.clock.stamp(), self.clock.tick().whole_ticks(duration)) {
+            (Some(stamp), Some(ticks)) => Due::Stamped(StampedDue::new(stamp, ticks)),
+            (None, _) => Due::At(self.read_clock().after(Span::from(duration))),
+            (Some(_), None) => Due::At(self.clock.now().after(Span::from(duration))),
+        }
+    }
+
+    /// From when a deadline of that timeout counts that is made or reset now. Not to be called with a lock held.
+    #[inline]
+    pub(crate) fn start(&self, timeout: Timeout) -> Start {
+        match self.clock.stamp() {
+            Some(stamp) if timeout.is_stampable() => Start::Stamp(stamp),
+            Some(_) => Start::At(self.clock.now()),
+            None => Start::At(self.read_clock()),
+        }
+    }
+
+    /// From when a reset counts of a deadline that is not known yet; if a stamp must not be used for that, the word takes
+    /// a fresh start. Not to be called with a lock held.
+    pub(crate) fn start_of_any(&self) -> Start {
         match self.clock.stamp() {
             Some(stamp) => Start::Stamp(stamp),
             None => Start::At(self.read_clock()),
         }
     }
 
-    /// When a timer is due that is made now. What is due at once is known to be.
-    #[inline]
-    pub(crate) fn due_after(&self, duration: Duration) -> Due {
-        self.clock.due_after(self.start_of(duration), duration)
-    }
-
-    /// From when a timer counts that takes `duration`: for none at all the clock is read, as it is due at once.
-    #[inline]
-    pub(crate) fn start_of(&self, duration: Duration) -> Start {
-        if duration.is_zero() {
-            Start::At(self.clock.now())
-        } else {
-            self.start()
+    /// As `start`, to be called with any lock held: it does not count as one of many readings.
+    pub(crate) fn start_uncounted(&self, timeout: Timeout) -> Start {
+        match self.clock.stamp() {
+            Some(stamp) if timeout.is_stampable() => Start::Stamp(stamp),
+            _ => Start::At(self.clock.now()),
         }
     }
 
@@ -263,74 +266,6 @@ impl Shard {
 
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         self.lock().wheel.slot_counts()
-    }
-}
-
-/// For the driver.
-impl Shard {
-    /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
-    pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> Turned {
-        let plan = self.plan.load(Ordering::SeqCst);
-        if plan > now {
-            return Turned::Until(plan);
-        }
-        let tick = self.clock.tick();
-        let mut guard = self.lock();
-        let log = self.clock.log();
-        let true_due = |due| match due {
-            Due::At(moment) => tick.due(moment),
-            // An open window is that of a stamp whose timers are placed later than this turn.
-            Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
-        };
-        let state = &mut *guard;
-        let finished = state.wheel.turn(now, BATCH, |linked, entry| {
-            let due = match &entry.due {
-                TrueDue::Linked => linked,
-                TrueDue::Stamped(stamp) => {
-                    let due = true_due(Due::Stamped(StampedDue {
-                        stamp: *stamp,
-                        placed: linked,
-                    }));
-                    entry.due = TrueDue::Linked;
-                    due
-                }
-                TrueDue::Word(word) => match word.expire_if(|due| true_due(due) <= now) {
-                    Expiry::Later(due) => true_due(due),
-                    Expiry::Expired | Expiry::Settled(_) => now,
-                },
-            };
-            if due > now {
-                return Verdict::Later(due);
-            }
-            state.fired += 1;
-            wakers.extend(entry.waker.take());
-            Verdict::Fire
-        });
-        if !finished {
-            return Turned::BatchFull;
-        }
-        let plan = state.next_plan();
-        self.plan.store(plan, Ordering::SeqCst);
-        Turned::Until(plan)
-    }
-
-    /// Closes the shard for ever and gives the wakers of all that is pending.
-    pub(crate) fn close(&self) -> Vec<Waker> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        state.closed = Some(now);
-        for entry in state.wheel.values_mut() {
-            let TrueDue::Word(word) = &entry.due else {
-                continue;
-            };
-            // What has passed has expired, though the driver did not come round to it.
-            if let Expiry::Later(_) = word.expire_if(|due| self.clock.has_passed(due, now)) {
-                word.settle(Outcome::ShutDown);
-            }
-        }
-        let entries = state.wheel.take_all();
-        drop(state);
-        entries.filter_map(|entry| entry.waker).collect()
     }
 }
 

@@ -1,0 +1,92 @@
+//! The part of a shard that serves the driver: turning the wheel, and closing it for ever.
+//!
+//! Invariant: a timer fires only if its true due has come. One whose slot has come but whose true due is later, because
+//! its deadline was reset or the window of its stamp ended late, is linked again. What fired is gone from the wheel
+//! when the lock is let go, and its waker is the caller's, to be woken outside.
+
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use super::{Shard, TrueDue};
+use crate::due::{Due, StampedDue};
+use crate::wheel::Verdict;
+use crate::word::{Expiry, Outcome};
+
+/// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
+pub(crate) const BATCH: usize = 128;
+
+/// What the driver learns of a turn.
+#[derive(Debug)]
+pub(crate) enum Turned {
+    /// All that was due is dealt with; nothing is due before this tick.
+    Until(u64),
+    /// The batch is full; there may be more.
+    BatchFull,
+}
+
+impl Shard {
+    /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
+    pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> Turned {
+        let plan = self.plan.load(Ordering::SeqCst);
+        if plan > now {
+            return Turned::Until(plan);
+        }
+        let tick = self.clock.tick();
+        let mut guard = self.lock();
+        let log = self.clock.log();
+        let true_due = |due| match due {
+            Due::At(moment) => tick.due(moment),
+            // An open window is that of a stamp whose timers are placed later than this turn.
+            Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
+        };
+        let state = &mut *guard;
+        let finished = state.wheel.turn(now, BATCH, |linked, entry| {
+            let due = match &entry.due {
+                TrueDue::Linked => linked,
+                TrueDue::Stamped(stamp) => {
+                    let due = true_due(Due::Stamped(StampedDue {
+                        stamp: *stamp,
+                        placed: linked,
+                    }));
+                    entry.due = TrueDue::Linked;
+                    due
+                }
+                TrueDue::Word(word) => match word.expire_if(|due| true_due(due) <= now) {
+                    Expiry::Later(due) => true_due(due),
+                    Expiry::Expired | Expiry::Settled(_) => now,
+                },
+            };
+            if due > now {
+                return Verdict::Later(due);
+            }
+            state.fired += 1;
+            wakers.extend(entry.waker.take());
+            Verdict::Fire
+        });
+        if !finished {
+            return Turned::BatchFull;
+        }
+        let plan = state.next_plan();
+        self.plan.store(plan, Ordering::SeqCst);
+        Turned::Until(plan)
+    }
+
+    /// Closes the shard for ever and gives the wakers of all that is pending.
+    pub(crate) fn close(&self) -> Vec<Waker> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.closed = Some(now);
+        for entry in state.wheel.values_mut() {
+            let TrueDue::Word(word) = &entry.due else {
+                continue;
+            };
+            // What has passed has expired, though the driver did not come round to it.
+            if let Expiry::Later(_) = word.expire_if(|due| self.clock.has_passed(due, now)) {
+                word.settle(Outcome::ShutDown);
+            }
+        }
+        let entries = state.wheel.take_all();
+        drop(state);
+        entries.filter_map(|entry| entry.waker).collect()
+    }
+}
