@@ -165,20 +165,19 @@ impl TickLength {
         }
     }
 
-    /// How many ticks a duration takes, if it takes at least one and a whole number of them.
+    /// How many ticks a duration takes, if a timer of it may count from a stamp. For no time at all it may not, as that
+    /// is due at once; nor for a part of a coarse tick, as rounding that up would make it late by a tick more. A part of
+    /// a tick of a millisecond or less is no more than what tokio rounds up.
     #[inline]
-    pub(crate) fn whole_ticks(self, duration: Duration) -> Option<u64> {
+    pub(crate) fn stampable_ticks(self, duration: Duration) -> Option<u64> {
         let ticks = self.ticks(duration);
-        let is_whole = match self.whole {
-            // The part below a second decides; it is the last tick's that was rounded up, if any was.
-            Some(WholeTicks { per_second, .. }) => {
-                let below_a_second =
-                    ticks.wrapping_sub(duration.as_secs().wrapping_mul(per_second));
-                below_a_second.wrapping_mul(self.nanos) == u64::from(duration.subsec_nanos())
-            }
-            None => duration.as_nanos() % u128::from(self.nanos) == 0,
-        };
-        (is_whole && ticks > 0 && ticks < u64::MAX).then_some(ticks)
+        let is_stampable =
+            ticks > 0 && (self.nanos <= NANOS_PER_MILLISECOND || self.is_whole(duration));
+        (is_stampable && ticks < u64::MAX).then_some(ticks)
+    }
+
+    fn is_whole(self, duration: Duration) -> bool {
+        duration.as_nanos() % u128::from(self.nanos) == 0
     }
 
     /// The tick in which `now` lies: the last one that has begun.
@@ -193,6 +192,7 @@ impl TickLength {
 }
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
 fn saturating_nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
@@ -261,8 +261,9 @@ mod tests {
             let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
             let (nanos, length) = (duration.as_nanos(), u128::from(length));
             prop_assert_eq!(u128::from(tick.ticks(duration)), nanos.div_ceil(length));
-            let whole = (nanos > 0 && nanos % length == 0).then_some(nanos / length);
-            prop_assert_eq!(tick.whole_ticks(duration).map(u128::from), whole);
+            let may_round_up = length <= 1_000_000 || nanos % length == 0;
+            let stampable = (nanos > 0 && may_round_up).then_some(nanos.div_ceil(length));
+            prop_assert_eq!(tick.stampable_ticks(duration).map(u128::from), stampable);
         }
     }
 

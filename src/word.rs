@@ -87,8 +87,7 @@ pub(crate) enum Expiry {
     Settled(Outcome),
 }
 
-/// The timeout of a deadline in ticks, and whether it may count from a stamp: it must be a whole number of ticks, and
-/// at least one.
+/// The timeout of a deadline in ticks, and whether it may count from a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(u64);
 
@@ -96,7 +95,7 @@ const NOT_STAMPABLE: u64 = 1 << 63;
 
 impl Timeout {
     pub(crate) fn new(timeout: Duration, tick: TickLength) -> Timeout {
-        match tick.whole_ticks(timeout) {
+        match tick.stampable_ticks(timeout) {
             Some(ticks) if ticks < NOT_STAMPABLE => Timeout(ticks),
             _ => Timeout(tick.ticks(timeout) | NOT_STAMPABLE),
         }

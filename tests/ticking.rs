@@ -170,7 +170,7 @@ fn a_sleep_that_has_passed_is_ready_at_its_first_poll_and_after_its_runtime_has_
 }
 
 #[test]
-fn a_duration_that_is_no_whole_number_of_ticks_is_not_rounded_up_besides_counting_from_a_stamp() {
+fn a_part_of_a_coarse_tick_is_not_rounded_up_besides_counting_from_a_stamp() {
     if forced("resting") {
         return;
     }

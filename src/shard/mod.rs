@@ -125,11 +125,14 @@ impl Shard {
         &self.clock
     }
 
-    /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the duration is not a
-    /// whole number of ticks: rounding it up besides counting from a stamp would make the timer three ticks late.
+    /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the duration must not
+    /// count from a stamp.
     #[inline]
     pub(crate) fn due_after(&self, duration: Duration) -> Due {
-        match (self.clock.stamp(), self.clock.tick().whole_ticks(duration)) {
+        match (
+            self.clock.stamp(),
+            self.clock.tick().stampable_ticks(duration),
+        ) {
             (Some(stamp), Some(ticks)) => Due::Stamped(StampedDue::new(stamp, ticks)),
             (None, _) => Due::At(self.read_clock().after(Span::from(duration))),
             (Some(_), None) => Due::At(self.clock.now().after(Span::from(duration))),
