@@ -1,6 +1,6 @@
 //! How often callers read the clock while the driver rests: what decides when it is to tick.
 //!
-//! A reading costs tens of nanoseconds, a tick of the driver some microseconds: the time driver of the runtime, a poll,
+//! A reading costs tens of nanoseconds, a tick of the driver many microseconds: the time driver of the runtime, a poll,
 //! a wake-up of the worker. Once more readings are made in a tick than a tick costs, ticking is cheaper for all.
 //!
 //! Invariant: this is a gauge. Its count may miss some of two threads' readings at once, and nothing but speed hangs on it.
@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::tick::{Moment, TickLength};
 
-/// A tick costs about as much as so many readings do (see the performance section of the README).
+/// So many counted readings in a tick cost about as much as ticking does. Measured on an idle runtime with two workers:
+/// 20 us of CPU for a wake-up of a driver that ticks, one every 2 ms, as tokio rounds up; and 23 ns for a reading,
+/// of which a timer that is made and armed takes two but counts one. That is some 215 in a tick of a millisecond.
 const WORTH_A_TICK: u64 = 256;
 
 #[derive(Debug)]

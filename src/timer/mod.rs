@@ -149,7 +149,8 @@ impl Timer {
         Metrics::new(counts, wake_ups, self.inner.clock.stamp().is_some())
     }
 
-    /// What every slot of every level holds. Counts under the lock of each shard, about a nanosecond a timer.
+    /// What every slot of every level holds. Counts under the lock of each shard in turn: O(timers), so it is for looking
+    /// into a matter, not for a hot path.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());

@@ -13,7 +13,7 @@ pub(crate) struct SlotCounts {
 }
 
 impl<T> Wheel<T> {
-    /// Counts in one pass over the slab; it costs about a nanosecond a timer.
+    /// Counts in one pass over the slab: O(timers).
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let slots = 1 << self.digit_bits;
         let mut counts = SlotCounts {
