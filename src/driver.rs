@@ -16,7 +16,7 @@
 //!
 //! - The clock is read before any shard is turned, and the shards are turned to the floor of that reading.
 //! - The driver holds its shards weakly. Who can still arm a timer, or has one pending, holds the shard strongly;
-//!   when the last has let go, the driver ends.
+//!   when the last has let go (`shard::hold` tells who counts), the driver ends.
 //! - While nothing is armed there is no tokio timer either, so neither a real nor a virtual clock is touched.
 //! - Wakers are user code: they run outside every lock, and a panic in one stops neither the driver nor the batch.
 //!
@@ -118,9 +118,8 @@ impl Driver {
             // Wakers woken since the last yield, and never more than a batch of them.
             let mut woken = 0;
             for shard in &self.shards {
-                let Some(shard) = shard.upgrade() else {
-                    continue;
-                };
+                let needed = shard.upgrade().filter(|shard| !shard.is_abandoned());
+                let Some(shard) = needed else { continue };
                 any_shard = true;
                 match shard.turn(now, &mut self.wakers) {
                     Turned::Until(tick) => plan = plan.min(tick),

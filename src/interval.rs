@@ -6,13 +6,12 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::shard::Shard;
+use crate::shard::Hold;
 use crate::sleep::Sleep;
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
@@ -45,13 +44,13 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Interval {
     #[track_caller]
-    pub(crate) fn starting_now(shard: Arc<Shard>, period: Duration) -> Interval {
+    pub(crate) fn starting_now(shard: Hold, period: Duration) -> Interval {
         let start = shard.clock().now_instant();
         Interval::starting_at(shard, start, period)
     }
 
     #[track_caller]
-    pub(crate) fn starting_at(shard: Arc<Shard>, start: Instant, period: Duration) -> Interval {
+    pub(crate) fn starting_at(shard: Hold, start: Instant, period: Duration) -> Interval {
         assert_period(period);
         Interval {
             sleep: Sleep::until(shard, start),

@@ -174,7 +174,7 @@ use crate::timer::current;
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(current::shard(), duration)
+    Sleep::after(current::hold(), duration)
 }
 
 /// Waits until `deadline`, on the current runtime's own timer.
@@ -195,7 +195,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(current::shard(), deadline)
+    Sleep::until(current::hold(), deadline)
 }
 
 /// Bounds the time of a future: gives its output, or [`Elapsed`](error::Elapsed) if it is not ready in time.
@@ -254,7 +254,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval::assert_period(period);
-    Interval::starting_now(current::shard(), period)
+    Interval::starting_now(current::hold(), period)
 }
 
 /// Ticks with a period, the first time at `start`, on the current runtime's own timer.
@@ -278,7 +278,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     interval::assert_period(period);
-    Interval::starting_at(current::shard(), start, period)
+    Interval::starting_at(current::hold(), start, period)
 }
 
 /// The README's examples, compiled with the documentation's.

@@ -13,7 +13,6 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::due::{Due, PackedDue};
-use crate::shard::{Closed, Polled, Shard};
+use crate::shard::{Closed, Hold, Polled};
 use crate::wheel::Key;
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep), [`sleep_until`](crate::sleep_until).
@@ -57,7 +56,7 @@ use crate::wheel::Key;
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    shard: Arc<Shard>,
+    shard: Hold,
     due: PackedDue,
     key: Option<Key>,
     phase: Phase,
@@ -74,18 +73,18 @@ enum Phase {
 
 impl Sleep {
     #[inline]
-    pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
+    pub(crate) fn after(shard: Hold, duration: Duration) -> Sleep {
         let due = shard.due_after(duration);
         Sleep::new(shard, due)
     }
 
-    pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
+    pub(crate) fn until(shard: Hold, deadline: Instant) -> Sleep {
         let due = Due::At(shard.clock().moment(deadline));
         Sleep::new(shard, due)
     }
 
     #[inline]
-    fn new(shard: Arc<Shard>, due: Due) -> Sleep {
+    fn new(shard: Hold, due: Due) -> Sleep {
         Sleep {
             shard,
             due: due.into(),
@@ -154,7 +153,7 @@ impl Sleep {
         matches!(Due::from(self.due), Due::At(_)) && self.is_found_passed()
     }
 
-    pub(crate) fn shard(&self) -> &Arc<Shard> {
+    pub(crate) fn shard(&self) -> &Hold {
         &self.shard
     }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Deadline;
 use crate::due::Start;
-use crate::shard::{Afterwards, Shard};
+use crate::shard::{Afterwards, Hold};
 use crate::tick::{Moment, Span};
 use crate::word::{Outcome, Reset, Status, Word};
 
@@ -44,12 +44,12 @@ use crate::word::{Outcome, Reset, Status, Word};
 /// ```
 #[derive(Clone)]
 pub struct ResetHandle {
-    shard: Arc<Shard>,
+    shard: Hold,
     word: Arc<Word>,
 }
 
 impl ResetHandle {
-    pub(crate) fn new(shard: Arc<Shard>, word: Arc<Word>) -> ResetHandle {
+    pub(crate) fn new(shard: Hold, word: Arc<Word>) -> ResetHandle {
         ResetHandle { shard, word }
     }
 

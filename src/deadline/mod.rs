@@ -22,7 +22,7 @@ pub use handle::ResetHandle;
 pub use map::{DeadlineMap, KeyedDeadline};
 
 use crate::error::Cancelled;
-use crate::shard::Shard;
+use crate::shard::Hold;
 use crate::word::{Outcome, Status, Timeout, Word};
 
 /// A deadline that one task awaits and any task pushes back: [`Timer::deadline`](crate::Timer::deadline).
@@ -56,12 +56,12 @@ use crate::word::{Outcome, Status, Timeout, Word};
 /// ```
 #[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
 pub struct Deadline {
-    shard: Arc<Shard>,
+    shard: Hold,
     word: Arc<Word>,
 }
 
 impl Deadline {
-    pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
+    pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
         let tick = shard.clock().tick();
         let start = shard.start(Timeout::new(timeout, tick));
         let word = Arc::new(Word::new(start, timeout, tick));

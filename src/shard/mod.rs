@@ -20,11 +20,12 @@
 //!   may be paused in the next moment, and then a cancelled timer would pull time along.
 
 mod deadlines;
+mod hold;
 mod readings;
 mod turn;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -37,6 +38,7 @@ use crate::wheel::{Key, Left, SlotCounts, Wheel};
 use crate::word::{Timeout, Word};
 
 pub(crate) use deadlines::Afterwards;
+pub(crate) use hold::{Hold, of_this_thread, retire};
 pub(crate) use readings::Readings;
 pub(crate) use turn::{BATCH, Turned};
 
@@ -54,6 +56,25 @@ pub(crate) struct Shard {
     clock: Arc<Clock>,
     signal: Arc<Signal>,
     readings: Readings,
+    place: Place,
+    /// No `Timer` leads to the shard any more.
+    retired: AtomicBool,
+}
+
+/// Which of its timer's shards a shard is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) number: usize,
+    /// How many shards the timer has, a power of two.
+    pub(crate) of: usize,
+}
+
+impl Place {
+    /// Whether a thread of that number keeps to the shard at this place.
+    #[inline]
+    fn is_of(self, thread: usize) -> bool {
+        thread & (self.of - 1) == self.number
+    }
 }
 
 struct State {
@@ -105,6 +126,7 @@ impl Shard {
         clock: Arc<Clock>,
         signal: Arc<Signal>,
         readings: Readings,
+        place: Place,
     ) -> Shard {
         let state = State {
             wheel: Wheel::with_slots(slots),
@@ -117,12 +139,24 @@ impl Shard {
             clock,
             signal,
             readings,
+            place,
+            retired: AtomicBool::new(false),
         }
     }
 
     #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether the shard is not needed any more: no timer is armed, and nobody is left who could arm one.
+    pub(crate) fn is_abandoned(self: &Arc<Self>) -> bool {
+        self.is_retired() && hold::is_abandoned(self)
+    }
+
+    #[inline]
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
     }
 
     /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the duration must not

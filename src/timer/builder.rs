@@ -11,7 +11,7 @@ use super::{Inner, Timer};
 use crate::clock::Clock;
 use crate::driver::{Driver, Progress};
 use crate::error::BuildError;
-use crate::shard::{Readings, Shard};
+use crate::shard::{Place, Readings, Shard};
 use crate::signal::Signal;
 use crate::tick::TickLength;
 
@@ -124,13 +124,14 @@ impl Builder {
         let signal = Arc::new(Signal::new(handle));
         let progress = Arc::new(Progress::default());
         let shards: Box<[_]> = (0..count)
-            .map(|_| {
+            .map(|number| {
                 let readings = Readings::new(tick, count);
                 Arc::new(Shard::new(
                     self.slots,
                     clock.clone(),
                     signal.clone(),
                     readings,
+                    Place { number, of: count },
                 ))
             })
             .collect();

@@ -15,12 +15,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::{self, Handle, TryCurrentError};
 
 use super::Timer;
-use crate::shard::Shard;
+use crate::shard::Hold;
 
 thread_local! {
     static LAST_USED: RefCell<Option<(runtime::Id, Timer)>> = const { RefCell::new(None) };
@@ -31,39 +31,39 @@ static REGISTRY: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> = LazyLock::new(Mu
 /// The current runtime's own timer.
 #[track_caller]
 pub(crate) fn timer() -> Timer {
-    let handle = current_handle();
-    if let Some(timer) = last_used(&handle, Timer::clone) {
-        return timer;
+    match last_used(current_id(), Timer::clone) {
+        Some(timer) => timer,
+        None => look_up(),
     }
-    look_up(&handle)
 }
 
-/// This thread's shard of the current runtime's own timer.
+/// A hold on this thread's shard of the current runtime's own timer.
 #[track_caller]
-pub(crate) fn shard() -> Arc<Shard> {
-    let handle = current_handle();
-    if let Some(shard) = last_used(&handle, |timer| timer.shard().clone()) {
-        return shard;
+#[inline]
+pub(crate) fn hold() -> Hold {
+    match last_used(current_id(), Timer::hold) {
+        Some(hold) => hold,
+        None => look_up().hold(),
     }
-    look_up(&handle).shard().clone()
 }
 
+/// The current runtime's id. tokio gives it by way of a handle, a count that all threads share; that is let go at once,
+/// while this core still has it.
+#[inline]
 #[track_caller]
-fn current_handle() -> Handle {
+fn current_id() -> runtime::Id {
     match Handle::try_current() {
-        Ok(handle) => handle,
-        Err(error) => panic!(
-            "{error}. Call this from within a tokio runtime, \
-             or make a timer with `Timer::builder().build_on(&handle)` and use its methods"
-        ),
+        Ok(handle) => handle.id(),
+        Err(error) => panic_outside(&error),
     }
 }
 
-/// What `take` takes of the timer that this thread used last, if that is the timer of `handle`'s runtime.
-fn last_used<R>(handle: &Handle, take: impl FnOnce(&Timer) -> R) -> Option<R> {
+/// What `take` takes of the timer that this thread used last, if that is the timer of the runtime with that id.
+#[inline]
+fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
     LAST_USED
         .try_with(|last| match &*last.borrow() {
-            Some((id, timer)) if *id == handle.id() && !timer.has_ended() => Some(take(timer)),
+            Some((last, timer)) if *last == id && !timer.has_ended() => Some(take(timer)),
             _ => None,
         })
         .ok()
@@ -72,15 +72,28 @@ fn last_used<R>(handle: &Handle, take: impl FnOnce(&Timer) -> R) -> Option<R> {
 
 #[cold]
 #[track_caller]
-fn look_up(handle: &Handle) -> Timer {
+fn look_up() -> Timer {
+    let handle = match Handle::try_current() {
+        Ok(handle) => handle,
+        Err(error) => panic_outside(&error),
+    };
     let timer = match registered(handle.id()) {
         Some(timer) => timer,
-        None => make(handle),
+        None => make(&handle),
     };
     // The timer remembered before is dropped after the borrow; a thread that is ending remembers none.
     let remembered = Some((handle.id(), timer.clone()));
     let _before = LAST_USED.try_with(|last| last.replace(remembered));
     timer
+}
+
+#[cold]
+#[track_caller]
+fn panic_outside(error: &TryCurrentError) -> ! {
+    panic!(
+        "{error}. Call this from within a tokio runtime, \
+         or make a timer with `Timer::builder().build_on(&handle)` and use its methods"
+    )
 }
 
 fn registered(id: runtime::Id) -> Option<Timer> {

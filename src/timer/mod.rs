@@ -6,11 +6,10 @@
 mod builder;
 pub(crate) mod current;
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::IntoFuture;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -22,7 +21,7 @@ use crate::deadline::Deadline;
 use crate::driver::Progress;
 use crate::interval::Interval;
 use crate::metrics::Metrics;
-use crate::shard::Shard;
+use crate::shard::{self, Hold, Shard};
 use crate::sleep::Sleep;
 use crate::snapshot::Snapshot;
 use crate::timeout::Timeout;
@@ -92,12 +91,12 @@ impl Timer {
     /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this timer.
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::after(self.shard().clone(), duration)
+        Sleep::after(self.hold(), duration)
     }
 
     /// Waits until `deadline`, as [`tickwheel::sleep_until`](crate::sleep_until) does, on this timer.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::until(self.shard().clone(), deadline)
+        Sleep::until(self.hold(), deadline)
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
@@ -122,7 +121,7 @@ impl Timer {
     /// If `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
-        Interval::starting_now(self.shard().clone(), period)
+        Interval::starting_now(self.hold(), period)
     }
 
     /// Ticks with a period from `start` on, as [`tickwheel::interval_at`](crate::interval_at) does, on this timer.
@@ -132,14 +131,14 @@ impl Timer {
     /// If `period` is zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::starting_at(self.shard().clone(), start, period)
+        Interval::starting_at(self.hold(), start, period)
     }
 
     /// A deadline that expires when `timeout` has passed since its last reset; it is armed at once.
     ///
     /// On a timer whose runtime has gone it resolves to [`Cancelled`](crate::error::Cancelled) at once.
     pub fn deadline(&self, timeout: Duration) -> Deadline {
-        Deadline::new(self.shard().clone(), timeout)
+        Deadline::new(self.hold(), timeout)
     }
 
     /// What the timer holds and has done. Takes the lock of each shard for a moment.
@@ -160,13 +159,25 @@ impl Timer {
     /// The shard that the calling thread keeps to.
     #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {
-        &self.inner.shards[thread_number() & (self.inner.shards.len() - 1)]
+        shard::of_this_thread(&self.inner.shards)
+    }
+
+    /// A hold on that shard.
+    #[inline]
+    pub(crate) fn hold(&self) -> Hold {
+        Hold::new(&self.inner.shards, &self.inner.clock)
     }
 
     /// Whether the runtime has gone.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.inner.progress.ended.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        shard::retire(std::mem::take(&mut self.shards));
     }
 }
 
@@ -181,29 +192,4 @@ impl fmt::Debug for Timer {
             .field("pending", &pending)
             .finish_non_exhaustive()
     }
-}
-
-/// A number that spreads threads over shards. A worker takes its index in the runtime where it first uses a timer, so
-/// that no two workers of a runtime share a shard; any other thread takes a number of its own.
-#[inline]
-fn thread_number() -> usize {
-    thread_local! {
-        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    match NUMBER.try_with(Cell::get) {
-        Ok(usize::MAX) => {
-            let number = new_thread_number();
-            NUMBER.set(number);
-            number
-        }
-        Ok(number) => number,
-        // A thread that is ending keeps to the first shard.
-        Err(_) => 0,
-    }
-}
-
-#[cold]
-fn new_thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    tokio::runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,0 +1,250 @@
+//! A future's hold on its shard: a counted reference, whose count is left alone where timers come and go.
+//!
+//! A thread keeps to one shard of a timer, and keeps one reference to the shard that it used last, its *spare*. Who
+//! makes a future takes the spare and who drops one gives it back, without touching the count. Only a second future
+//! at the same time, or one that is dropped on another thread, counts as any `Arc` does.
+//!
+//! ```text
+//!   home: in the thread's slot --(a future is made)--> lent to the future --(dropped on that thread)--> home
+//!                                                             \--(dropped elsewhere, or the slot is taken)--> counted off
+//! ```
+//!
+//! **When is a shard not needed any more?** When the last [`Timer`](crate::Timer) has gone, which *retires* its shards, and
+//! nobody holds them but spares that are home: a spare is lent only to who makes a future, and for that it takes a `Timer`.
+//! So the driver compares the count of references with the number of spares that are home. Each thread has a note of which
+//! shard its spare is home with, which it alone writes and the driver reads.
+//!
+//! The driver must not find too few references. A reference is home before its note says so and until its note says
+//! something else, but for a note that is replaced while the driver reads one after the other. That is rare, as a
+//! thread has to turn to another timer, so it is counted for all threads together, and the driver reads again if that
+//! count has moved. If it has not, then all that were home when the notes were read were home when the references
+//! were counted; if those are as many, there was none besides, and nobody who could make one.
+//!
+//! It may find too many: who gives back a spare or drops a reference in the moment in which the timer is retired may not
+//! see that, and then does not tell the driver, which stays parked until the next of them comes, or the runtime ends.
+
+use std::cell::{Cell, OnceCell};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::Shard;
+use crate::clock::Clock;
+
+/// A reference to a shard that may still be armed on.
+#[derive(Debug)]
+pub(crate) struct Hold(
+    /// Taken in `drop` alone.
+    Option<Arc<Shard>>,
+);
+
+impl Hold {
+    /// A hold on the shard that the calling thread keeps to, of the timer with that clock.
+    #[inline]
+    pub(crate) fn new(shards: &[Arc<Shard>], clock: &Arc<Clock>) -> Hold {
+        let spare = THREAD.try_with(|thread| thread.lend(clock)).ok().flatten();
+        Hold(Some(
+            spare.unwrap_or_else(|| of_this_thread(shards).clone()),
+        ))
+    }
+}
+
+impl Deref for Hold {
+    type Target = Arc<Shard>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Shard> {
+        self.0.as_ref().expect("it is held until it is dropped")
+    }
+}
+
+impl Clone for Hold {
+    fn clone(&self) -> Hold {
+        Hold(self.0.clone())
+    }
+}
+
+impl Drop for Hold {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(shard) = self.0.take() {
+            give_back(shard);
+        }
+    }
+}
+
+/// The shard that the calling thread keeps to.
+#[inline]
+pub(crate) fn of_this_thread(shards: &[Arc<Shard>]) -> &Arc<Shard> {
+    // A thread that is ending keeps to the first shard.
+    let number = THREAD.try_with(Thread::number).unwrap_or(0);
+    &shards[number & (shards.len() - 1)]
+}
+
+/// Whether nobody holds a retired shard, to which the caller has this one reference, but spares that are home.
+pub(crate) fn is_abandoned(shard: &Arc<Shard>) -> bool {
+    let name = name_of(shard);
+    loop {
+        let turns = TURNS_TO_ANOTHER.load(Ordering::SeqCst);
+        let home = notes()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|note| note.load(Ordering::SeqCst) == name)
+            .count();
+        let references = Arc::strong_count(shard) - 1;
+        // What those did who counted a reference off comes before what is read from here on.
+        fence(Ordering::SeqCst);
+        if TURNS_TO_ANOTHER.load(Ordering::SeqCst) == turns {
+            return references == home;
+        }
+    }
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            number: Cell::new(usize::MAX),
+            spare: Cell::new(None),
+            note: OnceCell::new(),
+        }
+    };
+}
+
+struct Thread {
+    /// What spreads threads over shards; `usize::MAX` until it is chosen.
+    number: Cell<usize>,
+    spare: Cell<Option<Arc<Shard>>>,
+    note: OnceCell<Arc<Note>>,
+}
+
+/// The name of the shard that a thread's spare is home with, or `NONE`.
+type Note = AtomicUsize;
+
+const NONE: usize = 0;
+
+/// The notes of all threads that ever gave back a spare.
+static NOTES: Mutex<Vec<Weak<Note>>> = Mutex::new(Vec::new());
+
+/// How often a spare was let go for one of another timer's, or because its thread has ended.
+static TURNS_TO_ANOTHER: AtomicU64 = AtomicU64::new(0);
+
+impl Thread {
+    /// A worker takes its index in the runtime where it first uses a timer, so that no two workers of a runtime share a
+    /// shard; any other thread takes a number of its own.
+    #[inline]
+    fn number(&self) -> usize {
+        let number = self.number.get();
+        if number == usize::MAX {
+            return self.choose_number();
+        }
+        number
+    }
+
+    #[cold]
+    fn choose_number(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = tokio::runtime::worker_index()
+            .unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        self.number.set(number);
+        number
+    }
+
+    /// The spare, if it is home and a shard of that clock.
+    #[inline]
+    fn lend(&self, clock: &Arc<Clock>) -> Option<Arc<Shard>> {
+        let spare = self.spare.take()?;
+        if !Arc::ptr_eq(&spare.clock, clock) {
+            self.spare.set(Some(spare));
+            return None;
+        }
+        if let Some(note) = self.note.get() {
+            note.store(NONE, Ordering::Release);
+        }
+        Some(spare)
+    }
+
+    /// Keeps a reference to this thread's own shard as the spare, and gives what is not needed. A spare that is home stays
+    /// unless its timer has gone, so that a thread that uses two timers by turns does not turn its spare each time.
+    #[inline]
+    fn keep(&self, shard: Arc<Shard>) -> Option<Arc<Shard>> {
+        if !shard.place.is_of(self.number()) {
+            return Some(shard);
+        }
+        match self.spare.take() {
+            Some(spare) if !spare.is_retired() => {
+                self.spare.set(Some(spare));
+                Some(shard)
+            }
+            before => {
+                if before.is_some() {
+                    TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
+                }
+                let note = self.note.get_or_init(new_note);
+                note.store(name_of(&shard), Ordering::Release);
+                self.spare.set(Some(shard));
+                before
+            }
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if let Some(spare) = self.spare.take() {
+            TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
+            drop(self.note.take());
+            count_off(spare);
+        }
+    }
+}
+
+#[inline]
+fn give_back(shard: Arc<Shard>) {
+    let not_needed = if shard.is_retired() {
+        Some(shard)
+    } else {
+        // A thread that is ending keeps none: the closure is dropped with the shard.
+        THREAD.try_with(|thread| thread.keep(shard)).ok().flatten()
+    };
+    if let Some(shard) = not_needed {
+        count_off(shard);
+    }
+}
+
+/// Drops a reference, and has the driver see whether any is left that matters.
+fn count_off(shard: Arc<Shard>) {
+    if shard.is_retired() {
+        let signal = shard.signal.clone();
+        drop(shard);
+        signal.wake_driver();
+    }
+}
+
+/// The last `Timer` has gone: its shards are not needed any more once nobody holds them.
+pub(crate) fn retire(shards: Box<[Arc<Shard>]>) {
+    let signal = shards[0].signal.clone();
+    for shard in &shards {
+        shard.retired.store(true, Ordering::SeqCst);
+    }
+    drop(shards);
+    signal.wake_driver();
+}
+
+fn name_of(shard: &Arc<Shard>) -> usize {
+    Arc::as_ptr(shard).addr()
+}
+
+#[cold]
+fn new_note() -> Arc<Note> {
+    let note = Arc::new(Note::new(NONE));
+    let mut notes = notes();
+    if notes.len() == notes.capacity() {
+        notes.retain(|note| note.strong_count() > 0);
+    }
+    notes.push(Arc::downgrade(&note));
+    note.clone()
+}
+
+fn notes() -> MutexGuard<'static, Vec<Weak<Note>>> {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+}
