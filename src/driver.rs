@@ -186,6 +186,7 @@ impl Drop for Driver {
         self.clock.stop();
         let shards: Vec<_> = self.shards.iter().filter_map(Weak::upgrade).collect();
         for shard in shards {
+            shard.retire();
             wake_all(&mut shard.close());
         }
         if let Some(action) = self.at_end.take() {

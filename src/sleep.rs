@@ -157,6 +157,18 @@ impl Sleep {
         &self.shard
     }
 
+    /// Polls while the task's budget is not used up. A unit of it is taken only for progress: nearly all polls stay pending,
+    /// and have none to give back.
+    #[inline]
+    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_elapsed(cx));
+        if let Poll::Ready(budget) = coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
+        Poll::Ready(())
+    }
+
+    #[inline]
     fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.phase, self.key) {
             (Phase::Elapsed, _) => return Poll::Ready(()),
@@ -198,16 +210,10 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // A unit of the task's budget is taken only for progress: nearly all polls stay pending, and have none to give
-        // back.
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
-        ready!(self.poll_elapsed(cx));
-        if let Poll::Ready(budget) = coop::poll_proceed(cx) {
-            budget.made_progress();
-        }
-        Poll::Ready(())
+        self.poll_within_budget(cx)
     }
 }
 

@@ -73,7 +73,9 @@ impl<F: Future> Future for Timeout<F> {
 
 /// The part that does not depend on the inner future, so that it is compiled once.
 fn poll_deadline(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
-    let elapsed = if had_budget && !coop::has_budget_remaining() {
+    let elapsed = if coop::has_budget_remaining() {
+        sleep.poll_within_budget(cx)
+    } else if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the budget would
         // never be looked at.
         pin!(coop::unconstrained(sleep)).poll(cx)

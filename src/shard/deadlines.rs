@@ -148,11 +148,7 @@ impl Shard {
         }
         let Some(due) = word.due() else { return false };
         let due = due.placed(self.clock.tick());
-        let entry = Entry {
-            waker: None,
-            due: TrueDue::Word(word.clone()),
-        };
-        let key = state.wheel.insert(due, entry);
+        let key = state.link(due, TrueDue::Word(word.clone()), None);
         word.set_key(key.to_parts());
         self.plan_for(due)
     }

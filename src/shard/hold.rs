@@ -28,6 +28,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tokio::runtime;
+
 use super::Shard;
 use crate::clock::Clock;
 
@@ -42,10 +44,19 @@ impl Hold {
     /// A hold on the shard that the calling thread keeps to, of the timer with that clock.
     #[inline]
     pub(crate) fn new(shards: &[Arc<Shard>], clock: &Arc<Clock>) -> Hold {
-        let spare = THREAD.try_with(|thread| thread.lend(clock)).ok().flatten();
+        let is_of = |spare: &Shard| Arc::ptr_eq(&spare.clock, clock);
+        let spare = THREAD.try_with(|thread| thread.lend(is_of)).ok().flatten();
         Hold(Some(
             spare.unwrap_or_else(|| of_this_thread(shards).clone()),
         ))
+    }
+
+    /// A hold from the calling thread's spare, if that is of the own timer of a runtime which has not ended.
+    #[inline]
+    pub(crate) fn spare_of_own_timer(id: runtime::Id) -> Option<Hold> {
+        let is_of = |spare: &Shard| spare.place.own_timer_of == Some(id) && !spare.is_retired();
+        let spare = THREAD.try_with(|thread| thread.lend(is_of)).ok().flatten();
+        spare.map(|spare| Hold(Some(spare)))
     }
 }
 
@@ -67,8 +78,10 @@ impl Clone for Hold {
 impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
+        // A thread that is ending keeps none.
+        let _ = THREAD.try_with(|thread| thread.keep(&mut self.0));
         if let Some(shard) = self.0.take() {
-            give_back(shard);
+            count_off(shard);
         }
     }
 }
@@ -143,18 +156,18 @@ impl Thread {
     #[cold]
     fn choose_number(&self) -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = tokio::runtime::worker_index()
-            .unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        let number =
+            tokio::runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
         self.number.set(number);
         number
     }
 
-    /// The spare, if it is home and a shard of that clock.
+    /// The spare, if it is home and `is_wanted`.
     #[inline]
-    fn lend(&self, clock: &Arc<Clock>) -> Option<Arc<Shard>> {
+    fn lend(&self, is_wanted: impl FnOnce(&Shard) -> bool) -> Option<Arc<Shard>> {
         let spare = self.spare.take()?;
-        if !Arc::ptr_eq(&spare.clock, clock) {
-            self.spare.set(Some(spare));
+        if !is_wanted(&spare) {
+            std::mem::forget(self.spare.replace(Some(spare)));
             return None;
         }
         if let Some(note) = self.note.get() {
@@ -163,27 +176,30 @@ impl Thread {
         Some(spare)
     }
 
-    /// Keeps a reference to this thread's own shard as the spare, and gives what is not needed. A spare that is home stays
-    /// unless its timer has gone, so that a thread that uses two timers by turns does not turn its spare each time.
+    /// Takes a reference to this thread's own shard as the spare, if there is none. One that is home stays unless its timer
+    /// has gone, so that a thread that uses two timers by turns does not turn its spare each time.
     #[inline]
-    fn keep(&self, shard: Arc<Shard>) -> Option<Arc<Shard>> {
-        if !shard.place.is_of(self.number()) {
-            return Some(shard);
+    fn keep(&self, held: &mut Option<Arc<Shard>>) {
+        let Some(shard) = held else { return };
+        if shard.is_retired() || !shard.place.is_of(self.number()) {
+            return;
         }
-        match self.spare.take() {
-            Some(spare) if !spare.is_retired() => {
-                self.spare.set(Some(spare));
-                Some(shard)
-            }
-            before => {
-                if before.is_some() {
-                    TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
-                }
-                let note = self.note.get_or_init(new_note);
-                note.store(name_of(&shard), Ordering::Release);
-                self.spare.set(Some(shard));
-                before
-            }
+        if let Some(spare) = self.spare.take() {
+            return self.keep_instead_of(spare, held);
+        }
+        let note = self.note.get_or_init(new_note);
+        note.store(name_of(shard), Ordering::Release);
+        // Nothing is there that would have to be dropped.
+        std::mem::forget(self.spare.replace(held.take()));
+    }
+
+    fn keep_instead_of(&self, spare: Arc<Shard>, held: &mut Option<Arc<Shard>>) {
+        if spare.is_retired() {
+            TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
+            self.keep(held);
+            count_off(spare);
+        } else {
+            self.spare.set(Some(spare));
         }
     }
 }
@@ -195,19 +211,6 @@ impl Drop for Thread {
             drop(self.note.take());
             count_off(spare);
         }
-    }
-}
-
-#[inline]
-fn give_back(shard: Arc<Shard>) {
-    let not_needed = if shard.is_retired() {
-        Some(shard)
-    } else {
-        // A thread that is ending keeps none: the closure is dropped with the shard.
-        THREAD.try_with(|thread| thread.keep(shard)).ok().flatten()
-    };
-    if let Some(shard) = not_needed {
-        count_off(shard);
     }
 }
 
@@ -224,7 +227,7 @@ fn count_off(shard: Arc<Shard>) {
 pub(crate) fn retire(shards: Box<[Arc<Shard>]>) {
     let signal = shards[0].signal.clone();
     for shard in &shards {
-        shard.retired.store(true, Ordering::SeqCst);
+        shard.retire();
     }
     drop(shards);
     signal.wake_driver();

@@ -30,6 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use tokio::runtime;
+
 use crate::clock::Clock;
 use crate::due::{Due, StampedDue, Start};
 use crate::signal::Signal;
@@ -57,16 +59,18 @@ pub(crate) struct Shard {
     signal: Arc<Signal>,
     readings: Readings,
     place: Place,
-    /// No `Timer` leads to the shard any more.
+    /// No `Timer` leads to the shard any more, or its driver has ended.
     retired: AtomicBool,
 }
 
-/// Which of its timer's shards a shard is.
+/// Which shard a shard is, and whose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) number: usize,
     /// How many shards the timer has, a power of two.
     pub(crate) of: usize,
+    /// The runtime whose own timer that is.
+    pub(crate) own_timer_of: Option<runtime::Id>,
 }
 
 impl Place {
@@ -88,6 +92,13 @@ struct State {
 struct Entry {
     waker: Option<Waker>,
     due: TrueDue,
+}
+
+impl Entry {
+    const BLANK: Entry = Entry {
+        waker: None,
+        due: TrueDue::Linked,
+    };
 }
 
 /// What says when a timer is truly due.
@@ -152,6 +163,11 @@ impl Shard {
     /// Whether the shard is not needed any more: no timer is armed, and nobody is left who could arm one.
     pub(crate) fn is_abandoned(self: &Arc<Self>) -> bool {
         self.is_retired() && hold::is_abandoned(self)
+    }
+
+    /// Has no thread keep or lend the shard as its spare any more.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
     }
 
     #[inline]
@@ -229,13 +245,7 @@ impl Shard {
             drop(waker);
             return Err(Closed);
         }
-        let key = state.wheel.insert(
-            tick,
-            Entry {
-                waker: Some(waker),
-                due,
-            },
-        );
+        let key = state.link(tick, due, Some(waker));
         let earlier = self.plan_for(tick);
         drop(state);
         if earlier {
@@ -247,16 +257,15 @@ impl Shard {
     /// Takes a timer out if it has not fired.
     pub(crate) fn disarm(&self, key: Key) {
         let mut state = self.lock();
-        let taken = state.wheel.take(key);
-        let stale = taken
-            .as_ref()
-            .is_some_and(|&(_, left)| self.plan_without(&state, left));
+        let mut entry = Entry::BLANK;
+        let left = state.wheel.swap_out(key, &mut entry);
+        let stale = left.is_some_and(|left| self.plan_without(&state, left));
         drop(state);
         if stale {
             self.wake_resting_driver();
         }
-        // The waker is dropped here, after the lock.
-        drop(taken);
+        // The waker is dropped after the lock.
+        drop(entry);
     }
 
     /// Moves an armed timer; its waker stays. `false` if it has fired.
@@ -395,6 +404,15 @@ impl Shard {
 }
 
 impl State {
+    /// Puts a timer into the wheel.
+    #[inline]
+    fn link(&mut self, tick: u64, due: TrueDue, waker: Option<Waker>) -> Key {
+        // A blank entry is a constant, and what it gets then is written to where it stays.
+        let (key, entry) = self.wheel.insert_mut(tick, Entry::BLANK);
+        *entry = Entry { waker, due };
+        key
+    }
+
     /// The tick at which something may be due next.
     fn next_plan(&self) -> u64 {
         // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of its own, which no

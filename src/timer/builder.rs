@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 
 use super::{Inner, Timer};
 use crate::clock::Clock;
@@ -104,14 +104,18 @@ impl Builder {
     /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
     #[track_caller]
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
-        let (timer, driver) = self.prepare(handle)?;
+        let (timer, driver) = self.prepare(handle, None)?;
         driver.spawn_on(handle);
         Ok(timer)
     }
 
-    /// A timer and the driver that is to be spawned for it.
+    /// A timer, maybe a runtime's own, and the driver that is to be spawned for it.
     #[track_caller]
-    pub(super) fn prepare(self, handle: &Handle) -> Result<(Timer, Driver), BuildError> {
+    pub(super) fn prepare(
+        self,
+        handle: &Handle,
+        own_timer_of: Option<runtime::Id>,
+    ) -> Result<(Timer, Driver), BuildError> {
         let Checked { tick, shards } = self.checked()?;
         let count = shards
             .unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS))
@@ -131,7 +135,11 @@ impl Builder {
                     clock.clone(),
                     signal.clone(),
                     readings,
-                    Place { number, of: count },
+                    Place {
+                        number,
+                        of: count,
+                        own_timer_of,
+                    },
                 ))
             })
             .collect();

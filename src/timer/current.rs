@@ -1,12 +1,13 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a global lock.
 //!
-//! A thread remembers the timer that it used last with its runtime's id, so the hot path compares ids. Otherwise
-//! the registry of all runtimes is asked, under a lock.
+//! A thread remembers the timer that it used last with its runtime's id, and its spare hold on a shard (`shard::hold`)
+//! tells the same, so the hot path compares ids. Otherwise the registry of all runtimes is asked, under a lock.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *An id is used again.* tokio may give a new runtime the id of one that has ended. The old one's driver was
-//!   dropped with it, which marked the old timer as ended; an ended timer is never taken from either place.
+//!   dropped with it, which marked the old timer as ended and its shards as retired; those are never taken from any of
+//!   the three places.
 //! - *Two threads make the timer at once.* It is made outside the lock, and only the first to come is registered
 //!   and spawned; the other takes that one.
 //! - *The runtime ends, or has ended, while its timer is made.* The timer is registered before its driver is spawned,
@@ -41,7 +42,16 @@ pub(crate) fn timer() -> Timer {
 #[track_caller]
 #[inline]
 pub(crate) fn hold() -> Hold {
-    match last_used(current_id(), Timer::hold) {
+    let id = current_id();
+    match Hold::spare_of_own_timer(id) {
+        Some(hold) => hold,
+        None => hold_without_spare(id),
+    }
+}
+
+#[track_caller]
+fn hold_without_spare(id: runtime::Id) -> Hold {
+    match last_used(id, Timer::hold) {
         Some(hold) => hold,
         None => look_up().hold(),
     }
@@ -59,7 +69,6 @@ fn current_id() -> runtime::Id {
 }
 
 /// What `take` takes of the timer that this thread used last, if that is the timer of the runtime with that id.
-#[inline]
 fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
     LAST_USED
         .try_with(|last| match &*last.borrow() {
@@ -106,7 +115,7 @@ fn registered(id: runtime::Id) -> Option<Timer> {
 #[track_caller]
 fn make(handle: &Handle) -> Timer {
     let id = handle.id();
-    let (timer, mut driver) = match Timer::builder().prepare(handle) {
+    let (timer, mut driver) = match Timer::builder().prepare(handle, Some(id)) {
         Ok(made) => made,
         Err(error) => panic!("{error}"),
     };

@@ -5,7 +5,7 @@
 
 use slab::Slab;
 
-use super::list::{Home, List, Node};
+use super::list::{Home, Links, List, Node};
 
 pub(super) const MAX_SLOTS: usize = 64;
 
@@ -39,24 +39,23 @@ impl Level {
         &self.slots[slot]
     }
 
-    pub(super) fn push_back<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, home: Home) {
-        self.slots[home.slot()].push_back(nodes, index, home);
-        self.occupied |= 1 << home.slot();
-    }
-
-    /// Takes in a node at the end of a slot's list; see [`List::append`].
+    /// Makes the list of a slot end with a node; see [`List::append`].
     #[inline]
-    pub(super) fn append(&mut self, slot: usize, index: u32) -> Option<u32> {
-        self.occupied |= 1 << slot;
-        self.slots[slot].append(index)
+    pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, home: Home) -> Links {
+        self.occupied |= 1 << home.slot();
+        self.slots[home.slot()].append(nodes, index)
     }
 
     /// Joins the neighbours of a node that leaves its slot, and says whether the slot is empty now.
     #[inline]
-    pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, node: &Node<()>) -> bool {
-        let slot = node.home.slot();
+    pub(super) fn join_around<T>(
+        &mut self,
+        nodes: &mut Slab<Node<T>>,
+        slot: usize,
+        links: Links,
+    ) -> bool {
         let list = &mut self.slots[slot];
-        list.join_around(nodes, node);
+        list.join_around(nodes, links);
         let emptied = list.is_empty();
         if emptied {
             self.occupied &= !(1 << slot);

@@ -4,8 +4,6 @@
 //! exactly one list, which its `home` names (or among the overdue, which are in none), and a list is in the order in which its nodes were linked; firing
 //! ties in insertion order rests on that.
 
-use std::num::NonZeroU64;
-
 use slab::Slab;
 
 /// The link that leads nowhere.
@@ -13,26 +11,25 @@ const NONE: u32 = u32::MAX;
 
 /// Where a node is: in the list of a slot of a level, or among the overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Home(u16);
+pub(super) struct Home(u32);
 
 impl Home {
     /// Timers that were inserted after their due had passed.
-    pub(super) const OVERDUE: Home = Home(u16::MAX);
+    pub(super) const OVERDUE: Home = Home(u32::MAX);
 
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Home {
-        // 64 levels of 64 slots are the most there can be, so both fit.
-        Home((level << 6 | slot) as u16)
+        Home((level << 6 | slot) as u32)
     }
 
     #[inline]
     pub(super) fn level(self) -> usize {
-        usize::from(self.0 >> 6)
+        (self.0 >> 6) as usize
     }
 
     #[inline]
     pub(super) fn slot(self) -> usize {
-        usize::from(self.0 & 63)
+        (self.0 & 63) as usize
     }
 }
 
@@ -40,73 +37,57 @@ impl Home {
 pub(super) struct Node<T> {
     pub(super) due: u64,
     /// Unique in the wheel for ever; tells this timer from a later one in the same place.
-    pub(super) sequence: NonZeroU64,
-    previous: u32,
-    next: u32,
+    pub(super) sequence: u64,
+    pub(super) links: Links,
     pub(super) home: Home,
+    _filling: Filling,
     pub(super) value: T,
 }
 
-impl<T> Node<T> {
-    /// A node that is in no list yet.
-    pub(super) fn new(due: u64, sequence: NonZeroU64, value: T) -> Self {
-        Node::linked(due, sequence, value, None, Home::OVERDUE)
-    }
+/// Fills the gap beside a node's home, for which a copy of the node would have to wait; and as it is never anything but zero,
+/// it leaves the slab room for its mark.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Filling {
+    Zero = 0,
+}
 
-    /// A node that is the last of its list, behind another one or as the only one.
+/// What comes before a node in its list, and what after it.
+#[derive(Clone, Copy)]
+pub(super) struct Links {
+    previous: u32,
+    next: u32,
+}
+
+impl<T> Node<T> {
+    /// A node of which nothing is set yet but the value.
     #[inline]
-    pub(super) fn linked(
-        due: u64,
-        sequence: NonZeroU64,
-        value: T,
-        before: Option<u32>,
-        home: Home,
-    ) -> Self {
+    pub(super) const fn blank(value: T) -> Self {
         Node {
-            due,
-            sequence,
-            previous: before.unwrap_or(NONE),
-            next: NONE,
-            home,
+            due: 0,
+            sequence: 0,
+            links: Links {
+                previous: 0,
+                next: 0,
+            },
+            home: Home(0),
+            _filling: Filling::Zero,
             value,
         }
-    }
-
-    /// The node without its value.
-    #[inline]
-    pub(super) fn outline(&self) -> Node<()> {
-        let Node {
-            due,
-            sequence,
-            previous,
-            next,
-            home,
-            ..
-        } = *self;
-        Node {
-            due,
-            sequence,
-            previous,
-            next,
-            home,
-            value: (),
-        }
-    }
-
-    #[inline]
-    pub(super) fn set_next(&mut self, next: u32) {
-        self.next = next;
     }
 }
 
 /// A node that is in no list has its links free for a number.
-impl<T> Node<T> {
-    pub(super) fn rank(&self) -> u64 {
-        u64::from(self.previous) << 32 | u64::from(self.next)
+impl Links {
+    pub(super) fn of_rank(rank: u64) -> Links {
+        Links {
+            previous: (rank >> 32) as u32,
+            next: rank as u32,
+        }
     }
 
-    pub(super) fn set_rank(&mut self, rank: u64) {
-        (self.previous, self.next) = ((rank >> 32) as u32, rank as u32);
+    pub(super) fn to_rank(self) -> u64 {
+        u64::from(self.previous) << 32 | u64::from(self.next)
     }
 }
 
@@ -132,40 +113,31 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Links a node that is in no list at the end of this one.
-    pub(super) fn push_back<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, home: Home) {
-        let node = &mut nodes[index as usize];
-        node.previous = self.tail;
-        node.next = NONE;
-        node.home = home;
-        match self.tail {
+    /// Makes this list end with a node that is in no list, and gives the links that the node must have then.
+    #[inline]
+    pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32) -> Links {
+        let previous = std::mem::replace(&mut self.tail, index);
+        match previous {
             NONE => self.head = index,
-            tail => nodes[tail as usize].next = index,
+            previous => nodes[previous as usize].links.next = index,
         }
-        self.tail = index;
+        Links {
+            previous,
+            next: NONE,
+        }
     }
 
-    /// Takes in the index of a node at the end of this list, and gives the one that was the last before.
+    /// Joins the neighbours of a node of this list.
     #[inline]
-    pub(super) fn append(&mut self, index: u32) -> Option<u32> {
-        let before = std::mem::replace(&mut self.tail, index);
-        if before == NONE {
-            self.head = index;
-            return None;
+    pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, links: Links) {
+        let Links { previous, next } = links;
+        match previous {
+            NONE => self.head = next,
+            previous => nodes[previous as usize].links.next = next,
         }
-        Some(before)
-    }
-
-    /// Joins the neighbours of a node of this list, which may have left the slab.
-    #[inline]
-    pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, node: &Node<()>) {
-        match node.previous {
-            NONE => self.head = node.next,
-            previous => nodes[previous as usize].next = node.next,
-        }
-        match node.next {
-            NONE => self.tail = node.previous,
-            next => nodes[next as usize].previous = node.previous,
+        match next {
+            NONE => self.tail = previous,
+            next => nodes[next as usize].links.previous = previous,
         }
     }
 
@@ -178,7 +150,7 @@ impl List {
         std::iter::from_fn(move || {
             let at = index;
             let node = (at != NONE).then(|| &nodes[at as usize])?;
-            index = node.next;
+            index = node.links.next;
             Some((at, node))
         })
     }
@@ -190,7 +162,7 @@ impl List {
         let mut length = 0;
         for (index, node) in self.iter(nodes) {
             assert_eq!(
-                node.previous, previous,
+                node.links.previous, previous,
                 "node {index} does not link back to the one before it"
             );
             assert_eq!(

@@ -165,13 +165,7 @@ impl<T> Wheel<T> {
     /// With about four billion timers at once, for which some 200 GB of memory would be needed first.
     #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
-        let sequence = self.next_sequence;
-        self.next_sequence = sequence.saturating_add(1);
-        if self.nodes.len() == self.nodes.capacity() {
-            self.grow_nodes();
-        }
-        let index = self.insert_node(due, sequence, value);
-        Key { index, sequence }
+        self.insert_mut(due, value).0
     }
 
     /// Disarms a timer and gives its value back, or `None` if it has fired or was removed before.
@@ -272,11 +266,36 @@ impl<T> Wheel<T> {
         self.next_sequence.get() - 1
     }
 
+    /// Arms a timer, whose value can still be changed.
+    #[inline]
+    pub(crate) fn insert_mut(&mut self, due: u64, value: T) -> (Key, &mut T) {
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.saturating_add(1);
+        if self.nodes.len() == self.nodes.capacity() {
+            self.grow_nodes();
+        }
+        let (index, value) = self.insert_node(due, sequence, value);
+        (Key { index, sequence }, value)
+    }
+
     /// Disarms a timer and gives its value, and what its leaving means for the next turn.
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(T, Left)> {
         self.get_mut(key)?;
         Some(self.remove_node(key.index))
+    }
+
+    /// Disarms a timer, swapping its value for one that needs no drop, and says what its leaving means for the next turn.
+    /// So nothing but the value is copied out of the slab.
+    #[inline]
+    pub(crate) fn swap_out(&mut self, key: Key, value: &mut T) -> Option<Left> {
+        let node = self.node_mut(key)?;
+        std::mem::swap(&mut node.value, value);
+        let (due, home, links) = (node.due, node.home, node.links);
+        let left = self.unlink_from(home, links, due);
+        std::mem::forget(self.nodes.remove(key.index as usize));
+        self.shrink_if_due();
+        Some(left)
     }
 
     /// Moves a timer to another due, and says what its leaving means for the next turn.
@@ -289,10 +308,14 @@ impl<T> Wheel<T> {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.node_mut(key).map(|node| &mut node.value)
+    }
+
+    #[inline]
+    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
         self.nodes
             .get_mut(key.index as usize)
-            .filter(|node| node.sequence == key.sequence)
-            .map(|node| &mut node.value)
+            .filter(|node| node.sequence == key.sequence.get())
     }
 
     /// Takes everything out at once, and leaves an empty wheel of the same kind at the same tick.
@@ -323,6 +346,13 @@ impl<T> Wheel<T> {
             "a wheel holds at most u32::MAX - 1 timers"
         );
         self.shrinking.grown(self.nodes.capacity());
+    }
+
+    #[inline]
+    pub(super) fn shrink_if_due(&mut self) {
+        if self.shrinking.is_due(self.nodes.len()) {
+            self.shrink();
+        }
     }
 
     /// Gives memory back. A slab can drop only the free places behind its last timer.

@@ -3,14 +3,15 @@
 //! Invariant: a timer is linked at the level of the highest digit in which its due differs from `elapsed`, in the
 //! slot of its own digit there; one whose due lies before `elapsed` is among the overdue.
 //!
-//! Arming and disarming are the hot path. They touch the node once, and of its neighbours what they must: a new node
-//! is linked as it is written, and one that goes is taken out of the slab before its neighbours are joined.
+//! Arming and disarming are the hot path. A node goes into the slab blank, and is filled in and linked there: one that is
+//! put together elsewhere and then copied in has to wait for its own parts, as a core cannot forward several narrow
+//! stores to one wide load.
 
 use std::num::NonZeroU64;
 
 use super::Wheel;
 use super::level::Level;
-use super::list::{Home, Node};
+use super::list::{Home, Links, Node};
 
 /// What a timer's leaving means for the next turn.
 #[derive(Clone, Copy, Debug)]
@@ -34,44 +35,43 @@ impl Left {
 impl<T> Wheel<T> {
     /// Puts a new node into the slab, linked where its due belongs.
     #[inline]
-    pub(super) fn insert_node(&mut self, due: u64, sequence: NonZeroU64, value: T) -> u32 {
-        if due < self.elapsed || self.cascading.is_some() {
-            let index = self.nodes.insert(Node::new(due, sequence, value)) as u32;
+    pub(super) fn insert_node(
+        &mut self,
+        due: u64,
+        sequence: NonZeroU64,
+        value: T,
+    ) -> (u32, &mut T) {
+        // The slab has fewer places than there are indices; see `grow_nodes`.
+        let index = self.nodes.insert(Node::blank(value)) as u32;
+        let is_plain = due >= self.elapsed && self.cascading.is_none();
+        let linked = is_plain.then(|| self.append(index, due));
+        let node = &mut self.nodes[index as usize];
+        node.sequence = sequence.get();
+        if let Some((home, links)) = linked {
+            (node.due, node.home, node.links) = (due, home, links);
+        } else {
             self.link(index, due);
-            return index;
         }
+        (index, &mut self.nodes[index as usize].value)
+    }
+
+    /// Makes the list where a due belongs end with a node, and gives what that node has to know of it.
+    #[inline]
+    fn append(&mut self, index: u32, due: u64) -> (Home, Links) {
         let home = self.home_of(due);
         if home.level() >= self.levels.len() {
             grow(&mut self.levels, home.level());
         }
-        let place = self.nodes.vacant_entry();
-        // The slab has fewer places than there are indices; see `grow_nodes`.
-        let index = place.key() as u32;
-        let before = self.levels[home.level()].append(home.slot(), index);
-        place.insert(Node::linked(due, sequence, value, before, home));
-        match before {
-            None => self.occupied |= 1 << home.level(),
-            Some(before) => self.nodes[before as usize].set_next(index),
-        }
-        index
+        self.occupied |= 1 << home.level();
+        let links = self.levels[home.level()].append(&mut self.nodes, index, home);
+        (home, links)
     }
 
-    /// Takes a node out of the slab and of the list that it is in.
-    #[inline]
+    /// Takes a node out of the list that it is in and out of the slab.
     pub(super) fn remove_node(&mut self, index: u32) -> (T, Left) {
+        let left = self.unlink(index);
         let node = self.nodes.remove(index as usize);
-        let left = if node.home == Home::OVERDUE {
-            self.overdue.remove(&(node.due, node.rank()));
-            Left {
-                due: node.due,
-                emptied: Some(u64::BITS - 1),
-            }
-        } else {
-            self.unlink_from_level(&node.outline())
-        };
-        if self.shrinking.is_due(self.nodes.len()) {
-            self.shrink();
-        }
+        self.shrink_if_due();
         (node.value, left)
     }
 
@@ -88,16 +88,9 @@ impl<T> Wheel<T> {
     }
 
     pub(super) fn link_into_level(&mut self, index: u32, due: u64) {
-        let home = self.home_of(due);
-        if home.level() >= self.levels.len() {
-            grow(&mut self.levels, home.level());
-        }
-        self.link_at(index, home);
-    }
-
-    fn link_at(&mut self, index: u32, home: Home) {
-        self.levels[home.level()].push_back(&mut self.nodes, index, home);
-        self.occupied |= 1 << home.level();
+        let (home, links) = self.append(index, due);
+        let node = &mut self.nodes[index as usize];
+        (node.home, node.links) = (home, links);
     }
 
     /// Where a due belongs that `elapsed` has not left behind.
@@ -124,7 +117,10 @@ impl<T> Wheel<T> {
                 if self.next_to_cascade().is_some()
                     && self.level_of(due ^ self.elapsed) < home.level() =>
             {
-                self.link_at(index, home);
+                // That level and that slot are occupied.
+                let links = self.levels[home.level()].append(&mut self.nodes, index, home);
+                let node = &mut self.nodes[index as usize];
+                (node.home, node.links) = (home, links);
             }
             _ => self.link_into_level(index, due),
         }
@@ -135,36 +131,40 @@ impl<T> Wheel<T> {
         let rank = self.next_rank;
         self.next_rank += 1;
         let node = &mut self.nodes[index as usize];
-        node.home = Home::OVERDUE;
-        node.set_rank(rank);
+        (node.home, node.links) = (Home::OVERDUE, Links::of_rank(rank));
         self.overdue.insert((due, rank), index);
     }
 
     /// Takes a node out of where it is; it stays in the slab.
     pub(super) fn unlink(&mut self, index: u32) -> Left {
         let node = &self.nodes[index as usize];
-        if node.home == Home::OVERDUE {
-            self.overdue.remove(&(node.due, node.rank()));
-            return Left {
-                due: node.due,
-                emptied: Some(u64::BITS - 1),
-            };
-        }
-        let outline = node.outline();
-        self.unlink_from_level(&outline)
+        let (due, home, links) = (node.due, node.home, node.links);
+        self.unlink_from(home, links, due)
     }
 
+    /// Takes a node with that home, those links and that due out of where it is.
     #[inline]
-    fn unlink_from_level(&mut self, node: &Node<()>) -> Left {
-        let number = node.home.level();
-        let level = &mut self.levels[number];
-        let emptied = level.join_around(&mut self.nodes, node);
+    pub(super) fn unlink_from(&mut self, home: Home, links: Links, due: u64) -> Left {
+        if home == Home::OVERDUE {
+            return self.unlink_overdue(due, links);
+        }
+        let level = &mut self.levels[home.level()];
+        let emptied = level.join_around(&mut self.nodes, home.slot(), links);
         if emptied && level.is_empty() {
-            self.occupied &= !(1 << number);
+            self.occupied &= !(1 << home.level());
         }
         Left {
-            due: node.due,
-            emptied: emptied.then(|| number as u32 * self.digit_bits),
+            due,
+            emptied: emptied.then(|| home.level() as u32 * self.digit_bits),
+        }
+    }
+
+    #[cold]
+    fn unlink_overdue(&mut self, due: u64, links: Links) -> Left {
+        self.overdue.remove(&(due, links.to_rank()));
+        Left {
+            due,
+            emptied: Some(u64::BITS - 1),
         }
     }
 }

@@ -12,7 +12,7 @@ impl<T> Wheel<T> {
         for (&(due, rank), &index) in &self.overdue {
             let node = &self.nodes[index as usize];
             assert_eq!(
-                (node.due, node.rank(), node.home),
+                (node.due, node.links.to_rank(), node.home),
                 (due, rank, Home::OVERDUE)
             );
         }
