@@ -101,10 +101,12 @@ impl Timeout {
         }
     }
 
+    #[inline]
     pub(crate) fn is_stampable(self) -> bool {
         self.0 & NOT_STAMPABLE == 0
     }
 
+    #[inline]
     fn ticks(self) -> u64 {
         self.0 & !NOT_STAMPABLE
     }
@@ -145,14 +147,24 @@ impl Word {
         Span::from_bits(self.timeout.load(Ordering::Relaxed)).into()
     }
 
+    #[inline]
     pub(crate) fn timeout(&self) -> Timeout {
         Timeout(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
-    /// Whether the deadline is pending and counts from this stamp.
+    /// Counts anew from `stamp` if the deadline is pending, counts from that or an earlier one, and by that stamp has not
+    /// passed: nearly every reset while the driver ticks. If this is `false`, nothing was done, and `reset` is to be called.
     #[inline]
-    pub(crate) fn counts_from(&self, stamp: u64) -> bool {
-        self.state.load(Ordering::Acquire) == counting_from(Start::Stamp(stamp))
+    pub(crate) fn reset_to_later_stamp(&self, stamp: u64) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        let new = counting_from(Start::Stamp(stamp));
+        if state == new {
+            return true;
+        }
+        let timeout = self.timeout();
+        let placed = StampedDue::new(bits(state), timeout.ticks()).placed;
+        let may_move = state & TAG_MASK == STAMPED && state < new && stamp < placed;
+        may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
     }
 
     /// Counts anew from `start` if the deadline is pending, or from a fresh one; see the file's head. Takes no lock.
@@ -320,6 +332,7 @@ impl Word {
         None
     }
 
+    #[inline]
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         self.state
             .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
@@ -351,6 +364,7 @@ fn pack(tag: u64, bits: u64) -> u64 {
     bits << TAG_BITS | tag
 }
 
+#[inline]
 fn bits(state: u64) -> u64 {
     state >> TAG_BITS
 }

@@ -65,8 +65,13 @@ impl Shared {
     /// what the word holds, `fresh` is what the driver says by then.
     fn reset_with(&self, start: Start, fresh: Start) -> JoinHandle<bool> {
         let shared = self.clone();
-        thread::spawn(
-            move || match shared.word.reset(start, || fresh, nanosecond()) {
+        thread::spawn(move || {
+            if let Start::Stamp(stamp) = start {
+                if shared.word.reset_to_later_stamp(stamp) {
+                    return true;
+                }
+            }
+            match shared.word.reset(start, || fresh, nanosecond()) {
                 Reset::Moved => true,
                 Reset::TooLate => false,
                 Reset::NeedsLock => shared.locked(|word| {
@@ -78,8 +83,8 @@ impl Shared {
                     word.reset_locked(|| fresh);
                     matches!(looked, Expiry::Later(_))
                 }),
-            },
-        )
+            }
+        })
     }
 
     fn reset(&self, start: Start) -> JoinHandle<bool> {

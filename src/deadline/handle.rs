@@ -62,10 +62,9 @@ impl ResetHandle {
     /// the lock of the deadline's shard.
     #[inline]
     pub fn reset(&self) -> bool {
-        // The second reset in a tick, and all after it, while the driver ticks.
         let stamp = self.shard.clock().stamp();
-        stamp.is_some_and(|stamp| self.word.counts_from(stamp))
-            || finish(self.reset_unwoken(self.shard.start(self.word.timeout())))
+        stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp))
+            || finish(self.reset_from(self.shard.start(self.word.timeout())))
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)
@@ -133,6 +132,15 @@ impl ResetHandle {
 impl ResetHandle {
     /// Resets from a start that was taken with no lock held.
     pub(super) fn reset_unwoken(&self, start: Start) -> (bool, Afterwards) {
+        match start {
+            Start::Stamp(stamp) if self.word.reset_to_later_stamp(stamp) => {
+                (true, Afterwards::default())
+            }
+            _ => self.reset_from(start),
+        }
+    }
+
+    fn reset_from(&self, start: Start) -> (bool, Afterwards) {
         let fresh_start = || self.shard.start_uncounted(self.word.timeout());
         match self
             .word
