@@ -1,0 +1,225 @@
+//! Each thread keeps a spare hold on the shard that it used last. That keeps no driver alive, and ends none too early.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::{Barrier, mpsc};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Instant;
+
+use futures::executor::block_on;
+use tickwheel::{Duration, Sleep, Timer};
+use tokio::runtime::{self, Runtime};
+
+const MS: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn multi_thread(workers: usize) -> Runtime {
+    runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_time()
+        .build()
+        .unwrap()
+}
+
+/// A timer whose driver is on `runtime`; its handle is the test's only one.
+fn timer_on(runtime: &Runtime, shards: usize) -> Timer {
+    Timer::builder()
+        .shards(shards)
+        .build_on(runtime.handle())
+        .unwrap()
+}
+
+/// Leaves the calling thread with a spare of the timer's.
+fn leave_a_spare(timer: &Timer) {
+    drop(timer.sleep(MS));
+}
+
+/// Waits until no task is left on the runtime; a driver that does not end is a failure.
+fn assert_all_drivers_end(runtime: &Runtime) {
+    let begin = Instant::now();
+    while runtime.metrics().num_alive_tasks() > 0 {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "{} drivers are left",
+            runtime.metrics().num_alive_tasks()
+        );
+        thread::sleep(MS);
+    }
+}
+
+#[test]
+fn the_driver_ends_though_other_threads_keep_a_spare() {
+    let runtime = multi_thread(1);
+    let timer = timer_on(&runtime, 4);
+    let (left, ended) = (Barrier::new(5), Barrier::new(5));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let (timer, left, ended) = (timer.clone(), &left, &ended);
+            scope.spawn(move || {
+                leave_a_spare(&timer);
+                drop(timer);
+                left.wait();
+                // Lives on, with its spare, until the driver has ended.
+                ended.wait();
+            });
+        }
+        left.wait();
+        leave_a_spare(&timer);
+        drop(timer);
+        assert_all_drivers_end(&runtime);
+        ended.wait();
+    });
+}
+
+#[test]
+fn a_lent_spare_keeps_the_driver_until_it_comes_home() {
+    let runtime = multi_thread(1);
+    for is_armed in [true, false] {
+        let timer = timer_on(&runtime, 1);
+        leave_a_spare(&timer);
+        let lent = timer.sleep(MS);
+        drop(timer);
+        // Time for a driver that errs to end.
+        thread::sleep(20 * MS);
+        assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+        if is_armed {
+            block_on(lent);
+        } else {
+            drop(lent);
+        }
+        assert_all_drivers_end(&runtime);
+    }
+}
+
+#[test]
+fn a_thread_keeps_to_its_own_shard_though_it_drops_what_another_made() {
+    fn shard_of(timer: &Timer) -> usize {
+        let mut sleep = timer.sleep(10 * PATIENCE);
+        poll_once(&mut sleep);
+        let shards = timer.snapshot().shards;
+        shards.iter().position(|shard| shard.pending() > 0).unwrap()
+    }
+    let runtime = multi_thread(1);
+    let timer = timer_on(&runtime, 2);
+    let own = shard_of(&timer);
+    let another = thread::scope(|scope| {
+        let makes_one = || (shard_of(&timer), timer.sleep(MS));
+        std::iter::repeat_with(|| scope.spawn(makes_one).join().unwrap())
+            .find_map(|(shard, sleep)| (shard != own).then_some(sleep))
+    });
+    // Its own spare is lent meanwhile, so that there is room.
+    let lent = timer.sleep(MS);
+    drop(another);
+    assert_eq!(shard_of(&timer), own);
+    drop(lent);
+}
+
+#[test]
+fn a_future_that_outlives_its_timer_fires_although_other_threads_keep_spares() {
+    let runtime = multi_thread(1);
+    for round in 0..200 {
+        let timer = timer_on(&runtime, 1 + round % 3);
+        leave_a_spare(&timer);
+        // Two at once: the second is counted, and given back on a thread that has room for a spare.
+        let (one, another) = (timer.sleep(MS), timer.sleep(2 * MS));
+        let handle = timer.deadline(MS).handle();
+        thread::scope(|scope| {
+            scope.spawn(|| leave_a_spare(&timer));
+            scope.spawn(move || drop(one));
+        });
+        drop(timer);
+        drop(handle);
+        block_on(another);
+    }
+    assert_all_drivers_end(&runtime);
+}
+
+#[test]
+fn a_thread_that_uses_two_timers_by_turns_keeps_each_to_its_own() {
+    let runtime = multi_thread(2);
+    let (one, another) = (timer_on(&runtime, 2), timer_on(&runtime, 1));
+    for _ in 0..100 {
+        for (timer, other) in [(&one, &another), (&another, &one)] {
+            let (before, others) = (timer.metrics().armed, other.metrics().armed);
+            let mut sleeps = [timer.sleep(10 * PATIENCE), timer.sleep(10 * PATIENCE)];
+            for sleep in &mut sleeps {
+                poll_once(sleep);
+            }
+            assert_eq!(timer.metrics().armed, before + 2);
+            assert_eq!(other.metrics().armed, others);
+        }
+    }
+}
+
+fn poll_once(sleep: &mut Sleep) {
+    let pending = Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(pending.is_pending());
+}
+
+/// Threads make timers and drop them, make futures and hand them to one another, and arm some of them long after the
+/// timer has gone. Whatever was armed fires, and in the end no driver is left.
+#[test]
+fn timers_come_and_go_under_futures_that_wander_between_threads() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 3_000;
+    let runtime = multi_thread(2);
+    let (senders, receivers): (Vec<_>, Vec<_>) =
+        (0..THREADS).map(|_| mpsc::channel::<Sleep>()).unzip();
+    thread::scope(|scope| {
+        for (number, receiver) in receivers.into_iter().enumerate() {
+            let (senders, runtime) = (senders.clone(), &runtime);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(number as u64);
+                let mut timer = timer_on(runtime, 2);
+                let mut own = Vec::new();
+                for _ in 0..ROUNDS {
+                    match random.u8(..8) {
+                        0 => timer = timer_on(runtime, 1 << random.u8(..3)),
+                        1..=3 => own.push(timer.sleep(Duration::from_micros(random.u64(..3_000)))),
+                        4 => leave_a_spare(&timer),
+                        5 | 6 if !own.is_empty() => {
+                            let sleep = own.swap_remove(random.usize(..own.len()));
+                            let _ = senders[random.usize(..THREADS)].send(sleep);
+                        }
+                        7 => drop(receiver.try_recv()),
+                        _ => {
+                            if let Ok(sleep) = receiver.try_recv() {
+                                let begin = Instant::now();
+                                block_on(sleep);
+                                assert!(begin.elapsed() < PATIENCE);
+                            }
+                        }
+                    }
+                }
+                drop((timer, senders));
+                own.extend(receiver);
+                own.into_iter().for_each(block_on);
+            });
+        }
+        drop(senders);
+    });
+    assert_all_drivers_end(&runtime);
+}
+
+/// The hold goes from thread to thread with its future, also into a thread that has just ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_may_be_dropped_on_any_thread_and_by_one_that_ends() {
+    thread_local! {
+        static KEPT: std::cell::RefCell<Vec<Sleep>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    let timer = Timer::new();
+    for _ in 0..50 {
+        let mut sleep = timer.sleep(Duration::from_secs(3600));
+        poll_once(&mut sleep);
+        let other = timer.clone();
+        thread::spawn(move || {
+            leave_a_spare(&other);
+            KEPT.with_borrow_mut(|kept| kept.extend([sleep, other.sleep(MS)]));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(timer.metrics().pending, 0);
+    }
+    assert!(timer.timeout(MS, pending::<()>()).await.is_err());
+}
