@@ -194,7 +194,11 @@ impl Sleep {
     }
 
     fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<()> {
-        match self.shard.poll_armed(key, self.due.into(), cx.waker()) {
+        let due = self.due.into();
+        if self.shard.has_surely_fired(due) {
+            return Poll::Ready(());
+        }
+        match self.shard.poll_armed(key, due, cx.waker()) {
             Polled::Fired => Poll::Ready(()),
             Polled::Pending if self.is_found_passed_while_armed() => {
                 self.shard.disarm(key);

@@ -20,6 +20,12 @@ async fn settle() {
     }
 }
 
+/// Moves the paused clock, and goes on before the driver has come round.
+fn move_the_clock_only(by: Duration) {
+    // The first poll moves the clock; the next would have the runtime look for what is due.
+    let _ = task::spawn(tokio::time::advance(by)).poll();
+}
+
 #[tokio::test(start_paused = true)]
 async fn expires_when_its_timeout_has_passed_since_its_last_reset() {
     let start = Instant::now();
@@ -137,8 +143,7 @@ async fn once_it_has_passed_every_answer_is_too_late_though_the_driver_was_not_t
                 assert!(handle.reset_after(20 * MS));
             }
             settle().await;
-            // This task goes on before the driver's comes round.
-            tokio::time::advance(30 * MS).await;
+            move_the_clock_only(30 * MS);
             assert!(!act(&handle));
             assert!(deadline.is_woken(), "who finds out tells the waiter");
             assert_ready_eq!(deadline.poll(), Ok(()));

@@ -24,6 +24,12 @@ async fn settle() {
     }
 }
 
+/// Moves the paused clock, and goes on before the driver has come round.
+fn move_the_clock_only(by: Duration) {
+    // The first poll moves the clock; the next would have the runtime look for what is due.
+    let _ = task::spawn(tokio::time::advance(by)).poll();
+}
+
 #[tokio::test(start_paused = true)]
 async fn any_task_resets_cancels_and_expires_by_the_key_alone() {
     let map = map();
@@ -268,8 +274,7 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
             );
         }
         settle().await;
-        // This task goes on before the driver's comes round.
-        tokio::time::advance(10 * MS).await;
+        move_the_clock_only(10 * MS);
         act(&map);
     }
 }

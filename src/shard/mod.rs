@@ -42,7 +42,7 @@ use crate::word::{Timeout, Word};
 pub(crate) use deadlines::Afterwards;
 pub(crate) use hold::{Hold, of_this_thread, retire};
 pub(crate) use readings::Readings;
-pub(crate) use turn::{BATCH, Turned};
+pub(crate) use turn::{BATCH, ShardTurned};
 
 /// The plan of a shard with nothing armed.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -290,6 +290,13 @@ impl Shard {
             self.wake_resting_driver();
         }
         true
+    }
+
+    /// Whether a timer that was armed for `due` has fired, as far as that can be told without the lock: nothing that is due
+    /// before the plan is in the wheel. One that counts from a stamp may be linked later than it was placed.
+    pub(crate) fn has_surely_fired(&self, due: Due) -> bool {
+        let is_exact = matches!(due, Due::At(_));
+        is_exact && due.placed(self.clock.tick()) < self.plan.load(Ordering::SeqCst)
     }
 
     /// Has a timer that was armed for `due` wake `waker` from now on, if it is still armed.

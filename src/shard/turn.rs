@@ -15,9 +15,9 @@ use crate::word::{Expiry, Outcome};
 /// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
 pub(crate) const BATCH: usize = 128;
 
-/// What the driver learns of a turn.
+/// What the driver learns of a shard's turn.
 #[derive(Debug)]
-pub(crate) enum Turned {
+pub(crate) enum ShardTurned {
     /// All that was due is dealt with; nothing is due before this tick.
     Until(u64),
     /// The batch is full; there may be more.
@@ -26,10 +26,10 @@ pub(crate) enum Turned {
 
 impl Shard {
     /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
-    pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> Turned {
+    pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> ShardTurned {
         let plan = self.plan.load(Ordering::SeqCst);
         if plan > now {
-            return Turned::Until(plan);
+            return ShardTurned::Until(plan);
         }
         let tick = self.clock.tick();
         let mut guard = self.lock();
@@ -64,11 +64,11 @@ impl Shard {
             Verdict::Fire
         });
         if !finished {
-            return Turned::BatchFull;
+            return ShardTurned::BatchFull;
         }
         let plan = state.next_plan();
         self.plan.store(plan, Ordering::SeqCst);
-        Turned::Until(plan)
+        ShardTurned::Until(plan)
     }
 
     /// Closes the shard for ever and gives the wakers of all that is pending.

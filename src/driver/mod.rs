@@ -3,42 +3,48 @@
 //! ```text
 //!             +---------------- woken by an arm, or asked to tick, or the interval has ticked -------------+
 //!             v                                                                                            |
-//!   turn: read the clock, publish (see `clock`), turn each shard         wait: until the next tick, or the earliest plan
-//!         up to it in batches, wake what fired                                                             ^
-//!             |                                                                                            |
+//!   turn (see `turner`)                                                  wait: until the next tick, or the earliest plan
+//!             |                                                                                            ^
 //!             +---- ticking: the interval is `reset_at` the next tick -------------------------------------+
 //!             +---- resting, some plan: the interval is `reset_at` it; none: there is no interval, parked --+
 //!             |
+//!             +---- not finished: yield, and turn again
 //!             +---- every shard is gone: end                      dropped at any point: close all, wake all
 //! ```
 //!
+//! When the interval ticks, the turn is made at once, where tokio's own timers fire: while a worker of the runtime waits for
+//! events. What is woken there is queued together, and another worker is told of it once. What a task wakes
+//! is announced one by one, and each time a worker is unparked for a single task and parks again. The task is then woken
+//! too; it goes on where that turn left off, and plans the next.
+//!
 //! Invariants:
 //!
-//! - The clock is read before any shard is turned, and the shards are turned to the floor of that reading.
+//! - One turn is made at a time. Whoever wants to turn takes the [`Turner`] from its [`Seat`]; if it is not there, it is being
+//!   turned, and the task is woken after that.
 //! - The driver holds its shards weakly. Who can still arm a timer, or has one pending, holds the shard strongly;
 //!   when the last has let go (`shard::hold` tells who counts), the driver ends.
 //! - While nothing is armed there is no tokio timer either, so neither a real nor a virtual clock is touched.
-//! - Wakers are user code: they run outside every lock, and a panic in one stops neither the driver nor the batch.
 //!
-//! Between two batches the driver wakes itself and yields. It does not use tokio's `yield_now`: that defers to a
+//! Between two stretches of a turn the driver wakes itself and yields. It does not use tokio's `yield_now`: that defers to a
 //! list of the worker which no other worker steals from, and a task that blocks would hold up every timer.
 //! For the same reason it is not subject to tokio's cooperative budget, which defers too.
 
+mod turner;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use crate::clock::Clock;
-use crate::mode::Mode;
-use crate::shard::{BATCH, NEVER, Shard, Turned};
+use crate::shard::{NEVER, Shard};
 use crate::signal::Signal;
-use crate::waking::wake_all;
+use turner::{Seat, Turned, Turner};
 
 /// What the driver lets others know of itself.
 #[derive(Debug, Default)]
@@ -50,14 +56,13 @@ pub(crate) struct Progress {
 }
 
 pub(crate) struct Driver {
-    shards: Vec<Weak<Shard>>,
+    seat: Arc<Seat>,
     clock: Arc<Clock>,
     signal: Arc<Signal>,
     progress: Arc<Progress>,
-    /// What is due is woken from here; never holds anything outside a turn.
-    wakers: Vec<Waker>,
     interval: Option<Interval>,
-    mode: Mode,
+    /// What the interval wakes.
+    turning: Arc<TurnAtOnce>,
     at_end: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -68,14 +73,19 @@ impl Driver {
         signal: Arc<Signal>,
         progress: Arc<Progress>,
     ) -> Driver {
+        let seat = Arc::new(Seat::new(Turner::new(shards, clock.clone())));
+        let turning = Arc::new(TurnAtOnce {
+            seat: seat.clone(),
+            signal: signal.clone(),
+            has_stretched: AtomicBool::new(false),
+        });
         Driver {
-            shards: shards.iter().map(Arc::downgrade).collect(),
+            seat,
             clock,
             signal,
             progress,
-            wakers: Vec::with_capacity(BATCH),
             interval: None,
-            mode: Mode::new(),
+            turning,
             at_end: None,
         }
     }
@@ -91,54 +101,23 @@ impl Driver {
     }
 
     async fn run(mut self) {
-        while let Some(plan) = self.turn().await {
-            if !self.wait_until(plan).await {
-                // Whatever made the wait end at once, others have their turn.
+        loop {
+            if self.turning.has_stretched.swap(false, Ordering::Relaxed) {
                 yield_to_other_tasks().await;
             }
-            self.progress.wake_ups.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Fires all that is due, and gives the tick of the next turn; `None` if no shard is left.
-    async fn turn(&mut self) -> Option<u64> {
-        let now = self.clock.current_tick();
-        let ticking = self.mode.ticks(now, &self.clock);
-        self.clock.publish(ticking.then_some(now));
-        let plan = self.turn_shards(now).await?;
-        Some(if ticking { now + 1 } else { plan })
-    }
-
-    /// Turns every shard up to `now`, and gives the earliest plan; `None` if no shard is left.
-    async fn turn_shards(&mut self, now: u64) -> Option<u64> {
-        loop {
-            let mut plan = NEVER;
-            let mut batch_full = false;
-            let mut any_shard = false;
-            // Wakers woken since the last yield, and never more than a batch of them.
-            let mut woken = 0;
-            for shard in &self.shards {
-                let needed = shard.upgrade().filter(|shard| !shard.is_abandoned());
-                let Some(shard) = needed else { continue };
-                any_shard = true;
-                match shard.turn(now, &mut self.wakers) {
-                    Turned::Until(tick) => plan = plan.min(tick),
-                    Turned::BatchFull => batch_full = true,
+            match self.seat.turn() {
+                Some(Turned::Until(plan)) => {
+                    if !self.wait_until(plan).await {
+                        // Whatever made the wait end at once, others have their turn.
+                        yield_to_other_tasks().await;
+                    }
+                    self.progress.wake_ups.fetch_add(1, Ordering::Relaxed);
                 }
-                woken += self.wakers.len();
-                wake_all(&mut self.wakers);
-                if woken >= BATCH {
-                    woken = 0;
-                    yield_to_other_tasks().await;
-                }
+                Some(Turned::Unfinished) => yield_to_other_tasks().await,
+                Some(Turned::NoShardLeft) => return,
+                // It is being turned; whoever does it says when it is done.
+                None => self.signal.woken().await,
             }
-            if !any_shard {
-                return None;
-            }
-            if !batch_full {
-                return Some(plan);
-            }
-            yield_to_other_tasks().await;
         }
     }
 
@@ -147,13 +126,14 @@ impl Driver {
         self.plan_interval(plan);
         let mut woken = pin!(self.signal.woken());
         let interval = &mut self.interval;
+        let turning = Waker::from(self.turning.clone());
         let mut waited = false;
         poll_fn(|cx| {
             if woken.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(waited);
             }
             let ticked = match interval {
-                Some(interval) => interval.poll_tick(cx),
+                Some(interval) => interval.poll_tick(&mut Context::from_waker(&turning)),
                 None => Poll::Pending,
             };
             let ended_at_once = !std::mem::replace(&mut waited, true);
@@ -183,15 +163,31 @@ impl Drop for Driver {
     /// The runtime has gone, or the driver is not needed any more. Whoever waits is woken to find out.
     fn drop(&mut self) {
         self.progress.ended.store(true, Ordering::Release);
-        self.clock.stop();
-        let shards: Vec<_> = self.shards.iter().filter_map(Weak::upgrade).collect();
-        for shard in shards {
-            shard.retire();
-            wake_all(&mut shard.close());
-        }
+        self.seat.end();
         if let Some(action) = self.at_end.take() {
             action();
         }
+    }
+}
+
+/// Turns where it is woken, and has the task plan the next turn.
+struct TurnAtOnce {
+    seat: Arc<Seat>,
+    signal: Arc<Signal>,
+    /// There is more to be done, but first others have their turn.
+    has_stretched: AtomicBool,
+}
+
+impl Wake for TurnAtOnce {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(Turned::Unfinished) = self.seat.turn() {
+            self.has_stretched.store(true, Ordering::Relaxed);
+        }
+        self.signal.wake_driver_from_the_clock();
     }
 }
 
