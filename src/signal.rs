@@ -36,7 +36,8 @@ impl Signal {
         }
     }
 
-    /// Wakes the driver from where tokio's timers fire. The worker there is about to run what it finds in its LIFO slot.
+    /// Wakes the driver from where tokio's timers fire, or from the driver's own task. The worker there is about to run what
+    /// it finds in its LIFO slot.
     pub(crate) fn wake_driver_from_the_clock(&self) {
         self.notify.notify_one();
     }

@@ -2,13 +2,14 @@
 
 use std::future::pending;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Barrier, mpsc};
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Instant;
 
 use futures::executor::block_on;
-use tickwheel::{Duration, Sleep, Timer};
+use tickwheel::{DelayMap, Duration, Sleep, Timer};
 use tokio::runtime::{self, Runtime};
 
 const MS: Duration = Duration::from_millis(1);
@@ -199,6 +200,100 @@ fn timers_come_and_go_under_futures_that_wander_between_threads() {
         }
         drop(senders);
     });
+    assert_all_drivers_end(&runtime);
+}
+
+/// Keeps a worker of the runtime busy, so that drivers are awake at once.
+fn busy(runtime: &Runtime) {
+    runtime.spawn(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// Waits so long without giving up the core.
+fn spin(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// A thread turns its spare from a timer that has gone to the next, just as the first one's driver counts.
+#[test]
+fn turning_a_spare_to_another_timer_ends_no_driver_that_is_needed() {
+    let runtime = multi_thread(1);
+    busy(&runtime);
+    let mut before: Option<(Timer, Sleep)> = None;
+    for _ in 0..20_000 {
+        let timer = timer_on(&runtime, 1);
+        let mut pending = timer.sleep(10 * PATIENCE);
+        poll_once(&mut pending);
+        if let Some((old, mut pending)) = before.take() {
+            drop(old);
+            spin(Duration::from_micros(9));
+            // Wakes the driver, which counts.
+            pending.reset(tokio::time::Instant::now() + 5 * PATIENCE);
+            spin(Duration::from_nanos(fastrand::u64(..300)));
+            leave_a_spare(&timer);
+            spin(Duration::from_micros(20));
+            poll_once(&mut pending);
+        } else {
+            leave_a_spare(&timer);
+        }
+        before = Some((timer, pending));
+    }
+}
+
+/// The same, and the next timer goes in that very moment.
+#[test]
+fn a_spare_that_finds_no_successor_is_not_counted_as_home() {
+    let runtime = multi_thread(1);
+    let (sender, receiver) = mpsc::channel::<Timer>();
+    let go = std::sync::atomic::AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for (round, timer) in receiver.into_iter().enumerate() {
+                while go.load(Ordering::Relaxed) <= round {
+                    std::hint::spin_loop();
+                }
+                drop(timer);
+            }
+        });
+        for round in 1..15_000 {
+            let one = timer_on(&runtime, 1);
+            leave_a_spare(&one);
+            let lent = one.sleep(MS);
+            let mut pending = one.sleep(10 * PATIENCE);
+            drop(lent);
+            poll_once(&mut pending);
+            let another = timer_on(&runtime, 1);
+            drop(one);
+            let last = another.sleep(MS);
+            sender.send(another).unwrap();
+            spin(Duration::from_micros(6));
+            go.store(round, Ordering::Relaxed);
+            spin(Duration::from_nanos(fastrand::u64(..100)));
+            drop(last);
+            pending.reset(tokio::time::Instant::now() + 5 * PATIENCE);
+            spin(Duration::from_micros(40));
+            poll_once(&mut pending);
+        }
+        drop(sender);
+    });
+}
+
+#[test]
+fn the_driver_of_a_map_that_goes_last_ends_though_a_spare_is_home() {
+    let runtime = multi_thread(1);
+    for _ in 0..20_000 {
+        let timer = timer_on(&runtime, 1);
+        leave_a_spare(&timer);
+        let map = DelayMap::<u32, u32>::new(&timer);
+        drop(timer);
+        drop(map);
+    }
     assert_all_drivers_end(&runtime);
 }
 

@@ -211,6 +211,35 @@ fn a_meddling_waker_does_not_hang_a_shutdown() {
     assert_eq!(timer.metrics().pending, 0);
 }
 
+struct Blocking;
+
+impl Wake for Blocking {
+    fn wake(self: Arc<Self>) {
+        tokio::task::block_in_place(|| std::thread::sleep(MS));
+    }
+}
+
+/// A waker may do what it could do in a task: it is not woken from within tokio's timers.
+#[test]
+fn a_waker_that_blocks_in_place_does_not_take_a_worker_with_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let mut naps: Vec<_> = (0..4).map(|n| timer.sleep(20 * MS + n * 5 * MS)).collect();
+    for nap in &mut naps {
+        arm(nap, &Waker::from(Arc::new(Blocking)));
+    }
+    std::thread::sleep(100 * MS);
+    for _ in 0..8 {
+        let nap = timer.sleep(5 * MS);
+        runtime.block_on(runtime.spawn(nap)).unwrap();
+    }
+    assert_eq!(timer.metrics().fired, 12);
+}
+
 /// The task arms a timer, which wakes the driver, and blocks its worker at once. The driver must not wait with it.
 #[test]
 fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() {

@@ -263,15 +263,15 @@ where
                 taken.extend(entries.into_iter().map(|entry| {
                     let (left, after) = entry.handle.settle_at(now, Outcome::Cancelled);
                     afterwards.push(after);
-                    (entry.key, left)
+                    (entry, left)
                 }));
             }
         }
         afterwards.into_iter().for_each(Afterwards::wake);
-        // Keys whose deadline had come to its end before are dropped here, after the locks.
+        // The handles, and keys whose deadline had come to its end before, are dropped here, after the locks.
         taken
             .into_iter()
-            .filter_map(|(key, left)| Some((key, left?)))
+            .filter_map(|(entry, left)| Some((entry.key, left?)))
             .collect()
     }
 

@@ -1,7 +1,7 @@
 //! What the handles of a [`DelayMap`](super::DelayMap) and its stream share, and how one wakes the other.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::alarm::Alarm;
@@ -9,7 +9,7 @@ use super::part::{DueItem, Item, Part, Setting};
 use crate::clock::Clock;
 use crate::due::Due;
 use crate::places::Places;
-use crate::shard::{Closed, NEVER, Polled, Shard};
+use crate::shard::{Closed, Hold, NEVER, Polled};
 use crate::table::Table;
 use crate::tick::Moment;
 use crate::timer::Timer;
@@ -19,7 +19,7 @@ use crate::wheel::Key;
 pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
     /// The shard of the stream's alarm; its clock is the map's.
-    shard: Arc<Shard>,
+    shard: Hold,
     pub(super) table: Table<Part<K, V>>,
     pub(super) places: Places,
     /// How many handles of the map there are.
@@ -45,7 +45,7 @@ pub(super) struct Locked<'a, K, V> {
 
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
-        let shard = timer.shard().clone();
+        let shard = timer.hold();
         let table = Table::new(shard.clock(), Part::new);
         Inner {
             timer: timer.clone(),

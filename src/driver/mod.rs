@@ -13,9 +13,9 @@
 //! ```
 //!
 //! When the interval ticks, the turn is made at once, where tokio's own timers fire: while a worker of the runtime waits for
-//! events. What is woken there is queued together, and another worker is told of it once. What a task wakes
-//! is announced one by one, and each time a worker is unparked for a single task and parks again. The task is then woken
-//! too; it goes on where that turn left off, and plans the next.
+//! events. The tasks that are woken there are queued together, and another worker is told of them once. What a task wakes
+//! is announced one by one, and each time a worker is unparked for a single task and parks again. The driver's task is then
+//! woken too; it wakes what is no task of tokio's, goes on where that turn left off, and plans the next.
 //!
 //! Invariants:
 //!
@@ -33,9 +33,9 @@ mod turner;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 
 use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
@@ -77,6 +77,7 @@ impl Driver {
         let turning = Arc::new(TurnAtOnce {
             seat: seat.clone(),
             signal: signal.clone(),
+            of_a_task: OnceLock::new(),
             has_stretched: AtomicBool::new(false),
         });
         Driver {
@@ -101,6 +102,8 @@ impl Driver {
     }
 
     async fn run(mut self) {
+        let of_a_task = poll_fn(|cx| Poll::Ready(cx.waker().vtable())).await;
+        let _ = self.turning.of_a_task.set(of_a_task);
         loop {
             if self.turning.has_stretched.swap(false, Ordering::Relaxed) {
                 yield_to_other_tasks().await;
@@ -174,6 +177,8 @@ impl Drop for Driver {
 struct TurnAtOnce {
     seat: Arc<Seat>,
     signal: Arc<Signal>,
+    /// What the wakers of tokio's tasks have in common.
+    of_a_task: OnceLock<&'static RawWakerVTable>,
     /// There is more to be done, but first others have their turn.
     has_stretched: AtomicBool,
 }
@@ -184,7 +189,11 @@ impl Wake for TurnAtOnce {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if let Some(Turned::Unfinished) = self.seat.turn() {
+        let turned = match self.of_a_task.get() {
+            Some(of_a_task) => self.seat.turn_in_place(of_a_task),
+            None => None,
+        };
+        if let Some(Turned::Unfinished) = turned {
             self.has_stretched.store(true, Ordering::Relaxed);
         }
         self.signal.wake_driver_from_the_clock();

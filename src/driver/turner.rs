@@ -8,16 +8,17 @@
 //!
 //! - The clock is read before any shard is turned, and the shards are turned to the floor of that reading.
 //! - Wakers are user code: they run outside every lock, also that of the seat, and a panic in one stops neither the
-//!   turn nor the batch.
+//!   turn nor the batch. Those that are not of tokio's own tasks are woken from the driver's task alone: within
+//!   tokio's timers they would find a runtime that can do less than they are used to.
 //! - When the driver ends, the shards are closed once: then and there, or by whoever is turning them, afterwards.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Waker;
+use std::task::{RawWakerVTable, Waker};
 
 use crate::clock::Clock;
 use crate::mode::Mode;
 use crate::shard::{BATCH, NEVER, Shard, ShardTurned};
-use crate::waking::wake_all;
+use crate::waking::{wake, wake_all};
 
 /// So many timers at most are fired or cascaded in one turn: some hundred microseconds of work, for which others wait.
 const STRETCH: usize = 2 * BATCH;
@@ -48,9 +49,24 @@ impl Seat {
 
     /// Makes a turn; `None` if one is being made, or the driver has ended.
     pub(super) fn turn(&self) -> Option<Turned> {
-        let mut turner = self.take()?;
-        let turned = turner.turn();
-        self.put_back(turner);
+        let mut turning = Turning::begin(self)?;
+        turning.turner().wake_those_left();
+        Some(turning.turner().turn(wake))
+    }
+
+    /// As `turn`, where tokio's timers fire. Only what has this kind of waker is woken there: a task of tokio's. The rest, which
+    /// is user code, is left to the next turn of the driver's task.
+    pub(super) fn turn_in_place(&self, of_a_task: &'static RawWakerVTable) -> Option<Turned> {
+        let mut turning = Turning::begin(self)?;
+        let mut left = std::mem::take(&mut turning.turner().left);
+        let turned = turning.turner().turn(|waker| {
+            if std::ptr::eq(waker.vtable(), of_a_task) {
+                wake(waker);
+            } else {
+                left.push(waker);
+            }
+        });
+        turning.turner().left = left;
         Some(turned)
     }
 
@@ -89,6 +105,32 @@ impl Seat {
     }
 }
 
+/// Has the turner, and puts it back at the end, also when that is a panic.
+struct Turning<'a> {
+    seat: &'a Seat,
+    /// Taken in `drop` alone.
+    turner: Option<Turner>,
+}
+
+impl Turning<'_> {
+    fn begin(seat: &Seat) -> Option<Turning<'_>> {
+        let turner = Some(seat.take()?);
+        Some(Turning { seat, turner })
+    }
+
+    fn turner(&mut self) -> &mut Turner {
+        self.turner.as_mut().expect("it is here until the end")
+    }
+}
+
+impl Drop for Turning<'_> {
+    fn drop(&mut self) {
+        if let Some(turner) = self.turner.take() {
+            self.seat.put_back(turner);
+        }
+    }
+}
+
 pub(super) struct Turner {
     shards: Vec<Weak<Shard>>,
     clock: Arc<Clock>,
@@ -97,6 +139,8 @@ pub(super) struct Turner {
     next_shard: usize,
     /// What is due is woken from here; never holds anything outside a turn.
     wakers: Vec<Waker>,
+    /// What was not woken where the interval has ticked.
+    left: Vec<Waker>,
 }
 
 impl Turner {
@@ -107,20 +151,25 @@ impl Turner {
             mode: Mode::new(),
             next_shard: 0,
             wakers: Vec::with_capacity(BATCH),
+            left: Vec::new(),
         }
     }
 
-    fn turn(&mut self) -> Turned {
+    fn wake_those_left(&mut self) {
+        wake_all(&mut std::mem::take(&mut self.left));
+    }
+
+    fn turn(&mut self, wake: impl FnMut(Waker)) -> Turned {
         let now = self.clock.current_tick();
         let ticking = self.mode.ticks(now, &self.clock);
         self.clock.publish(ticking.then_some(now));
-        match self.turn_shards(now) {
+        match self.turn_shards(now, wake) {
             Turned::Until(_) if ticking => Turned::Until(now + 1),
             turned => turned,
         }
     }
 
-    fn turn_shards(&mut self, now: u64) -> Turned {
+    fn turn_shards(&mut self, now: u64, mut wake: impl FnMut(Waker)) -> Turned {
         let mut plan = NEVER;
         let mut left = STRETCH;
         loop {
@@ -144,7 +193,7 @@ impl Turner {
                         BATCH
                     }
                 };
-                wake_all(&mut self.wakers);
+                self.wakers.drain(..).for_each(&mut wake);
                 left = left.saturating_sub(work);
                 if left < BATCH {
                     // No room for another batch.
@@ -160,7 +209,8 @@ impl Turner {
         }
     }
 
-    fn close(self) {
+    fn close(mut self) {
+        self.wake_those_left();
         self.clock.stop();
         for shard in self.shards.iter().filter_map(Weak::upgrade) {
             shard.retire();

@@ -14,11 +14,14 @@
 //! So the driver compares the count of references with the number of spares that are home. Each thread has a note of which
 //! shard its spare is home with, which it alone writes and the driver reads.
 //!
-//! The driver must not find too few references. A reference is home before its note says so and until its note says
-//! something else, but for a note that is replaced while the driver reads one after the other. That is rare, as a
-//! thread has to turn to another timer, so it is counted for all threads together, and the driver reads again if that
-//! count has moved. If it has not, then all that were home when the notes were read were home when the references
-//! were counted; if those are as many, there was none besides, and nobody who could make one.
+//! The driver must not take a reference that may still arm for one that is home. It reads the notes first and counts the
+//! references then, so a spare that is let go in between would be missed in the count and make room for a future. A spare that
+//! was home is let go only when its thread turns to another timer, or ends. That is rare, so all threads count it
+//! together, in this order: the note is cleared, the turn counted, the reference counted off. The driver reads the count of turns
+//! before and after. If it counted the references after one was counted off, it reads that turn in the end; if it read
+//! it in the beginning too, it has found the note cleared. So when the count of turns has not moved, all that the notes
+//! say is home was home when the references were counted; if those are as many, there was none besides, and nobody
+//! who could make one.
 //!
 //! It may find too many: who gives back a spare or drops a reference in the moment in which the timer is retired may not
 //! see that, and then does not tell the driver, which stays parked until the next of them comes, or the runtime ends.
@@ -195,21 +198,28 @@ impl Thread {
 
     fn keep_instead_of(&self, spare: Arc<Shard>, held: &mut Option<Arc<Shard>>) {
         if spare.is_retired() {
-            TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
+            self.turn_from(spare);
             self.keep(held);
-            count_off(spare);
         } else {
             self.spare.set(Some(spare));
         }
+    }
+
+    /// Lets go a spare that was home. In this order: see the head of the file.
+    #[cold]
+    fn turn_from(&self, spare: Arc<Shard>) {
+        if let Some(note) = self.note.get() {
+            note.store(NONE, Ordering::SeqCst);
+        }
+        TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
+        count_off(spare);
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
         if let Some(spare) = self.spare.take() {
-            TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
-            drop(self.note.take());
-            count_off(spare);
+            self.turn_from(spare);
         }
     }
 }

@@ -162,7 +162,8 @@ impl Shard {
 
     /// Whether the shard is not needed any more: no timer is armed, and nobody is left who could arm one.
     pub(crate) fn is_abandoned(self: &Arc<Self>) -> bool {
-        self.is_retired() && hold::is_abandoned(self)
+        // What came before the retiring, all lending above all, comes before what is read then.
+        self.retired.load(Ordering::Acquire) && hold::is_abandoned(self)
     }
 
     /// Has no thread keep or lend the shard as its spare any more.

@@ -1,0 +1,187 @@
+//! What a user has to expect of very many connections: as many deadlines, each pushed back by a heartbeat now and then and
+//! none of them ever expiring. Tells the memory, the CPU of the driver, and what a heartbeat costs.
+//!
+//! The driver has a runtime with one worker to itself, whose CPU time is therefore its own.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use cpu_time::ThreadTime;
+use peak_alloc::PeakAlloc;
+use tickwheel::{Deadline, ResetHandle, Timer};
+use tickwheel_bench::rows::readable;
+use tokio::runtime::{self, Runtime};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
+
+/// Measures what very many deadlines cost that are pushed back and never expire.
+#[derive(Parser)]
+struct Options {
+    /// How many deadlines, one for each connection.
+    #[arg(long, default_value_t = 10_000_000)]
+    connections: usize,
+
+    /// The timeout of each, give or take a tenth, in seconds.
+    #[arg(long, default_value_t = 30.0)]
+    timeout: f64,
+
+    /// Each is reset once in so many seconds.
+    #[arg(long, default_value_t = 10.0)]
+    heartbeat: f64,
+
+    /// The length of a tick, in milliseconds.
+    #[arg(long, default_value_t = 1)]
+    tick: u64,
+
+    /// How many shards the timer has.
+    #[arg(long, default_value_t = 2)]
+    shards: usize,
+
+    /// How long to measure, in seconds, once every timer's slot has come.
+    #[arg(long, default_value_t = 15.0)]
+    run_time: f64,
+}
+
+/// What was measured.
+struct Measured {
+    bytes: f64,
+    to_make: f64,
+    driver_share: f64,
+    wake_ups: f64,
+    resets: f64,
+    reset_nanos: f64,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::parse();
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let timer = Timer::builder()
+        .tick(Duration::from_millis(options.tick))
+        .shards(options.shards)
+        .build_on(runtime.handle())?;
+    let Measured {
+        bytes,
+        to_make,
+        driver_share,
+        wake_ups,
+        resets,
+        reset_nanos,
+    } = measure(&options, &runtime, &timer);
+    println!(
+        "{} deadlines of {} s, each reset once in {} s; ticks of {} ms, {} shards",
+        readable(options.connections as f64),
+        options.timeout,
+        options.heartbeat,
+        options.tick,
+        options.shards,
+    );
+    println!(
+        "memory    {} bytes each, deadline and handle",
+        readable(bytes)
+    );
+    println!("to make   {} ns each", readable(to_make));
+    println!(
+        "driver    {} % of a core, {} wake-ups a second",
+        readable(driver_share * 100.0),
+        readable(wake_ups)
+    );
+    println!(
+        "resets    {} a second, {} ns each",
+        readable(resets),
+        readable(reset_nanos)
+    );
+    Ok(())
+}
+
+fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
+    let (before, begin) = (COUNTING.current_usage(), Instant::now());
+    let mut connections: Vec<(Deadline, ResetHandle)> = (0..options.connections)
+        .map(|_| {
+            let timeout = options.timeout * (0.9 + 0.2 * fastrand::f64());
+            // Whole tenths of a second, as configurations have them.
+            let tenths = (timeout * 10.0).round() as u64;
+            let mut deadline = timer.deadline(Duration::from_millis(100 * tenths));
+            // As the task of the connection would.
+            let polled = Pin::new(&mut deadline).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            let handle = deadline.handle();
+            (deadline, handle)
+        })
+        .collect();
+    let to_make = begin.elapsed().as_secs_f64() * 1e9 / options.connections as f64;
+    let bytes = (COUNTING.current_usage() - before) as f64 / options.connections as f64;
+    fastrand::shuffle(&mut connections);
+
+    let mut heartbeats = Heartbeats::new(options, &connections);
+    // By then every timer's slot has come once, and it was linked again by its last heartbeat.
+    heartbeats.run(Duration::from_secs_f64(1.2 * options.timeout));
+    let (cpu, wake_ups) = (cpu_of(runtime), timer.metrics().wake_ups);
+    (heartbeats.resets, heartbeats.spent) = (0, Duration::ZERO);
+    let begin = Instant::now();
+    heartbeats.run(Duration::from_secs_f64(options.run_time));
+    let elapsed = begin.elapsed().as_secs_f64();
+    let cpu = cpu_of(runtime) - cpu;
+    Measured {
+        bytes,
+        to_make,
+        driver_share: cpu.as_secs_f64() / elapsed,
+        wake_ups: (timer.metrics().wake_ups - wake_ups) as f64 / elapsed,
+        resets: heartbeats.resets as f64 / elapsed,
+        reset_nanos: heartbeats.spent.as_secs_f64() * 1e9 / heartbeats.resets as f64,
+    }
+}
+
+/// The CPU time of the runtime's only worker so far.
+fn cpu_of(runtime: &Runtime) -> Duration {
+    let worker = runtime.spawn(async { ThreadTime::now().as_duration() });
+    runtime.block_on(worker).expect("it does not panic")
+}
+
+/// Resets all deadlines by turns, from the thread that runs it.
+struct Heartbeats<'a> {
+    connections: std::iter::Cycle<std::slice::Iter<'a, (Deadline, ResetHandle)>>,
+    a_second: f64,
+    resets: usize,
+    spent: Duration,
+}
+
+impl<'a> Heartbeats<'a> {
+    fn new(options: &Options, connections: &'a [(Deadline, ResetHandle)]) -> Heartbeats<'a> {
+        Heartbeats {
+            connections: connections.iter().cycle(),
+            a_second: options.connections as f64 / options.heartbeat,
+            resets: 0,
+            spent: Duration::ZERO,
+        }
+    }
+
+    fn run(&mut self, duration: Duration) {
+        let begin = Instant::now();
+        let mut made = 0;
+        while begin.elapsed() < duration {
+            let due = (begin.elapsed().as_secs_f64() * self.a_second) as usize;
+            let batch = due - made;
+            let start = Instant::now();
+            for (_, handle) in self.connections.by_ref().take(batch) {
+                assert!(
+                    handle.reset(),
+                    "a deadline has expired: the machine is too slow"
+                );
+            }
+            self.spent += start.elapsed();
+            (self.resets, made) = (self.resets + batch, due);
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
