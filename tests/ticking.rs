@@ -258,7 +258,7 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
                 while counts.fired.load(Ordering::Relaxed) < FIRED {
                     let duration = Duration::from_nanos(numbers.below(9_000_000));
                     let mut start = Instant::now();
-                    match numbers.below(5) {
+                    match numbers.below(6) {
                         0 => timer.sleep(duration).await,
                         1 => drop(timer.timeout(duration, std::future::pending::<()>()).await),
                         2 => timer.deadline(duration).await.unwrap(),
@@ -273,6 +273,13 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
                                 check(start, duration + 3 * MS);
                             }
                             continue;
+                        }
+                        4 => {
+                            // Polled again and again while it is armed.
+                            let mut nap = timer.sleep(duration);
+                            while futures::poll!(&mut nap).is_pending() {
+                                tokio::time::sleep(MS).await;
+                            }
                         }
                         _ => {
                             let mut nap = timer.sleep(HOUR);
