@@ -29,7 +29,7 @@ struct Options {
     #[arg(long, default_value_t = 10_000_000)]
     connections: usize,
 
-    /// The timeout of each, give or take a tenth, in seconds.
+    /// The timeout of each, give or take a half so that they do not come all at once, in seconds.
     #[arg(long, default_value_t = 30.0)]
     timeout: f64,
 
@@ -108,7 +108,7 @@ fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
     let (before, begin) = (COUNTING.current_usage(), Instant::now());
     let mut connections: Vec<(Deadline, ResetHandle)> = (0..options.connections)
         .map(|_| {
-            let timeout = options.timeout * (0.9 + 0.2 * fastrand::f64());
+            let timeout = options.timeout * (0.5 + fastrand::f64());
             // Whole tenths of a second, as configurations have them.
             let tenths = (timeout * 10.0).round() as u64;
             let mut deadline = timer.deadline(Duration::from_millis(100 * tenths));
@@ -125,7 +125,7 @@ fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
 
     let mut heartbeats = Heartbeats::new(options, &connections);
     // By then every timer's slot has come once, and it was linked again by its last heartbeat.
-    heartbeats.run(Duration::from_secs_f64(1.2 * options.timeout));
+    heartbeats.run(Duration::from_secs_f64(1.6 * options.timeout));
     let (cpu, wake_ups) = (cpu_of(runtime), timer.metrics().wake_ups);
     (heartbeats.resets, heartbeats.spent) = (0, Duration::ZERO);
     let begin = Instant::now();
