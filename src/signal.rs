@@ -36,12 +36,6 @@ impl Signal {
         }
     }
 
-    /// Wakes the driver from where tokio's timers fire, or from the driver's own task. The worker there is about to run what
-    /// it finds in its LIFO slot.
-    pub(crate) fn wake_driver_from_the_clock(&self) {
-        self.notify.notify_one();
-    }
-
     /// Ends when the driver was woken.
     pub(crate) fn woken(&self) -> Notified<'_> {
         self.notify.notified()

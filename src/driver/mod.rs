@@ -13,14 +13,15 @@
 //! ```
 //!
 //! When the interval ticks, the turn is made at once, where tokio's own timers fire: while a worker of the runtime waits for
-//! events. The tasks that are woken there are queued together, and another worker is told of them once. What a task wakes
-//! is announced one by one, and each time a worker is unparked for a single task and parks again. The driver's task is then
-//! woken too; it wakes what is no task of tokio's, goes on where that turn left off, and plans the next.
+//! events. The runtime's tasks that are woken there are queued together, and another worker is told of them once. What a task
+//! wakes is announced one by one, and each time a worker is unparked for a single task and parks again. The driver's task is
+//! then woken too; it wakes what is no task of tokio's, goes on where that turn left off, and plans the next. (When the
+//! interval is reset to a time that has passed, it ticks within the driver's task; then the turn is made there.)
 //!
 //! Invariants:
 //!
-//! - One turn is made at a time. Whoever wants to turn takes the [`Turner`] from its [`Seat`]; if it is not there, it is being
-//!   turned, and the task is woken after that.
+//! - One turn is made at a time. Whoever wants to turn takes the [`Turner`] from its [`Seat`]; if it is not there, somebody is
+//!   turning, and the task is woken after that, or the driver has ended.
 //! - The driver holds its shards weakly. Who can still arm a timer, or has one pending, holds the shard strongly;
 //!   when the last has let go (`shard::hold` tells who counts), the driver ends.
 //! - While nothing is armed there is no tokio timer either, so neither a real nor a virtual clock is touched.
@@ -49,7 +50,7 @@ use turner::{Seat, Turned, Turner};
 /// What the driver lets others know of itself.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// How often it has waited and was woken, by an arm or by the time.
+    /// How often it was woken after it had planned to wait, by an arm or by the time.
     pub(crate) wake_ups: AtomicU64,
     /// Set before the shards are closed, never cleared.
     pub(crate) ended: AtomicBool,
@@ -196,7 +197,8 @@ impl Wake for TurnAtOnce {
         if let Some(Turned::Unfinished) = turned {
             self.has_stretched.store(true, Ordering::Relaxed);
         }
-        self.signal.wake_driver_from_the_clock();
+        // Out of the LIFO slot too: this worker may take a task from the runtime's common queue before it, and that may block.
+        self.signal.wake_driver();
     }
 }
 

@@ -8,8 +8,9 @@
 //!
 //! - The clock is read before any shard is turned, and the shards are turned to the floor of that reading.
 //! - Wakers are user code: they run outside every lock, also that of the seat, and a panic in one stops neither the
-//!   turn nor the batch. Those that are not of tokio's own tasks are woken from the driver's task alone: within
-//!   tokio's timers they would find a runtime that can do less than they are used to.
+//!   turn nor the batch. While the runtime runs, those that are not of tokio's own tasks are woken from the driver's task
+//!   alone: within tokio's timers they would find a runtime that can do less than they are used to. (A task of a
+//!   `LocalSet` counts as tokio's, and wakes whoever polls that set.)
 //! - When the driver ends, the shards are closed once: then and there, or by whoever is turning them, afterwards.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
