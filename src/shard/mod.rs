@@ -12,43 +12,34 @@
 //!
 //! - No user code runs under the lock. A waker is cloned before it is taken, and woken or dropped after it was let
 //!   go; a key of a map never comes here. Hence a poisoned lock tells nothing, and poison is ignored.
-//! - `plan` is the tick at which the driver comes next, and no timer of the wheel is due before it. It is written
-//!   only under the lock. An arm that is due before the plan lowers it there and then wakes the driver; the driver
-//!   reads the plan after it was woken. So whichever comes first, the arm or the driver's visit, the driver knows.
-//! - A plan may be too early, when the timer it was made for was disarmed. On the system's clock that costs one empty
-//!   turn, and disarming wakes nobody. On a clock that can be paused the driver is told, in real time too: the clock
-//!   may be paused in the next moment, and then a cancelled timer would pull time along.
+//! - Whoever changes the wheel keeps the plan right (see `plan`).
 
 mod deadlines;
 mod hold;
+mod plan;
 mod readings;
+mod starts;
 mod turn;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
 
 use tokio::runtime;
 
 use crate::clock::Clock;
-use crate::due::{Due, StampedDue, Start};
+use crate::due::Due;
 use crate::signal::Signal;
-use crate::tick::{Moment, Span};
-use crate::wheel::{Key, Left, SlotCounts, Wheel};
-use crate::word::{Timeout, Word};
+use crate::tick::Moment;
+use crate::wheel::{Key, SlotCounts, Wheel};
+use crate::word::Word;
 
 pub(crate) use deadlines::Afterwards;
 pub(crate) use hold::{Hold, of_this_thread, retire};
+pub(crate) use plan::NEVER;
 pub(crate) use readings::Readings;
 pub(crate) use turn::{BATCH, ShardTurned};
-
-/// The plan of a shard with nothing armed.
-pub(crate) const NEVER: u64 = u64::MAX;
-
-/// No moment lies beyond this tick, however short a tick is.
-const LAST_TICK: u64 = 1 << 62;
 
 /// On cache lines of its own: each worker writes its own shard all the time.
 #[repr(align(128))]
@@ -174,58 +165,6 @@ impl Shard {
     #[inline]
     fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
-    }
-
-    /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the duration must not
-    /// count from a stamp.
-    #[inline]
-    pub(crate) fn due_after(&self, duration: Duration) -> Due {
-        match (
-            self.clock.stamp(),
-            self.clock.tick().stampable_ticks(duration),
-        ) {
-            (Some(stamp), Some(ticks)) => Due::Stamped(StampedDue::new(stamp, ticks)),
-            (None, _) => Due::At(self.read_clock().after(Span::from(duration))),
-            (Some(_), None) => Due::At(self.clock.now().after(Span::from(duration))),
-        }
-    }
-
-    /// From when a deadline of that timeout counts that is made or reset now. Not to be called with a lock held.
-    #[inline]
-    pub(crate) fn start(&self, timeout: Timeout) -> Start {
-        match self.clock.stamp() {
-            Some(stamp) if timeout.is_stampable() => Start::Stamp(stamp),
-            Some(_) => Start::At(self.clock.now()),
-            None => Start::At(self.read_clock()),
-        }
-    }
-
-    /// From when a reset counts of a deadline that is not known yet; if a stamp must not be used for that, the word takes
-    /// a fresh start. Not to be called with a lock held.
-    pub(crate) fn start_of_any(&self) -> Start {
-        match self.clock.stamp() {
-            Some(stamp) => Start::Stamp(stamp),
-            None => Start::At(self.read_clock()),
-        }
-    }
-
-    /// As `start`, to be called with any lock held: it does not count as one of many readings.
-    pub(crate) fn start_uncounted(&self, timeout: Timeout) -> Start {
-        match self.clock.stamp() {
-            Some(stamp) if timeout.is_stampable() => Start::Stamp(stamp),
-            _ => Start::At(self.clock.now()),
-        }
-    }
-
-    /// Reads the clock, and asks the driver to tick if that is done very often.
-    #[cold]
-    fn read_clock(&self) -> Moment {
-        let now = self.clock.now();
-        if self.readings.count(now) {
-            self.clock.want_ticking();
-            self.signal.wake_driver();
-        }
-        now
     }
 
     /// Arms a timer that wakes `waker` when it is due.
@@ -372,43 +311,6 @@ impl Shard {
         };
         self.plan_for(due) || self.plan_without(state, left)
     }
-
-    /// Plans for a timer that was linked at `due`; says whether the driver must be woken. With the lock held.
-    #[inline]
-    fn plan_for(&self, due: u64) -> bool {
-        let earlier = due < self.plan.load(Ordering::Relaxed);
-        if earlier {
-            self.plan.store(due, Ordering::SeqCst);
-        }
-        earlier
-    }
-
-    /// After the plan was changed, and the lock let go: has a driver that rests plan again. One that ticks comes by.
-    #[cold]
-    fn wake_resting_driver(&self) {
-        if self.clock.stamp().is_none() {
-            self.signal.wake_driver();
-        }
-    }
-
-    /// Plans for a timer having left the wheel; says whether the driver must be woken.
-    #[inline]
-    fn plan_without(&self, state: &State, left: Left) -> bool {
-        self.clock.is_pausable() && self.plan_later(state, left)
-    }
-
-    /// The clock may be paused: plans later if the timer that has left was the earliest.
-    fn plan_later(&self, state: &State, left: Left) -> bool {
-        let plan = self.plan.load(Ordering::Relaxed);
-        if !left.may_change(plan) {
-            return false;
-        }
-        let next = state.next_plan();
-        if next > plan {
-            self.plan.store(next, Ordering::SeqCst);
-        }
-        next > plan
-    }
 }
 
 impl State {
@@ -419,16 +321,6 @@ impl State {
         let (key, entry) = self.wheel.insert_mut(tick, Entry::BLANK);
         *entry = Entry { waker, due };
         key
-    }
-
-    /// The tick at which something may be due next.
-    fn next_plan(&self) -> u64 {
-        // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of its own, which no
-        // moment comes near.
-        self.wheel
-            .next_turn()
-            .filter(|&tick| tick <= LAST_TICK)
-            .unwrap_or(NEVER)
     }
 }
 
