@@ -13,12 +13,17 @@
 //!
 //! - a line is longer than [`LONGEST_LINE`];
 //! - no whole line came for [`Limits::idle`], or a reply was not taken for so long (then without a word);
-//! - there are [`Limits::sessions`] already.
+//! - a further session comes, [`Limits::sessions`] are there, and it has been silent for longest
+//!   (without a word if it has not taken its reply).
 //!
-//! Invariant: an operator, however slow or careless, costs a bounded number of tasks that each wait for a bounded time,
-//! and holds up no connection: `list` looks at one deadline at a time, and no lock is held while anything is awaited.
+//! Invariants:
+//!
+//! - An operator, however slow or careless, costs a bounded number of tasks, each for a bounded time.
+//! - He holds up no connection: `list` looks at one deadline at a time, and no lock is held while
+//!   anything is awaited.
+//! - A further session always gets in, so nobody locks an operator out by saying nothing.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -29,6 +34,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::command::{self, Command};
+use crate::seats::{Seat, Seats};
 use crate::server::PAUSE_AFTER_ACCEPT_ERROR;
 use crate::site::{Refusal, Site};
 
@@ -41,10 +47,13 @@ const LISTED_AT_ONCE: usize = 512;
 /// An operator has so long to take what was said last.
 const PARTING: Duration = Duration::from_secs(1);
 
+/// What is said to a session that ends for a further one.
+const GIVES_WAY: &[u8] = b"error this session was silent for longest, and gives way to another\n";
+
 /// What operators may take of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Sessions at once.
+    /// Sessions at once, at least one.
     pub(crate) sessions: usize,
     /// How long a session may say nothing.
     pub(crate) idle: Duration,
@@ -78,6 +87,7 @@ impl Admin {
         let acceptor = Acceptor {
             listener,
             sessions: JoinSet::new(),
+            seats: Seats::default(),
             panics: 0,
             site: site.clone(),
             limits,
@@ -105,6 +115,7 @@ impl Admin {
 struct Acceptor {
     listener: TcpListener,
     sessions: JoinSet<()>,
+    seats: Seats,
     panics: usize,
     site: Arc<Site>,
     limits: Limits,
@@ -117,7 +128,7 @@ impl Acceptor {
                 _ = &mut stopped => break,
                 Some(ended) = self.sessions.join_next() => self.note(ended),
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => self.open_session(stream),
+                    Ok((stream, _)) => self.open_session(stream).await,
                     Err(_) => {
                         self.site.counters.accept_errors.add(1);
                         self.site.timer.sleep(PAUSE_AFTER_ACCEPT_ERROR).await;
@@ -132,22 +143,29 @@ impl Acceptor {
         self.panics
     }
 
-    fn open_session(&mut self, stream: TcpStream) {
-        while let Some(ended) = self.sessions.try_join_next() {
-            self.note(ended);
-        }
-        if self.sessions.len() >= self.limits.sessions {
-            return refuse(stream, self.limits.sessions);
-        }
+    async fn open_session(&mut self, stream: TcpStream) {
+        self.make_room().await;
         let session = Session {
             stream: BufReader::new(stream),
+            awaits_line: false,
+            seat: self.seats.take(),
             site: self.site.clone(),
             limits: self.limits,
         };
-        self.sessions.spawn(async {
-            // It fails if the operator has gone; then nobody is left to be told.
-            let _ = session.run().await;
-        });
+        self.sessions.spawn(session.attend());
+    }
+
+    /// Waits for no operator: a session that is asked to give way ends when it is next polled.
+    async fn make_room(&mut self) {
+        while let Some(ended) = self.sessions.try_join_next() {
+            self.note(ended);
+        }
+        while self.sessions.len() >= self.limits.sessions {
+            self.seats.ask_the_most_silent_to_give_way();
+            if let Some(ended) = self.sessions.join_next().await {
+                self.note(ended);
+            }
+        }
     }
 
     fn note(&mut self, ended: Result<(), JoinError>) {
@@ -155,20 +173,12 @@ impl Acceptor {
     }
 }
 
-/// Says that there are too many sessions. Nothing was written to this socket yet, so it takes the line without waiting.
-fn refuse(stream: TcpStream, sessions: usize) {
-    if let Ok(mut stream) = stream.into_std() {
-        // It fails if the operator has gone.
-        let _ = writeln!(
-            stream,
-            "error all {sessions} admin sessions are taken; end one with `quit`, or try later"
-        );
-    }
-}
-
 /// The conversation with one operator.
 struct Session {
     stream: BufReader<TcpStream>,
+    /// All that was to be said is said.
+    awaits_line: bool,
+    seat: Arc<Seat>,
     site: Arc<Site>,
     limits: Limits,
 }
@@ -182,10 +192,24 @@ enum Input {
 }
 
 impl Session {
-    async fn run(mut self) -> io::Result<()> {
+    /// Holds the conversation until it ends, or a further session needs the seat.
+    async fn attend(mut self) {
+        let seat = self.seat.clone();
+        tokio::select! {
+            // It fails if the operator has gone; then nobody is left to be told.
+            _ = self.run() => {}
+            () = seat.asked_to_give_way() => self.give_way(),
+        }
+    }
+
+    async fn run(&mut self) -> io::Result<()> {
         self.stream.get_ref().set_nodelay(true)?;
         loop {
-            let (last, is_over) = match self.next_line().await? {
+            self.awaits_line = true;
+            let input = self.next_line().await?;
+            self.awaits_line = false;
+            self.seat.heard();
+            let (last, is_over) = match input {
                 Input::Line(line) => match line.parse() {
                     Ok(command) => {
                         let is_over = command == Command::Quit;
@@ -259,17 +283,27 @@ impl Session {
 
     async fn say(&mut self, lines: &str) -> io::Result<()> {
         let said = self.stream.write_all(lines.as_bytes());
-        self.site.timer.timeout(self.limits.idle, said).await?
+        self.site.timer.timeout(self.limits.idle, said).await??;
+        self.seat.heard();
+        Ok(())
     }
 
     /// Ends the session. What the operator still sends is read and forgotten for a while: to close a socket with
     /// something unread may take back what was said last.
-    async fn part(mut self) -> io::Result<()> {
+    async fn part(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let mut nowhere = sink();
         let rest = copy(&mut self.stream, &mut nowhere);
         self.site.timer.timeout(PARTING, rest).await??;
         Ok(())
+    }
+
+    /// Says why the session ends, unless that would go into a reply or have to wait.
+    fn give_way(&self) {
+        if self.awaits_line {
+            // It fails if the operator has gone.
+            let _ = self.stream.get_ref().try_write(GIVES_WAY);
+        }
     }
 }
 

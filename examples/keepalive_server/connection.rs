@@ -1,7 +1,7 @@
 //! One connection of the server: one task awaits its deadline, another resets it.
 //!
 //! ```text
-//!   keep_alive (awaits the KeyedDeadline)           listen (holds its ResetHandle)
+//!   keep_alive (awaits the deadline)                listen (holds the deadline's handle)
 //!     |                                               |  heartbeat read: handle.reset()
 //!     |                                               |  heartbeat read: handle.reset()
 //!   the deadline expires: stop listening ------------>|  or: the client has closed
@@ -27,12 +27,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tickwheel::{Duration, Instant, ResetHandle};
+use tickwheel::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, coop};
 
+use crate::deadlines::{AnyHandle, Outcome};
 use crate::protocol::GREETING;
 use crate::site::{ConnectionId, OpenConnection, Site};
 
@@ -46,10 +47,8 @@ pub(crate) struct Served {
 
 /// How a connection ended.
 pub(crate) enum Ended {
-    /// It was closed because its deadline had expired, this long after the last heartbeat plus its timeout.
-    ByDeadline {
-        late: Duration,
-    },
+    /// It was closed because its deadline had expired.
+    ByDeadline(Lateness),
     /// It was closed because its deadline had expired, but only this long after the last reset: a violation.
     Early {
         after: Duration,
@@ -59,6 +58,14 @@ pub(crate) enum Ended {
     ByClient,
     /// The socket failed.
     Failed,
+}
+
+/// How long after the last heartbeat plus the timeout something happened.
+pub(crate) struct Lateness {
+    /// The task that awaits the deadline ran: the timer, and the wait for a worker.
+    pub(crate) seen: Duration,
+    /// The connection was closed. The listening task had to be stopped before.
+    pub(crate) closed: Duration,
 }
 
 /// Serves a connection until it is closed. An error is a panic of the listening task.
@@ -102,14 +109,14 @@ async fn keep_alive(
             stopped,
         ));
         let outcome = tokio::select! {
-            outcome = &mut open.deadline => outcome,
+            outcome = open.deadline.outcome() => outcome,
             heard = &mut listener => return Ok(heard?.end.into()),
         };
         let expired_at = Instant::now();
         drop(stop);
         let heard = listener.await?;
 
-        if outcome.is_err() {
+        if outcome == Outcome::Cancelled {
             return Ok(Ended::Cancelled);
         }
         let found_expired_at = match heard.end {
@@ -124,8 +131,10 @@ async fn keep_alive(
             End::ByClient | End::Failed => return Ok(heard.end.into()),
             End::Stopped if !has_something_to_read(&stream) => {
                 drop(stream);
-                let late = heard.last_reset.elapsed().saturating_sub(handle.timeout());
-                return Ok(Ended::ByDeadline { late });
+                return Ok(Ended::ByDeadline(Lateness {
+                    seen: after.saturating_sub(handle.timeout()),
+                    closed: heard.last_reset.elapsed().saturating_sub(handle.timeout()),
+                }));
             }
             End::Stopped | End::Refused { .. } => {
                 site.counters.second_looks.add(1);
@@ -158,7 +167,7 @@ enum End {
 /// Reads heartbeats and resets the deadline, until the connection ends or it is told to stop.
 async fn listen(
     stream: Arc<TcpStream>,
-    handle: ResetHandle,
+    handle: AnyHandle,
     site: Arc<Site>,
     mut last_reset: Instant,
     mut stopped: oneshot::Receiver<()>,
@@ -166,6 +175,8 @@ async fn listen(
     // More than one heartbeat may come with one reading; one reset is enough for them.
     let mut heartbeats = [0; 64];
     let end = loop {
+        // `readable` and `try_read` spend no budget: a client that floods would keep the worker.
+        coop::consume_budget().await;
         let read = tokio::select! {
             _ = &mut stopped => break End::Stopped,
             ready = stream.readable() => ready.and_then(|()| stream.try_read(&mut heartbeats)),

@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tickwheel::{Duration, Instant, Timer};
+use tickwheel::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -36,9 +36,10 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::options::Options;
 use crate::protocol::{GREETING, HEARTBEAT};
+use crate::timer::AnyTimer;
 
 /// A silent client must be closed no later than this after its deadline, however busy the machine is.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// A client that is not served so long after it began to connect gives up.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -54,7 +55,7 @@ pub(crate) struct Load {
 
 /// What all clients share.
 struct Plan {
-    timer: Timer,
+    timer: AnyTimer,
     server: SocketAddr,
     timeout: Duration,
     heartbeat: Duration,
@@ -97,7 +98,7 @@ pub(crate) struct ClosedInTime {
 
 impl Load {
     /// The time of the run counts from here.
-    pub(crate) fn new(timer: &Timer, server: SocketAddr, options: &Options) -> Load {
+    pub(crate) fn new(timer: &AnyTimer, server: SocketAddr, options: &Options) -> Load {
         Load {
             fall_silent: (0..options.connections)
                 .map(|number| options.silent_among(number + 1) > options.silent_among(number))
@@ -126,10 +127,8 @@ impl Load {
 
         let mut interrupt = pin!(interrupt);
         // Twice the grace: a client's own bound is to be the first to speak.
-        let mut give_up = self
-            .plan
-            .timer
-            .sleep_until(self.plan.end + self.plan.timeout + 2 * GRACE);
+        let long_over = self.plan.end + self.plan.timeout + 2 * GRACE;
+        let mut give_up = pin!(self.plan.timer.sleep_until(long_over));
         let interrupted = loop {
             tokio::select! {
                 ended = running.join_next() => match ended {
@@ -191,7 +190,7 @@ enum Ended {
 
 async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> Ended {
     let connected = plan.timer.timeout_at(plan.end, Client::connect(&plan));
-    let mut client = match connected.await.map_err(io::Error::from) {
+    let mut client = match connected.await {
         Ok(Ok(client)) => client,
         Ok(Err(error)) | Err(error) => return Ended::NotConnected(error),
     };

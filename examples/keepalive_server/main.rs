@@ -1,14 +1,17 @@
 //! A keepalive server on real sockets, the load to try it with, and a verdict on whether its deadlines held.
 //!
 //! For each connection one task awaits its deadline in a [`tickwheel::DeadlineMap`] while another reads heartbeats and
-//! pushes the deadline back through its [`tickwheel::ResetHandle`]. A connection that falls silent is closed when its
-//! deadline expires. An operator on the admin port lists the connections, closes or extends one by its number, or
-//! closes all. Thousands of clients in the same process send the heartbeats; a share of them falls silent at a random
-//! moment with the socket left open, and the others live until the end of the run.
+//! pushes the deadline back through its [`tickwheel::ResetHandle`]. With `--timer tokio` everything
+//! goes by tokio's own timer instead, for a comparison. A connection that falls silent is closed
+//! when its deadline expires. An operator on the admin port lists the connections, closes or
+//! extends one by its number, or closes all. Thousands of clients in the same process send the
+//! heartbeats; a share of them falls silent at a random moment with the socket left open, and the
+//! others live until the end of the run.
 //!
 //! ```text
 //! cargo run --release --example keepalive_server
 //! cargo run --release --example keepalive_server -- --connections 200 --run-time 3s --silent 0.5
+//! cargo run --release --example keepalive_server -- --timer tokio
 //! cargo run --release --example keepalive_server -- --run-time 10m --admin-port 7777     # and: nc 127.0.0.1 7777
 //! ```
 //!
@@ -20,8 +23,12 @@
 //! | `protocol.rs` | the two bytes that client and server agree on |
 //! | `server.rs` | the server: accepts, counts, shuts down; knows nothing of the load |
 //! | `site.rs` | what all connections of the server share: who is there, and what can be done to them |
+//! | `timer.rs` | the timer to wait by: tickwheel's or tokio's own |
+//! | `deadlines.rs` | the connections' deadlines, on either timer |
+//! | `last_seen.rs`, `last_seen_map.rs` | a deadline on tokio's own timer; all of them |
 //! | `counters.rs` | what the server has done so far |
 //! | `admin.rs`, `command.rs` | the admin port: sessions and replies; what may be said |
+//! | `seats.rs` | which session gives way to a further one |
 //! | `connection.rs` | one connection of the server: the two tasks around one deadline |
 //! | `load.rs` | the clients: what they do, and what they saw of the server |
 //! | `progress.rs` | the line on the terminal while it runs |
@@ -36,26 +43,32 @@ mod admin;
 mod command;
 mod connection;
 mod counters;
+mod deadlines;
 mod duration;
 mod file_limit;
+mod last_seen;
+mod last_seen_map;
 mod load;
 mod options;
 mod progress;
 mod protocol;
+mod seats;
 mod server;
 mod site;
 mod summary;
+mod timer;
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use tickwheel::{Duration, Instant, Timer};
+use tickwheel::{Duration, Instant};
 
 use crate::admin::{Admin, Limits};
 use crate::load::Load;
 use crate::options::Options;
 use crate::server::Server;
 use crate::summary::Summary;
+use crate::timer::AnyTimer;
 
 /// Connections that have not ended so long after the last client has gone are cut off.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -91,7 +104,7 @@ fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
 
 async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     let started = Instant::now();
-    let timer = Timer::new();
+    let timer = AnyTimer::new(options.timer);
     let server = Server::start(&timer, options.timeout).await?;
     let admin = Admin::start(server.site(), options.admin_port, Limits::default()).await?;
     println!(
@@ -112,7 +125,8 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     Ok(Summary {
         clients,
         server,
-        timer: timer.metrics(),
+        timer: timer.kind(),
+        metrics: timer.metrics(),
         wall_time: started.elapsed(),
     })
 }

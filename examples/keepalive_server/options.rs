@@ -9,6 +9,7 @@ use indicatif::HumanCount;
 use tickwheel::Duration;
 
 use crate::duration;
+use crate::timer::TimerKind;
 
 /// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
 #[derive(Debug, Parser)]
@@ -37,6 +38,10 @@ pub(crate) struct Options {
     /// How long the clients send; longer than the timeout
     #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration::parse)]
     pub(crate) run_time: Duration,
+
+    /// The timer that the server and its clients wait by
+    #[arg(long, value_enum, default_value_t = TimerKind::Tickwheel)]
+    pub(crate) timer: TimerKind,
 
     /// Worker threads of the runtime
     #[arg(long, value_name = "COUNT", default_value_t = processors(), value_parser = count(256))]
@@ -93,13 +98,14 @@ impl fmt::Display for Options {
         write!(
             f,
             "{} connections for {:?}, of which {} fall silent: timeout {:?}, heartbeats at most {:?} apart, \
-             worker threads: {}",
+             worker threads: {}, timer: {}",
             HumanCount(self.connections as u64),
             self.run_time,
             HumanCount(self.silent_among(self.connections) as u64),
             self.timeout,
             self.heartbeat,
             self.workers,
+            self.timer,
         )
     }
 }

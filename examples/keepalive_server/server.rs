@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
-use tickwheel::{Duration, Timer};
+use tickwheel::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -19,6 +19,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use crate::connection::{self, Ended, Served};
 use crate::counters::Counters;
 use crate::site::{ConnectionId, Site};
+use crate::timer::AnyTimer;
 
 /// After an error of accept, most likely too many open files, there is no use in trying again at once.
 pub(crate) const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
@@ -34,8 +35,10 @@ pub(crate) struct Server {
 /// How the server's connections ended, beside what its counters say.
 pub(crate) struct Report {
     pub(crate) site: Arc<Site>,
+    /// How late the tasks ran that awaited the expired deadlines, in microseconds.
+    pub(crate) seen_late: Histogram<u64>,
     /// How late connections were closed, in microseconds.
-    pub(crate) late: Histogram<u64>,
+    pub(crate) closed_late: Histogram<u64>,
     /// For each deadline that expired early, how long after the last reset that was.
     pub(crate) early: Vec<Duration>,
     /// Connections that ended because their deadline was cancelled.
@@ -52,7 +55,7 @@ pub(crate) struct Report {
 
 impl Server {
     /// Listens on a free loopback port.
-    pub(crate) async fn start(timer: &Timer, timeout: Duration) -> io::Result<Server> {
+    pub(crate) async fn start(timer: &AnyTimer, timeout: Duration) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let site = Arc::new(Site::new(timer, timeout));
@@ -142,7 +145,7 @@ impl Acceptor {
         &self.report.site.counters
     }
 
-    fn timer(&self) -> &Timer {
+    fn timer(&self) -> &AnyTimer {
         &self.report.site.timer
     }
 }
@@ -151,7 +154,8 @@ impl Report {
     fn new(site: Arc<Site>) -> Report {
         Report {
             site,
-            late: lateness_histogram(),
+            seen_late: lateness_histogram(),
+            closed_late: lateness_histogram(),
             early: Vec::new(),
             cancelled: 0,
             cancelled_clients: HashSet::new(),
@@ -171,9 +175,10 @@ impl Report {
         }
         let counters = &self.site.counters;
         match served.ended {
-            Ended::ByDeadline { late } => {
+            Ended::ByDeadline(late) => {
                 counters.closed_by_deadline.add(1);
-                self.late.saturating_record(late.as_micros() as u64);
+                record(&mut self.seen_late, late.seen);
+                record(&mut self.closed_late, late.closed);
             }
             Ended::Early { after } => {
                 counters.closed_by_deadline.add(1);
@@ -187,6 +192,10 @@ impl Report {
             Ended::Failed => counters.connection_errors.add(1),
         }
     }
+}
+
+fn record(histogram: &mut Histogram<u64>, late: Duration) {
+    histogram.saturating_record(late.as_micros() as u64);
 }
 
 /// From a microsecond to an hour, to three digits.

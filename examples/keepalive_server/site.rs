@@ -1,7 +1,8 @@
 //! What all connections of a server share: who is there, and what can be done to them from outside their tasks.
 //!
-//! The deadlines are in one [`DeadlineMap`], under the connections' numbers. A connection's own tasks go by the
-//! deadline and its handle, the admin by the number. The map does not tell its keys, so who is there is kept beside it.
+//! The [`Deadlines`] are under the connections' numbers. A connection's own tasks go by the
+//! deadline and its handle, the admin by the number. A `DeadlineMap` does not tell its keys, so who
+//! is there is kept beside it.
 //!
 //! Invariants:
 //!
@@ -16,15 +17,17 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tickwheel::{DeadlineMap, Duration, KeyedDeadline, Timer};
+use tickwheel::Duration;
 
 use crate::counters::Counters;
+use crate::deadlines::{AnyDeadline, Deadlines};
+use crate::timer::AnyTimer;
 
 pub(crate) struct Site {
-    pub(crate) timer: Timer,
+    pub(crate) timer: AnyTimer,
     pub(crate) timeout: Duration,
     pub(crate) counters: Counters,
-    deadlines: DeadlineMap<ConnectionId>,
+    deadlines: Deadlines,
     peers: Mutex<BTreeMap<ConnectionId, SocketAddr>>,
 }
 
@@ -41,12 +44,12 @@ pub(crate) enum Refusal {
 }
 
 impl Site {
-    pub(crate) fn new(timer: &Timer, timeout: Duration) -> Site {
+    pub(crate) fn new(timer: &AnyTimer, timeout: Duration) -> Site {
         Site {
             timer: timer.clone(),
             timeout,
             counters: Counters::default(),
-            deadlines: DeadlineMap::new(timer),
+            deadlines: Deadlines::new(timer),
             peers: Mutex::new(BTreeMap::new()),
         }
     }
@@ -59,19 +62,18 @@ impl Site {
 
     /// The time that a connection has left; `None` if there is no such connection, or it is about to be closed.
     pub(crate) fn remaining(&self, id: ConnectionId) -> Option<Duration> {
-        self.deadlines.handle(&id)?.remaining()
+        self.deadlines.handle(id)?.remaining()
     }
 
     /// Closes one connection.
     pub(crate) fn kick(&self, id: ConnectionId) -> Result<(), Refusal> {
-        if self.deadlines.cancel(&id) {
-            self.counters.kicked.add(1);
-            Ok(())
-        } else if self.deadlines.contains_key(&id) {
-            Err(Refusal::JustEnding)
-        } else {
-            Err(Refusal::NoSuchConnection)
+        let handle = self.deadlines.handle(id);
+        let handle = handle.ok_or(Refusal::NoSuchConnection)?;
+        if !handle.cancel() {
+            return Err(Refusal::JustEnding);
         }
+        self.counters.kicked.add(1);
+        Ok(())
     }
 
     /// From now on the connection may be silent for so much longer than the server's timeout.
@@ -80,7 +82,7 @@ impl Site {
     /// lock, and so could move a deadline that a heartbeat resets in between to an earlier time than that heartbeat
     /// was promised. `set_timeout` counts from whatever reset was the last.
     pub(crate) fn extend(&self, id: ConnectionId, longer: Duration) -> Result<(), Refusal> {
-        let handle = self.deadlines.handle(&id);
+        let handle = self.deadlines.handle(id);
         let handle = handle.ok_or(Refusal::NoSuchConnection)?;
         if !handle.set_timeout(self.timeout.saturating_add(longer)) {
             return Err(Refusal::JustEnding);
@@ -91,7 +93,7 @@ impl Site {
 
     /// Closes every connection that is there, and says how many. Later ones are served as ever.
     pub(crate) fn drain(&self) -> usize {
-        let drained = self.deadlines.drain().len();
+        let drained = self.deadlines.drain();
         self.counters.drained.add(drained);
         drained
     }
@@ -103,19 +105,18 @@ impl Site {
 
 /// A connection while it is open: its deadline is armed, and it is listed until this is dropped.
 pub(crate) struct OpenConnection {
-    pub(crate) deadline: KeyedDeadline<ConnectionId>,
+    pub(crate) deadline: AnyDeadline,
+    id: ConnectionId,
     site: Arc<Site>,
 }
 
 impl OpenConnection {
     pub(crate) fn new(site: &Arc<Site>, id: ConnectionId, peer: SocketAddr) -> OpenConnection {
-        let deadline = site
-            .deadlines
-            .insert(id, site.timeout)
-            .expect("the map has no limit and is never closed");
+        let deadline = site.deadlines.insert(id, site.timeout);
         site.peers().insert(id, peer);
         OpenConnection {
             deadline,
+            id,
             site: site.clone(),
         }
     }
@@ -126,7 +127,7 @@ impl OpenConnection {
     /// the deadline is pending: a drain that comes after the look finds it, and one that came before it is made good.
     pub(crate) fn restart(&mut self) {
         self.deadline.restart();
-        let drained = !self.site.deadlines.contains_key(self.deadline.key());
+        let drained = self.site.deadlines.handle(self.id).is_none();
         // Refused if that drain came after the restart: then it has counted this connection itself.
         if drained && self.deadline.handle().cancel() {
             self.site.counters.drained.add(1);
@@ -136,7 +137,7 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.site.peers().remove(self.deadline.key());
+        self.site.peers().remove(&self.id);
     }
 }
 

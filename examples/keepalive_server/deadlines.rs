@@ -1,0 +1,135 @@
+//! The connections' deadlines by number, on either timer: one set of calls for both.
+//!
+//! Invariant: a call means the same on both timers, what it says and what it leaves behind. What is
+//! told of tickwheel's `DeadlineMap`, `KeyedDeadline` and `ResetHandle` holds here.
+
+use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle};
+
+use crate::last_seen::LastSeen;
+use crate::last_seen_map::{LastSeenMap, ListedLastSeen};
+use crate::site::ConnectionId;
+use crate::timer::AnyTimer;
+
+/// The deadlines of all connections.
+pub(crate) enum Deadlines {
+    Tickwheel(DeadlineMap<ConnectionId>),
+    Tokio(LastSeenMap),
+}
+
+/// The deadline of one connection, for the task that awaits it.
+pub(crate) enum AnyDeadline {
+    Tickwheel(KeyedDeadline<ConnectionId>),
+    Tokio(ListedLastSeen),
+}
+
+/// The same deadline, for all that act on it.
+#[derive(Clone)]
+pub(crate) enum AnyHandle {
+    Tickwheel(ResetHandle),
+    Tokio(LastSeen),
+}
+
+/// How a deadline came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Expired,
+    Cancelled,
+}
+
+impl Deadlines {
+    pub(crate) fn new(timer: &AnyTimer) -> Deadlines {
+        match timer {
+            AnyTimer::Tickwheel(timer) => Deadlines::Tickwheel(DeadlineMap::new(timer)),
+            AnyTimer::Tokio => Deadlines::Tokio(LastSeenMap::default()),
+        }
+    }
+
+    pub(crate) fn insert(&self, id: ConnectionId, timeout: Duration) -> AnyDeadline {
+        match self {
+            Deadlines::Tickwheel(map) => {
+                let deadline = map.insert(id, timeout);
+                AnyDeadline::Tickwheel(deadline.expect("the map has no limit and is never closed"))
+            }
+            Deadlines::Tokio(map) => AnyDeadline::Tokio(map.insert(id, timeout)),
+        }
+    }
+
+    /// `None` for a number that is not there; a deadline that is no longer pending is.
+    pub(crate) fn handle(&self, id: ConnectionId) -> Option<AnyHandle> {
+        match self {
+            Deadlines::Tickwheel(map) => map.handle(&id).map(AnyHandle::Tickwheel),
+            Deadlines::Tokio(map) => map.find(id).map(AnyHandle::Tokio),
+        }
+    }
+
+    /// Takes all out, and says how many deadlines it cancelled.
+    pub(crate) fn drain(&self) -> usize {
+        match self {
+            Deadlines::Tickwheel(map) => map.drain().len(),
+            Deadlines::Tokio(map) => map.drain(),
+        }
+    }
+}
+
+impl AnyDeadline {
+    pub(crate) async fn outcome(&mut self) -> Outcome {
+        match self {
+            AnyDeadline::Tickwheel(deadline) => match deadline.await {
+                Ok(()) => Outcome::Expired,
+                Err(_) => Outcome::Cancelled,
+            },
+            AnyDeadline::Tokio(listed) => listed.deadline.outcome().await,
+        }
+    }
+
+    pub(crate) fn restart(&mut self) {
+        match self {
+            AnyDeadline::Tickwheel(deadline) => deadline.restart(),
+            AnyDeadline::Tokio(listed) => listed.deadline.restart(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> AnyHandle {
+        match self {
+            AnyDeadline::Tickwheel(deadline) => AnyHandle::Tickwheel(deadline.handle()),
+            AnyDeadline::Tokio(listed) => AnyHandle::Tokio(listed.deadline.clone()),
+        }
+    }
+}
+
+impl AnyHandle {
+    pub(crate) fn reset(&self) -> bool {
+        match self {
+            AnyHandle::Tickwheel(handle) => handle.reset(),
+            AnyHandle::Tokio(deadline) => deadline.reset(),
+        }
+    }
+
+    pub(crate) fn cancel(&self) -> bool {
+        match self {
+            AnyHandle::Tickwheel(handle) => handle.cancel(),
+            AnyHandle::Tokio(deadline) => deadline.cancel(),
+        }
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> bool {
+        match self {
+            AnyHandle::Tickwheel(handle) => handle.set_timeout(timeout),
+            AnyHandle::Tokio(deadline) => deadline.set_timeout(timeout),
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        match self {
+            AnyHandle::Tickwheel(handle) => handle.timeout(),
+            AnyHandle::Tokio(deadline) => deadline.timeout(),
+        }
+    }
+
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        match self {
+            AnyHandle::Tickwheel(handle) => handle.remaining(),
+            AnyHandle::Tokio(deadline) => deadline.remaining(),
+        }
+    }
+}
