@@ -55,12 +55,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::task;
 use tokio::time::Instant;
 
-use crate::due::{Due, StampedDue};
+use crate::due::{Due, StampedDue, WINDOW};
 use crate::late_windows::LateWindows;
 use crate::tick::{Moment, TickLength};
 
@@ -88,6 +90,10 @@ enum Source {
     /// The clock of a current-thread runtime.
     Pausable {
         runtime: runtime::Id,
+        /// The latest reading, as a moment's bits.
+        last_reading: AtomicU64,
+        /// It was seen to be paused, or to have been.
+        was_virtual: AtomicBool,
         /// Nothing panics under this lock, and a reader is whole at any time; so poison is ignored.
         reader: RwLock<Reader>,
     },
@@ -100,19 +106,44 @@ enum Reader {
     Stopped(Instant),
 }
 
+impl Reader {
+    /// The time, for a thread outside the runtime.
+    fn read(&self) -> Instant {
+        let handle = match self {
+            Reader::Runtime(handle) => handle,
+            Reader::Stopped(at) => return *at,
+        };
+        let read = || {
+            let _context = handle.enter();
+            Instant::now()
+        };
+        // Where tokio drops a future that it refuses to spawn, nobody can step into another context, and nothing tells so but
+        // that this looks like a task. Another thread can.
+        if task::try_id().is_some() {
+            let elsewhere = thread::scope(|scope| scope.spawn(read).join());
+            if let Ok(now) = elsewhere {
+                return now;
+            }
+        }
+        read()
+    }
+}
+
 impl Clock {
-    /// The clock of the runtime of `handle`, beginning now. To be called in that runtime's context.
-    pub(crate) fn new(handle: &Handle, tick: TickLength) -> Clock {
+    /// The clock of the runtime of `handle`, beginning at `epoch`. To be called in that runtime's context.
+    pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant) -> Clock {
         let source = match handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Source::Pausable {
                 runtime: handle.id(),
+                last_reading: AtomicU64::new(0),
+                was_virtual: AtomicBool::new(false),
                 reader: RwLock::new(Reader::Runtime(handle.clone())),
             },
             _ => Source::System,
         };
         Clock {
             published: Published(AtomicU64::new(RESTING)),
-            epoch: Instant::now(),
+            epoch,
             tick,
             source,
             late_windows: Mutex::default(),
@@ -134,17 +165,24 @@ impl Clock {
     pub(crate) fn now_instant(&self) -> Instant {
         match &self.source {
             Source::System => system_now(),
-            Source::Pausable { runtime, reader } => match Handle::try_current() {
-                Ok(current) if current.id() == *runtime => Instant::now(),
-                Err(error) if error.is_thread_local_destroyed() => system_now(),
-                _ => match &*reader.read().unwrap_or_else(PoisonError::into_inner) {
-                    Reader::Runtime(handle) => {
-                        let _context = handle.enter();
-                        Instant::now()
+            Source::Pausable {
+                runtime,
+                reader,
+                last_reading,
+                ..
+            } => {
+                let now = match Handle::try_current() {
+                    Ok(current) if current.id() == *runtime => Instant::now(),
+                    // A thread that ends cannot step into a context. Time stands still for it.
+                    Err(error) if error.is_thread_local_destroyed() => {
+                        let last = last_reading.load(Ordering::Acquire);
+                        return self.instant(Moment::from_bits(last));
                     }
-                    Reader::Stopped(at) => *at,
-                },
-            },
+                    _ => reader.read().unwrap_or_else(PoisonError::into_inner).read(),
+                };
+                last_reading.fetch_max(self.moment(now).to_bits(), Ordering::AcqRel);
+                now
+            }
         }
     }
 
@@ -152,6 +190,28 @@ impl Clock {
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
         matches!(self.source, Source::Pausable { .. })
+    }
+
+    /// Whether the clock is paused, or was once, and so is not the system's.
+    pub(crate) fn is_virtual(&self) -> bool {
+        let Source::Pausable { was_virtual, .. } = &self.source else {
+            return false;
+        };
+        let before = system_now();
+        let reading = self.now_instant();
+        let is_virtual = reading < before || reading > system_now();
+        if is_virtual {
+            was_virtual.store(true, Ordering::Relaxed);
+        }
+        is_virtual
+    }
+
+    /// Whether the clock was seen to be virtual. It is for ever after, as it goes on from where it was paused.
+    pub(crate) fn was_virtual(&self) -> bool {
+        match &self.source {
+            Source::System => false,
+            Source::Pausable { was_virtual, .. } => was_virtual.load(Ordering::Relaxed),
+        }
     }
 
     #[inline]
@@ -174,20 +234,47 @@ impl Clock {
         }
     }
 
-    /// When `due` is, as far as that is known: the window of a stamp may not have ended yet.
-    pub(crate) fn moment_of(&self, due: Due) -> Moment {
-        match due {
-            Due::At(moment) => moment,
-            Due::Stamped(due) => {
-                let tick = self.log().true_due(due).unwrap_or(due.placed);
-                self.tick.start_of(tick)
-            }
+    /// Whether a deadline that was not armed yet is due. On a virtual clock it is when its tick has begun, as tokio's are.
+    pub(crate) fn is_due_now(&self, due: Due) -> bool {
+        if matches!(due, Due::Stamped(due) if self.stamp() == Some(due.stamp)) {
+            // It lies ahead, unless the driver is stalled, and then it is left to that.
+            return false;
         }
+        let now = self.now();
+        self.has_passed(due, now)
+            && (!self.is_virtual() || due.placed(self.tick) <= self.tick.current(now))
+    }
+
+    /// What to tell as the deadline of a timer that counts from a stamp. It is never before the call that made the timer plus its
+    /// duration, nor after the timer's true due, also if the window of the stamp has not ended.
+    pub(crate) fn told(&self, due: StampedDue) -> Moment {
+        let ticks = due.placed - (due.stamp + WINDOW);
+        self.told_start(due.stamp).after(self.tick.span(ticks))
+    }
+
+    /// What to tell as the moment from which a timer counts that has a stamp: the end of the stamp's window, or now if that comes
+    /// first.
+    pub(crate) fn told_start(&self, stamp: u64) -> Moment {
+        let end = self.log().window_end(stamp);
+        let now = self.now();
+        end.map_or(now, |end| self.tick.start_of(end).min(now))
     }
 
     /// When `tick` begins.
     pub(crate) fn start_of(&self, tick: u64) -> Instant {
         self.instant(self.tick.start_of(tick))
+    }
+
+    /// The last tick that any clock comes to.
+    pub(crate) fn last_tick(&self) -> u64 {
+        self.tick.current(Moment::MAX)
+    }
+
+    /// An instant before the runtime's beginning, as far as the platform can name one.
+    pub(crate) fn long_ago(&self) -> Instant {
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        let mut earlier = (0..32).map(|halvings| self.epoch.checked_sub(YEAR / (1 << halvings)));
+        earlier.find_map(|instant| instant).unwrap_or(self.epoch)
     }
 
     pub(crate) fn moment(&self, instant: Instant) -> Moment {
@@ -245,16 +332,6 @@ impl Clock {
         }
     }
 
-    /// Whether the clock is paused, or was once, and so is not the system's.
-    pub(crate) fn is_virtual(&self) -> bool {
-        if !self.is_pausable() {
-            return false;
-        }
-        let before = system_now();
-        let reading = self.now_instant();
-        reading < before || reading > system_now()
-    }
-
     /// Lets the clock stand still, and forgets the runtime: nothing of it is kept in memory by its timers.
     pub(crate) fn stop(&self) {
         self.publish(None);
@@ -277,8 +354,19 @@ pub(crate) struct Log<'a> {
 impl Log<'_> {
     /// The tick from which a stamped timer may fire; `None` if the window of its stamp has not ended.
     pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
-        let open = self.clock.stamp() == Some(due.stamp);
-        (!open).then(|| due.placed.saturating_add(self.late.lateness(due.stamp)))
+        let lateness = self.lateness(due.stamp)?;
+        Some(due.placed.saturating_add(lateness))
+    }
+
+    /// The tick before which the window of a stamp has ended; `None` if it has not.
+    fn window_end(&self, stamp: u64) -> Option<u64> {
+        let lateness = self.lateness(stamp)?;
+        Some(stamp + WINDOW + lateness)
+    }
+
+    fn lateness(&self, stamp: u64) -> Option<u64> {
+        let is_open = self.clock.stamp() == Some(stamp);
+        (!is_open).then(|| self.late.lateness(stamp))
     }
 }
 

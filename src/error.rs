@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+/// tokio's own: for programs that name it. No function of this crate gives it.
+#[doc(no_inline)]
+pub use tokio::time::error::Error;
+
 /// A [`Timeout`](crate::Timeout) elapsed before its future was ready.
 ///
 /// Converts into a [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut).

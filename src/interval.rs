@@ -77,28 +77,28 @@ impl Interval {
         ready!(Pin::new(&mut self.sleep).poll(cx));
         let tick = self.sleep.deadline();
         let next = self.tick_after(tick, self.now());
-        self.sleep.reset(next);
+        self.sleep.reset_to_later(next);
         Poll::Ready(tick)
     }
 
     /// Has the next tick come one period from now.
     pub fn reset(&mut self) {
-        self.sleep.reset_after(self.period);
+        self.sleep.reset_from_now(self.period);
     }
 
     /// Has the next tick come at once.
     pub fn reset_immediately(&mut self) {
-        self.sleep.reset_after(Duration::ZERO);
+        self.sleep.reset_from_now(Duration::ZERO);
     }
 
     /// Has the next tick come `after` from now, and those after it one period apart.
     pub fn reset_after(&mut self, after: Duration) {
-        self.sleep.reset_after(after);
+        self.sleep.reset_from_now(after);
     }
 
     /// Has the next tick come at `deadline`, and those after it one period apart.
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.sleep.reset(deadline);
+        self.sleep.reset_at(deadline);
     }
 
     /// What happens when ticks were missed.

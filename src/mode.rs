@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::tick::TickLength;
 
 /// The first time it is asked to, the driver ticks so often before it rests.
 const FEWEST_TICKS: u64 = 4;
@@ -48,6 +49,11 @@ impl Mode {
         }
     }
 
+    /// Whether a test has the driver tick without being asked to.
+    pub(crate) fn always_ticks(&self) -> bool {
+        self.policy == Policy::AlwaysTick
+    }
+
     /// Whether the driver is to tick from this turn, at tick `now`, to the next.
     pub(crate) fn ticks(&mut self, now: u64, clock: &Clock) -> bool {
         let wanted = clock.take_ticking_wanted();
@@ -55,7 +61,7 @@ impl Mode {
             Policy::AlwaysTick => true,
             Policy::AlwaysRest => false,
             Policy::Measured if now < self.until => true,
-            Policy::Measured => wanted && clock.tick().as_duration() >= SHORTEST_TICK,
+            Policy::Measured => wanted && may_tick(clock.tick()),
         };
         if !ticks || clock.is_virtual() {
             self.until = self.until.min(now);
@@ -72,6 +78,11 @@ impl Mode {
         }
         true
     }
+}
+
+/// Whether a timer of that tick may tick at all. If not, nobody needs to ask for it.
+pub(crate) fn may_tick(tick: TickLength) -> bool {
+    tick.as_duration() >= SHORTEST_TICK
 }
 
 /// For this crate's own tests and profiles, which are to be run in both modes: what the environment forces, in a build

@@ -1,18 +1,23 @@
 //! The [`Sleep`] future.
 //!
 //! ```text
-//!   unarmed --(poll: deadline passed)--------------------------> elapsed
-//!      | (poll: pending)                                            ^
-//!      v                                                            |
-//!    armed --(poll: the timer has fired, or the deadline passed)----+      reset: unarmed, or armed elsewhere
+//!   unarmed --(poll: due already)--------------------> elapsed
+//!      | (poll: pending)                                  ^
+//!      v                                                  |
+//!    armed --(poll: the timer has fired)------------------+      reset: unarmed, or armed elsewhere
 //! ```
 //!
 //! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets the key. The
 //! timer fires at a tick that begins at the deadline or later, so a fired timer is a passed deadline.
+//!
+//! As tokio's, an armed sleep is ready when the driver has fired it, and reads no clock: of a message that came before the
+//! deadline and a task that is polled after it, the message is found first.
 
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,7 +25,8 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::due::{Due, PackedDue};
-use crate::shard::{Closed, Hold, Polled};
+use crate::shard::{Hold, Moved, NotArmed, Polled};
+use crate::tick::Moment;
 use crate::wheel::Key;
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep), [`sleep_until`](crate::sleep_until).
@@ -58,8 +64,13 @@ use crate::wheel::Key;
 pub struct Sleep {
     shard: Hold,
     due: PackedDue,
-    key: Option<Key>,
+    /// For one that counts from a stamp: what was told as its deadline, plus one.
+    told: AtomicU64,
+    /// Its key while it is armed, taken apart to save room.
+    key_sequence: Option<NonZeroU64>,
+    key_index: u32,
     phase: Phase,
+    first_poll: FirstPoll,
 }
 
 /// Where a sleep is, beside whether it is armed.
@@ -71,86 +82,176 @@ enum Phase {
     Elapsed,
 }
 
+/// What a poll does before it arms.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstPoll {
+    /// It was due when it was made: it is ready.
+    IsReady,
+    /// It may have been due when it was made: look at the clock.
+    Looks,
+    /// It was not due when it was made: look at the clock only if the driver may have passed it over since.
+    LooksIfUnplanned,
+    /// It is not ready before the driver has come by: leave it to that.
+    Arms,
+}
+
 impl Sleep {
     #[inline]
     pub(crate) fn after(shard: Hold, duration: Duration) -> Sleep {
         let due = shard.due_after(duration);
-        Sleep::new(shard, due)
+        Sleep::new(shard, due, FirstPoll::after(duration))
     }
 
     pub(crate) fn until(shard: Hold, deadline: Instant) -> Sleep {
         let due = Due::At(shard.clock().moment(deadline));
-        Sleep::new(shard, due)
+        Sleep::new(shard, due, FirstPoll::Looks)
     }
 
     #[inline]
-    fn new(shard: Hold, due: Due) -> Sleep {
+    fn new(shard: Hold, due: Due, first_poll: FirstPoll) -> Sleep {
         Sleep {
             shard,
             due: due.into(),
-            key: None,
+            told: AtomicU64::new(0),
+            key_sequence: None,
+            key_index: 0,
             phase: Phase::New,
+            first_poll,
         }
     }
 
-    /// The instant from which the sleep is ready.
+    /// The instant from which the sleep is ready: never before the call that made or reset it plus its duration.
     ///
     /// One that is too far away to be counted, 146 years from the making of the timer, is taken to be there. While the
-    /// driver ticks, a sleep for a duration is made without reading the clock; then this is up to two ticks more than
-    /// that duration from its making.
+    /// driver ticks, a sleep for a duration is made without reading the clock. Then the clock is read here, the first time;
+    /// what is told lies up to two ticks after that duration from its making, and stays.
     pub fn deadline(&self) -> Instant {
         let clock = self.shard.clock();
-        clock.instant(clock.moment_of(self.due.into()))
+        let moment = match self.due.into() {
+            Due::At(moment) => moment,
+            Due::Stamped(due) => match self.told.load(Ordering::Relaxed) {
+                0 => self.tell(clock.told(due)),
+                told => Moment::from_bits(told - 1),
+            },
+        };
+        clock.instant(moment)
     }
 
-    /// Whether the sleep has elapsed: its deadline has passed, and it was polled or reset before.
+    /// Of two threads that ask at once, the first one's answer stays.
+    fn tell(&self, moment: Moment) -> Moment {
+        let (unset, told) = (0, moment.to_bits() + 1);
+        let first = self
+            .told
+            .compare_exchange(unset, told, Ordering::Relaxed, Ordering::Relaxed);
+        first.map_or_else(|before| Moment::from_bits(before - 1), |_| moment)
+    }
+
+    /// Whether the sleep has elapsed: its timer has fired; or, if it was reset and not polled since, its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
-        match self.phase {
-            Phase::New => false,
-            Phase::Touched => self.has_passed(),
-            Phase::Elapsed => true,
+        match (self.phase, self.key()) {
+            (Phase::New, _) => false,
+            (Phase::Elapsed, _) => true,
+            (Phase::Touched, Some(key)) => self.shard.has_fired(key),
+            (Phase::Touched, None) => self.has_passed(),
         }
     }
 
     /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
     ///
-    /// A task that waits for this sleep stays registered, and is woken at the new deadline: at once, if that has
-    /// passed. Costs one lock of the timer's shard if the sleep is armed, else nothing.
-    pub fn reset(&mut self, deadline: Instant) {
-        self.reset_to(Due::At(self.shard.clock().moment(deadline)));
+    /// As [`tokio::time::Sleep::reset`]: it takes a pinned reference, so that it can be called through a projection. See
+    /// [`reset_at`](Sleep::reset_at) for the rest.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().reset_at(deadline);
     }
 
-    /// Moves the deadline to `duration` from now; else as [`reset`](Sleep::reset).
+    /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
+    ///
+    /// A task that waits for this sleep stays registered, and is woken at the new deadline; before this returns, if that
+    /// has passed and the driver has come by since. Costs one lock of the timer's shard if the sleep is armed, else nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, Instant, sleep};
+    ///
+    /// let start = Instant::now();
+    /// let mut nap = sleep(Duration::from_secs(10));
+    /// nap.reset_at(start + Duration::from_secs(3));
+    /// nap.await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
+    /// # }
+    /// ```
+    pub fn reset_at(&mut self, deadline: Instant) {
+        let due = Due::At(self.shard.clock().moment(deadline));
+        self.reset_to(due, FirstPoll::Looks);
+    }
+
+    /// Moves the deadline to `duration` from now; else as [`reset_at`](Sleep::reset_at).
     pub fn reset_after(&mut self, duration: Duration) {
-        self.reset_to(self.shard.due_after(duration));
+        let due = self.shard.due_after(duration);
+        self.reset_to(due, FirstPoll::after(duration));
     }
 
-    fn reset_to(&mut self, due: Due) {
+    /// As `reset_after`, counting from a reading of the clock in any case.
+    pub(crate) fn reset_from_now(&mut self, duration: Duration) {
+        let due = Due::At(self.shard.clock().now().after(duration.into()));
+        self.reset_to(due, FirstPoll::after(duration));
+    }
+
+    /// As `reset_at`, for a deadline that lay ahead when the caller read the clock.
+    pub(crate) fn reset_to_later(&mut self, deadline: Instant) {
+        let due = Due::At(self.shard.clock().moment(deadline));
+        self.reset_to(due, FirstPoll::Arms);
+    }
+
+    fn reset_to(&mut self, due: Due, first_poll: FirstPoll) {
         self.due = due.into();
+        *self.told.get_mut() = 0;
         self.phase = Phase::Touched;
-        self.key = self.key.filter(|&key| self.shard.move_to(key, due));
+        self.first_poll = first_poll;
+        let Some(key) = self.key() else { return };
+        match self.shard.move_to(key, due) {
+            Moved::Pending => {}
+            Moved::HadFired => self.forget_key(),
+            Moved::Fires => {
+                self.forget_key();
+                self.phase = Phase::Elapsed;
+            }
+        }
     }
 
     fn has_passed(&self) -> bool {
+        if self.first_poll == FirstPoll::IsReady {
+            return true;
+        }
         let clock = self.shard.clock();
         clock.has_passed(self.due.into(), clock.now())
     }
 
-    /// Whether a poll that was not woken finds the deadline passed, though the driver has not come round. One that
-    /// counts from a stamp reads no clock while that stamp is still published: its deadline lies ahead, unless the
-    /// driver is stalled, and then it is left to the driver.
+    /// Whether it was due when it was made, or may have been and is now.
     #[inline]
-    fn is_found_passed(&self) -> bool {
-        match Due::from(self.due) {
-            Due::At(deadline) => deadline <= self.shard.clock().now(),
-            Due::Stamped(due) => self.shard.clock().stamp() != Some(due.stamp) && self.has_passed(),
+    fn is_found_due(&self) -> bool {
+        let due = self.due.into();
+        match self.first_poll {
+            FirstPoll::IsReady => true,
+            FirstPoll::Looks => self.shard.clock().is_due_now(due),
+            // What is due at the plan or after it fires with the turn that is planned, as what is armed does.
+            FirstPoll::LooksIfUnplanned => {
+                self.shard.is_unplanned(due) && self.shard.clock().is_due_now(due)
+            }
+            FirstPoll::Arms => false,
         }
     }
 
-    /// Whether a poll of an armed timer looks at the clock. One that counts from a stamp leaves it to the driver.
     #[inline]
-    fn is_found_passed_while_armed(&self) -> bool {
-        matches!(Due::from(self.due), Due::At(_)) && self.is_found_passed()
+    fn key(&self) -> Option<Key> {
+        let sequence = self.key_sequence?;
+        Some(Key::new(self.key_index, sequence))
+    }
+
+    #[inline]
+    fn forget_key(&mut self) {
+        self.key_sequence = None;
     }
 
     pub(crate) fn shard(&self) -> &Hold {
@@ -170,24 +271,27 @@ impl Sleep {
 
     #[inline]
     fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match (self.phase, self.key) {
+        match (self.phase, self.key()) {
             (Phase::Elapsed, _) => return Poll::Ready(()),
             (_, None) => ready!(self.poll_unarmed(cx)),
             (_, Some(key)) => ready!(self.poll_armed(key, cx)),
         }
-        self.key = None;
+        self.forget_key();
         self.phase = Phase::Elapsed;
         Poll::Ready(())
     }
 
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_found_passed() {
+        if self.is_found_due() {
             return Poll::Ready(());
         }
         match self.shard.arm(self.due.into(), cx.waker().clone()) {
-            Ok(key) => self.key = Some(key),
-            Err(Closed) => panic_shut_down(),
+            Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
+            Err(NotArmed::Fired) => return Poll::Ready(()),
+            // It passed while nobody polled it, maybe before the end.
+            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(()),
+            Err(NotArmed::Closed) => panic_shut_down(),
         }
         self.phase = Phase::Touched;
         Poll::Pending
@@ -200,12 +304,19 @@ impl Sleep {
         }
         match self.shard.poll_armed(key, due, cx.waker()) {
             Polled::Fired => Poll::Ready(()),
-            Polled::Pending if self.is_found_passed_while_armed() => {
-                self.shard.disarm(key);
-                Poll::Ready(())
-            }
             Polled::Pending => Poll::Pending,
             Polled::Closed => panic_shut_down(),
+        }
+    }
+}
+
+impl FirstPoll {
+    #[inline]
+    fn after(duration: Duration) -> FirstPoll {
+        if duration.is_zero() {
+            FirstPoll::IsReady
+        } else {
+            FirstPoll::LooksIfUnplanned
         }
     }
 }
@@ -224,7 +335,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if let Some(key) = self.key {
+        if let Some(key) = self.key() {
             self.shard.disarm(key);
         }
     }
@@ -243,6 +354,7 @@ impl fmt::Debug for Sleep {
 fn panic_shut_down() -> ! {
     panic!(
         "the tokio runtime that drives this timer has shut down while the timer was pending; \
-         keep that runtime running for as long as its timers are awaited"
+         keep that runtime running for as long as its timers are awaited. \
+         (A Tokio 1.x context was found, but it is being shutdown.)"
     )
 }

@@ -107,6 +107,8 @@ impl From<Span> for Duration {
 pub(crate) struct TickLength {
     nanos: u64,
     whole: Option<WholeTicks>,
+    /// The ticks of half the range of moments.
+    most: u64,
 }
 
 /// For a tick that divides a second: what turns a duration into ticks without a division.
@@ -131,16 +133,22 @@ impl TickLength {
             per_second: NANOS_PER_SECOND / nanos,
             reciprocal: u64::MAX / nanos + 1,
         });
-        Some(TickLength { nanos, whole })
+        Some(TickLength {
+            nanos,
+            whole,
+            most: Moment::MAX.to_bits() / 2 / nanos,
+        })
     }
 
     pub(crate) fn as_duration(self) -> Duration {
         Duration::from_nanos(self.nanos)
     }
 
-    /// The first tick that does not begin before `deadline`: the tick from which a timer may fire.
+    /// The first tick that does not begin before `deadline`: the tick from which a timer may fire. None is later than the
+    /// last one that a clock comes to.
     pub(crate) fn due(self, deadline: Moment) -> u64 {
-        deadline.to_bits().div_ceil(self.nanos)
+        let due = deadline.to_bits().div_ceil(self.nanos);
+        due.min(self.current(Moment::MAX))
     }
 
     /// How many ticks a duration takes, rounded up.
@@ -165,19 +173,29 @@ impl TickLength {
         }
     }
 
+    /// The same, but no more than half the range of moments.
+    pub(crate) fn saturated_ticks(self, duration: Duration) -> u64 {
+        self.ticks(duration).min(self.most)
+    }
+
     /// How many ticks a duration takes, if a timer of it may count from a stamp. For no time at all it may not, as that
-    /// is due at once; nor for a part of a coarse tick, as rounding that up would make it late by a tick more. A part of
+    /// is due at once; nor for a part of a coarse tick, as rounding that up would make it late by a tick more; nor for half of all time. A part of
     /// a tick of a millisecond or less is no more than what tokio rounds up.
     #[inline]
     pub(crate) fn stampable_ticks(self, duration: Duration) -> Option<u64> {
         let ticks = self.ticks(duration);
         let is_stampable =
             ticks > 0 && (self.nanos <= NANOS_PER_MILLISECOND || self.is_whole(duration));
-        (is_stampable && ticks < u64::MAX).then_some(ticks)
+        (is_stampable && ticks < self.most).then_some(ticks)
     }
 
     fn is_whole(self, duration: Duration) -> bool {
         duration.as_nanos() % u128::from(self.nanos) == 0
+    }
+
+    /// How long so many ticks are.
+    pub(crate) fn span(self, ticks: u64) -> Span {
+        Span(ticks.saturating_mul(self.nanos))
     }
 
     /// The tick in which `now` lies: the last one that has begun.
@@ -262,7 +280,8 @@ mod tests {
             let (nanos, length) = (duration.as_nanos(), u128::from(length));
             prop_assert_eq!(u128::from(tick.ticks(duration)), nanos.div_ceil(length));
             let may_round_up = length <= 1_000_000 || nanos % length == 0;
-            let stampable = (nanos > 0 && may_round_up).then_some(nanos.div_ceil(length));
+            let is_short = nanos.div_ceil(length) < u128::from(Moment::MAX.to_bits() / 2) / length;
+            let stampable = (nanos > 0 && may_round_up && is_short).then_some(nanos.div_ceil(length));
             prop_assert_eq!(tick.stampable_ticks(duration).map(u128::from), stampable);
         }
     }

@@ -87,6 +87,10 @@ pub(crate) enum Expiry {
     Settled(Outcome),
 }
 
+/// What a word said of a pending deadline before it was settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before(u64);
+
 /// The timeout of a deadline in ticks, and whether it may count from a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(u64);
@@ -96,8 +100,8 @@ const NOT_STAMPABLE: u64 = 1 << 63;
 impl Timeout {
     pub(crate) fn new(timeout: Duration, tick: TickLength) -> Timeout {
         match tick.stampable_ticks(timeout) {
-            Some(ticks) if ticks < NOT_STAMPABLE => Timeout(ticks),
-            _ => Timeout(tick.ticks(timeout) | NOT_STAMPABLE),
+            Some(ticks) => Timeout(ticks),
+            None => Timeout(tick.saturated_ticks(timeout) | NOT_STAMPABLE),
         }
     }
 
@@ -230,10 +234,9 @@ impl Word {
         }
     }
 
-    /// Brings the deadline to its end and gives when it was due; `None` if it had come to one before.
-    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Due> {
-        let before = self.update(|_| settled(outcome))?;
-        self.due_of(before)
+    /// Brings the deadline to its end and gives what it was before; `None` if it had come to one before.
+    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Before> {
+        self.update(|_| settled(outcome)).map(Before)
     }
 
     /// Counts anew, whatever it was set to, from a start that is taken after the word was read. Does nothing if it is
@@ -255,6 +258,33 @@ impl Word {
             // Nobody reads this before the state says `ONCE`, but for a holder of the lock.
             self.once_due.store(due.to_bits(), Ordering::Relaxed);
             self.update(|_| pack(ONCE, now.to_bits()));
+        }
+    }
+
+    /// Has a deadline that counts from a stamp count from the moment that `start` gives for that; so what is told of it stays.
+    ///
+    /// `start` is called after the word was read, so it knows the time of whatever reset the word holds to have passed.
+    pub(crate) fn count_from(&self, start: impl Fn(u64) -> Moment) {
+        self.update(|state| match state & TAG_MASK {
+            STAMPED => pack(COUNTING, start(bits(state)).to_bits()),
+            _ => state,
+        });
+    }
+
+    /// How much time is left at `now`; `None` once it is settled. Never more than what was set.
+    pub(crate) fn left(&self, now: Moment) -> Option<Duration> {
+        let state = self.state.load(Ordering::Acquire);
+        (status(state) == Status::Pending).then(|| self.left_before(Before(state), now))
+    }
+
+    /// How much time was left at `now` before it was settled.
+    pub(crate) fn left_before(&self, Before(state): Before, now: Moment) -> Duration {
+        match self.due_of(state) {
+            Some(Due::At(due)) if state & TAG_MASK == ONCE => due.since(now),
+            // It may have been reset since the clock was read.
+            Some(Due::At(due)) => due.since(now).min(self.timeout_set()),
+            Some(Due::Stamped(_)) => self.timeout_set(),
+            None => Duration::ZERO,
         }
     }
 

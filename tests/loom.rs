@@ -1,9 +1,12 @@
-//! The state word of a deadline under loom: every interleaving of resets with expiry, cancel and the others.
+//! Under loom: the state word of a deadline, every interleaving of resets with expiry, cancel and the others; and the bell of
+//! the driver, every interleaving of arms with a turn and with who attends.
 //!
 //! The crate's own files are compiled here against loom's atomics. A loom mutex stands for the shard's lock.
 
-#![allow(dead_code, unreachable_pub)] // Not every part of the two files is used here.
+#![allow(dead_code, unreachable_pub)] // Not every part of the files is used here.
 
+#[path = "../src/driver/bell.rs"]
+mod bell;
 #[path = "../src/due.rs"]
 mod due;
 #[path = "../src/tick.rs"]
@@ -12,7 +15,7 @@ mod tick;
 mod word;
 
 mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 
 use std::time::Duration;
@@ -20,6 +23,8 @@ use std::time::Duration;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
+use atomic::{AtomicU64, Ordering};
+use bell::{Bell, NEVER, Request};
 use due::{Due, Start, WINDOW};
 use tick::{Moment, TickLength};
 use word::{Expiry, Outcome, Reset, Status, Word};
@@ -224,5 +229,104 @@ fn a_reset_beside_a_restart_never_moves_it_back() {
         shared.locked(|word| word.restart(|| start(12)));
         reset.join().unwrap();
         assert_eq!(shared.locked(due_tick), Some(22 + later));
+    });
+}
+
+/// A driver with two shards of which only the plans are left, and an alarm that is only a number.
+struct Driven {
+    bell: Bell,
+    plans: [AtomicU64; 2],
+    /// Under a lock only to be seen by all; nobody but the attendant has it.
+    alarm: Mutex<u64>,
+    turns: AtomicU64,
+}
+
+impl Driven {
+    /// Its alarm has just fired, at tick 1.
+    fn new() -> Arc<Driven> {
+        let driven = Driven {
+            bell: Bell::new(),
+            plans: [AtomicU64::new(NEVER), AtomicU64::new(NEVER)],
+            alarm: Mutex::new(NEVER),
+            turns: AtomicU64::new(0),
+        };
+        driven.bell.set_for(1);
+        Arc::new(driven)
+    }
+
+    fn arm(&self, shard: usize, tick: u64) {
+        if tick < self.plans[shard].load(Ordering::Relaxed) {
+            self.plans[shard].store(tick, Ordering::Release);
+            if !self.bell.is_set_by(tick) {
+                self.bell.ask_for(tick);
+                self.attend(Request::Plan);
+            }
+        }
+    }
+
+    fn attend(&self, request: Request) {
+        if !self.bell.ring(request) {
+            return;
+        }
+        loop {
+            let requests = self.bell.take_requests();
+            let mut alarm = self.alarm.try_lock().expect("one attends at a time");
+            if requests.has(Request::Fired) {
+                *alarm = NEVER;
+                self.turns.fetch_add(1, Ordering::Relaxed);
+                self.bell.begin_to_read_plans();
+                for plan in &self.plans {
+                    *alarm = plan.load(Ordering::Acquire).min(*alarm);
+                }
+            } else {
+                *alarm = self.bell.take_asked_for().min(*alarm);
+            }
+            self.bell.set_for(*alarm);
+            drop(alarm);
+            if self.bell.leave() {
+                return;
+            }
+        }
+    }
+}
+
+/// Three threads at the bell interleave in too many ways for all of them; a lost request shows with few preemptions.
+fn with_few_preemptions(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+#[test]
+fn no_arm_is_lost_between_a_turn_and_who_attends() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        let arms = [(0, 7), (1, 5)].map(|(shard, tick)| {
+            let driven = driven.clone();
+            thread::spawn(move || driven.arm(shard, tick))
+        });
+        driven.attend(Request::Fired);
+        for arm in arms {
+            arm.join().unwrap();
+        }
+        assert_eq!(*driven.alarm.lock().unwrap(), 5);
+        assert_eq!(driven.turns.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn what_is_requested_of_an_attendant_that_leaves_is_done() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        let fire = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.attend(Request::Fired))
+        };
+        driven.attend(Request::Fired);
+        driven.attend(Request::Fired);
+        fire.join().unwrap();
+        let turns = driven.turns.load(Ordering::Relaxed);
+        assert!((1..=3).contains(&turns), "{turns} turns");
+        assert!(driven.bell.ring(Request::Plan), "nobody is left attending");
     });
 }

@@ -75,7 +75,7 @@ async fn sleep_among_blockers(tasks: u64, rounds: usize) {
                         2 => {
                             let mut nap = sleep(HOUR);
                             assert!(timeout(Duration::ZERO, &mut nap).await.is_err());
-                            nap.reset(start + duration);
+                            nap.reset_at(start + duration);
                             nap.await;
                         }
                         _ => sleep(duration).await,

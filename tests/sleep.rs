@@ -73,7 +73,7 @@ async fn is_elapsed_after_a_reset_without_a_poll_as_tokios_is() {
     let mut ours = sleep(HOUR);
     let mut tokios = Box::pin(tokio::time::sleep(HOUR));
     let start = Instant::now();
-    ours.reset(start + 10 * MS);
+    ours.reset_at(start + 10 * MS);
     tokios.as_mut().reset(start + 10 * MS);
     assert_eq!((ours.is_elapsed(), tokios.is_elapsed()), (false, false));
     tokio::time::sleep(11 * MS).await;
@@ -100,7 +100,7 @@ async fn reset_after_firing_makes_it_pending_again() {
     let start = Instant::now();
     let mut nap = sleep(5 * MS);
     (&mut nap).await;
-    nap.reset(Instant::now() + 7 * MS);
+    nap.reset_at(Instant::now() + 7 * MS);
     (&mut nap).await;
     assert_eq!(start.elapsed(), 12 * MS);
 }
@@ -126,7 +126,7 @@ async fn reset_to_the_past_wakes_the_waiter() {
         let mut nap = task::spawn(sleep(HOUR));
         assert_pending!(nap.poll());
         settle().await;
-        nap.reset(Instant::now() - back);
+        nap.reset_at(Instant::now() - back);
         settle().await;
         assert!(nap.is_woken());
         assert_ready!(nap.poll());
@@ -225,7 +225,7 @@ async fn the_deadline_is_given_back_as_it_was_set() {
     ] {
         assert_eq!(timer.sleep_until(deadline).deadline(), deadline);
         let mut nap = timer.sleep(HOUR);
-        nap.reset(deadline);
+        nap.reset_at(deadline);
         assert_eq!(nap.deadline(), deadline);
     }
     assert_eq!(timer.sleep(HOUR).deadline(), Instant::now() + HOUR);

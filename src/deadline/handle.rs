@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Deadline;
 use crate::due::Start;
-use crate::shard::{Afterwards, Hold};
+use crate::shard::{Afterwards, Hold, Told};
 use crate::tick::{Moment, Span};
 use crate::word::{Outcome, Reset, Status, Word};
 
@@ -73,8 +73,8 @@ impl ResetHandle {
         finish(self.reset_after_unwoken(delay))
     }
 
-    /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline at
-    /// the driver's next turn, which is at once. `false` if it has expired or was cancelled.
+    /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline here and now.
+    /// `false` if it has expired or was cancelled.
     pub fn reset_at(&self, deadline: Instant) -> bool {
         finish(self.reset_at_unwoken(deadline))
     }
@@ -104,23 +104,31 @@ impl ResetHandle {
 
     /// Whether the deadline has neither expired nor been cancelled.
     pub fn is_pending(&self) -> bool {
-        self.word.status() == Status::Pending && self.due().is_some()
-    }
-
-    /// When the deadline expires if nothing resets it; `None` once it is no longer pending.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.due().map(|due| self.shard.clock().instant(due))
-    }
-
-    /// The time that is left, zero if the deadline is just about to expire; `None` once it is no longer pending.
-    pub fn remaining(&self) -> Option<Duration> {
-        self.due().map(|due| due.since(self.now()))
-    }
-
-    fn due(&self) -> Option<Moment> {
-        let (due, afterwards) = self.shard.due_of_word(&self.word, self.now());
+        if self.word.status() != Status::Pending {
+            return false;
+        }
+        let (is_pending, afterwards) = self.shard.word_is_pending(&self.word, self.now());
         afterwards.wake();
-        due
+        is_pending
+    }
+
+    /// When the deadline expires if nothing resets it, never before the last reset plus the timeout; `None` once it is no longer
+    /// pending.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.told()
+            .map(|told| self.shard.clock().instant(told.deadline))
+    }
+
+    /// The time that is left, zero if the deadline is just about to expire, and never more than the timeout after a
+    /// [`reset`](ResetHandle::reset); `None` once it is no longer pending.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.told().map(|told| told.left)
+    }
+
+    fn told(&self) -> Option<Told> {
+        let (told, afterwards) = self.shard.told_of_word(&self.word, self.now());
+        afterwards.wake();
+        told
     }
 
     fn now(&self) -> Moment {
@@ -165,8 +173,8 @@ impl ResetHandle {
     }
 
     pub(super) fn settle_unwoken(&self, outcome: Outcome) -> (bool, Afterwards) {
-        let (due, afterwards) = self.settle_at(self.now(), outcome);
-        (due.is_some(), afterwards)
+        let (left, afterwards) = self.settle_at(self.now(), outcome);
+        (left.is_some(), afterwards)
     }
 
     /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it had come to its end
@@ -176,8 +184,7 @@ impl ResetHandle {
         now: Moment,
         outcome: Outcome,
     ) -> (Option<Duration>, Afterwards) {
-        let (due, afterwards) = self.shard.settle_word(&self.word, now, outcome);
-        (due.map(|due| due.since(now)), afterwards)
+        self.shard.settle_word(&self.word, now, outcome)
     }
 
     /// Changes when the deadline is due, under the shard's lock; `false` if it has come to its end.

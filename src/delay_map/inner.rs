@@ -7,9 +7,10 @@ use std::task::{Context, Poll, Waker};
 use super::alarm::Alarm;
 use super::part::{DueItem, Item, Part, Setting};
 use crate::clock::Clock;
+use crate::driver::Watch;
 use crate::due::Due;
 use crate::places::Places;
-use crate::shard::{Closed, Hold, NEVER, Polled};
+use crate::shard::{Hold, NEVER, NotArmed, Polled};
 use crate::table::Table;
 use crate::tick::Moment;
 use crate::timer::Timer;
@@ -20,6 +21,8 @@ pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
     /// The shard of the stream's alarm; its clock is the map's.
     shard: Hold,
+    /// The stream ends with the runtime, though it may wait with nothing armed.
+    _watch: Watch,
     pub(super) table: Table<Part<K, V>>,
     pub(super) places: Places,
     /// How many handles of the map there are.
@@ -37,6 +40,10 @@ pub(super) struct Inner<K, V> {
     waiting: Mutex<Option<Waker>>,
 }
 
+/// The timer's runtime has gone.
+#[derive(Debug)]
+pub(super) struct Closed;
+
 /// A locked part, and which it is.
 pub(super) struct Locked<'a, K, V> {
     pub(super) part: MutexGuard<'a, Part<K, V>>,
@@ -49,6 +56,7 @@ impl<K, V> Inner<K, V> {
         let table = Table::new(shard.clock(), Part::new);
         Inner {
             timer: timer.clone(),
+            _watch: timer.watch(),
             earliest: (0..table.parts()).map(|_| AtomicU64::new(NEVER)).collect(),
             alarm: Mutex::new(Alarm::default()),
             shard,
@@ -250,9 +258,10 @@ impl<K, V> Inner<K, V> {
         loop {
             let Some(key) = self.set_alarm_to_earliest() else {
                 // Armed for no time at first, so that a removal which comes before it is set is not overlooked.
-                match self.shard.arm_at(NEVER, cx.waker().clone()) {
+                match self.shard.arm_for_never(cx.waker().clone()) {
                     Ok(key) => self.alarm().armed(key, NEVER),
-                    Err(Closed) => return Poll::Ready(Err(Closed)),
+                    Err(NotArmed::Fired) => {}
+                    Err(NotArmed::Closed) => return Poll::Ready(Err(Closed)),
                 }
                 continue;
             };

@@ -19,9 +19,8 @@ use futures_core::{FusedStream, Stream};
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::inner::Inner;
+use super::inner::{Closed, Inner};
 use super::part::DueItem;
-use crate::shard::Closed;
 
 /// So many names are looked at for one poll, found or passed over; then other tasks have their turn.
 const BATCH: usize = 512;

@@ -1,216 +1,436 @@
-//! The driver: the one task that turns every wheel of a timer.
+//! The driver: what turns every wheel of a timer, in time.
 //!
 //! ```text
-//!             +---------------- woken by an arm, or asked to tick, or the interval has ticked -------------+
-//!             v                                                                                            |
-//!   turn (see `turner`)                                                  wait: until the next tick, or the earliest plan
-//!             |                                                                                            ^
-//!             +---- ticking: the interval is `reset_at` the next tick -------------------------------------+
-//!             +---- resting, some plan: the interval is `reset_at` it; none: there is no interval, parked --+
-//!             |
-//!             +---- not finished: yield, and turn again
-//!             +---- every shard is gone: end                      dropped at any point: close all, wake all
+//!   somebody arms earlier than the alarm is set for                      the alarm fires, in tokio's time driver
+//!             |                                                                  |
+//!             v                                                                  v
+//!   set the alarm for that tick   <--- the earliest plan of all shards ---   turn (see `turner`)
+//!                                      or, while ticking, the next tick          |
+//!                                                                                +-- too long for one stretch: an errand goes on
 //! ```
 //!
-//! When the interval ticks, the turn is made at once, where tokio's own timers fire: while a worker of the runtime waits for
-//! events. The runtime's tasks that are woken there are queued together, and another worker is told of them once. What a task
-//! wakes is announced one by one, and each time a worker is unparked for a single task and parks again. The driver's task is
-//! then woken too; it wakes what is no task of tokio's, goes on where that turn left off, and plans the next. (When the
-//! interval is reset to a time that has passed, it ticks within the driver's task; then the turn is made there.)
+//! There is no driver task. The turn is made in the waker of one tokio timer, the [alarm](alarm), where tokio's own timers wake
+//! theirs; and the next is planned right there. So nothing stands between a due and its timer: no task that must be scheduled,
+//! no slot that it could be pushed out of, and no waker that must wait for a task. Who does it is settled by a [bell](bell), and
+//! is called the attendant.
 //!
 //! Invariants:
 //!
-//! - One turn is made at a time. Whoever wants to turn takes the [`Turner`] from its [`Seat`]; if it is not there, somebody is
-//!   turning, and the task is woken after that, or the driver has ended.
-//! - The driver holds its shards weakly. Who can still arm a timer, or has one pending, holds the shard strongly;
-//!   when the last has let go (`shard::hold` tells who counts), the driver ends.
-//! - While nothing is armed there is no tokio timer either, so neither a real nor a virtual clock is touched.
-//!
-//! Between two stretches of a turn the driver wakes itself and yields. It does not use tokio's `yield_now`: that defers to a
-//! list of the worker which no other worker steals from, and a task that blocks would hold up every timer.
-//! For the same reason it is not subject to tokio's cooperative budget, which defers too.
+//! - One turn is made at a time, by the attendant. It holds no lock over it: it has the only key to what it works with.
+//! - Threads that arm never turn: wakers are user code, and theirs to run only where tokio would run them.
+//! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being made or asked for.
+//!   While nothing is armed there is no tokio timer either, so neither a real nor a virtual clock is touched.
+//! - The driver holds its shards weakly, and its waker holds the driver weakly. Who can still arm a timer, or has one pending, holds
+//!   a shard, and each shard holds the driver; when the last has let go, all of it is dropped.
+//! - The shards are closed when the runtime's time driver has ended: by the waker that it then fires, after every task was dropped, or
+//!   by who finds it ended when it sets the alarm (see `alarm`).
 
+mod alarm;
+pub(crate) mod bell;
+mod errand;
 mod turner;
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Wake;
 
-use tokio::runtime::Handle;
-use tokio::task::coop::unconstrained;
-use tokio::time::{Interval, MissedTickBehavior, interval_at};
+use tokio::runtime::{Handle, worker_index};
 
 use crate::clock::Clock;
-use crate::shard::{NEVER, Shard};
-use crate::signal::Signal;
-use turner::{Seat, Turned, Turner};
+use crate::mode::{self, Mode};
+use crate::shard::Shard;
+use alarm::{Alarm, Set};
+use bell::{Bell, Request, Requests};
+pub(crate) use errand::Watch;
+use errand::{Errand, Watchers, look_for_the_end};
+use turner::{Turned, Turner};
 
-/// What the driver lets others know of itself.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// How often it was woken after it had planned to wait, by an arm or by the time.
-    pub(crate) wake_ups: AtomicU64,
+/// What turns the wheels of one timer.
+pub(crate) struct Driver {
+    bell: Bell,
+    clock: Arc<Clock>,
+    /// What the attendant works with. It is here while nobody attends; never, once the driver has ended.
+    desk: Mutex<Option<Desk>>,
+    /// Whether it may ever be better to tick.
+    may_tick: bool,
+    wake_ups: AtomicU64,
     /// Set before the shards are closed, never cleared.
-    pub(crate) ended: AtomicBool,
+    ended: AtomicBool,
+    errand_is_sent: AtomicBool,
+    /// It is on its way to the runtime, which may refuse it.
+    errand_is_being_sent: AtomicBool,
+    /// The runtime is shutting down, and takes no task any more.
+    errands_are_refused: AtomicBool,
+    /// A thread looks for the end.
+    end_is_looked_for: AtomicBool,
+    /// The runtime is shutting down, and somebody waits for that.
+    end_is_expected: AtomicBool,
+    watchers: Mutex<Watchers>,
 }
 
-pub(crate) struct Driver {
-    seat: Arc<Seat>,
-    clock: Arc<Clock>,
-    signal: Arc<Signal>,
-    progress: Arc<Progress>,
-    interval: Option<Interval>,
-    /// What the interval wakes.
-    turning: Arc<TurnAtOnce>,
-    at_end: Option<Box<dyn FnOnce() + Send>>,
+/// What the attendant works with.
+struct Desk {
+    alarm: Alarm,
+    turner: Turner,
+}
+
+/// Where the attendant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Within tokio's time driver, where it fires its timers.
+    TimeDriver,
+    /// In a task of the runtime that was sent by the driver, or where the runtime drops it.
+    Errand,
+    /// Anywhere: in a call of the user's.
+    Caller,
 }
 
 impl Driver {
-    pub(crate) fn new(
-        shards: &[Arc<Shard>],
-        clock: Arc<Clock>,
-        signal: Arc<Signal>,
-        progress: Arc<Progress>,
-    ) -> Driver {
-        let seat = Arc::new(Seat::new(Turner::new(shards, clock.clone())));
-        let turning = Arc::new(TurnAtOnce {
-            seat: seat.clone(),
-            signal: signal.clone(),
-            of_a_task: OnceLock::new(),
-            has_stretched: AtomicBool::new(false),
-        });
+    /// A driver that does nothing before it [begins](Driver::begin).
+    pub(crate) fn new(clock: Arc<Clock>) -> Driver {
         Driver {
-            seat,
+            may_tick: mode::may_tick(clock.tick()),
+            bell: Bell::new(),
             clock,
-            signal,
-            progress,
-            interval: None,
-            turning,
-            at_end: None,
+            desk: Mutex::new(None),
+            wake_ups: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            errand_is_sent: AtomicBool::new(false),
+            errand_is_being_sent: AtomicBool::new(false),
+            errands_are_refused: AtomicBool::new(false),
+            end_is_looked_for: AtomicBool::new(false),
+            end_is_expected: AtomicBool::new(false),
+            watchers: Mutex::default(),
         }
     }
 
-    /// Has `action` run when the driver has ended, however that came.
-    pub(crate) fn at_end(&mut self, action: impl FnOnce() + Send + 'static) {
-        self.at_end = Some(Box::new(action));
+    /// Begins to drive these shards, on the runtime of `handle`, in whose context this is to be called.
+    pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
+        let ring = Ring {
+            driver: Arc::downgrade(self),
+            is_muted: AtomicBool::new(false),
+        };
+        let mode = Mode::new();
+        let always_ticks = mode.always_ticks();
+        let desk = Desk {
+            alarm: Alarm::new(handle, self.clock.clone(), ring),
+            turner: Turner::new(shards, self.clock.clone(), mode),
+        };
+        self.watchers().runtime = Some(handle.clone());
+        *self.desk() = Some(desk);
+        if always_ticks && !self.clock.is_virtual() {
+            self.come_by(self.clock.current_tick() + 1);
+        }
     }
 
-    /// Runs the driver on a runtime until every shard is gone. If that runtime has shut down, the shards close now.
-    pub(crate) fn spawn_on(self, handle: &Handle) {
-        drop(handle.spawn(unconstrained(self.run())));
+    /// Has the driver turn at `tick` at the latest; the plan was lowered to that. Under no lock. `true` if tokio's time driver
+    /// has worked up to that tick already.
+    #[inline]
+    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> bool {
+        !self.bell.is_set_by(tick) && self.come_earlier(tick)
     }
 
-    async fn run(mut self) {
-        let of_a_task = poll_fn(|cx| Poll::Ready(cx.waker().vtable())).await;
-        let _ = self.turning.of_a_task.set(of_a_task);
+    #[cold]
+    fn come_earlier(self: &Arc<Self>, tick: u64) -> bool {
+        self.bell.ask_for(tick);
+        let attended = self.attend(Request::Plan, Place::Caller);
+        attended.passed.is_some_and(|passed| passed >= tick)
+    }
+
+    /// A plan was put off from `tick`: has the alarm put off too, if it is set for that. Under no lock.
+    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) {
+        if !self.is_set_before(tick) {
+            self.attend(Request::Plan, Place::Caller);
+        }
+    }
+
+    fn is_set_before(&self, tick: u64) -> bool {
+        tick.checked_sub(1)
+            .is_some_and(|before| self.bell.is_set_by(before))
+    }
+
+    /// Whether readings of the clock are to be counted, as it may be better to tick.
+    #[inline]
+    pub(crate) fn may_tick(&self) -> bool {
+        self.may_tick && !self.clock.was_virtual()
+    }
+
+    /// Whether the runtime has gone, as far as anybody has noticed.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// How often the alarm has fired.
+    pub(crate) fn wake_ups(&self) -> u64 {
+        self.wake_ups.load(Ordering::Relaxed)
+    }
+
+    /// Requests something, and attends if nobody does.
+    fn attend(self: &Arc<Self>, request: Request, place: Place) -> Attended {
+        let mut attended = Attended::default();
+        if !self.bell.ring(request) {
+            return attended;
+        }
         loop {
-            if self.turning.has_stretched.swap(false, Ordering::Relaxed) {
-                yield_to_other_tasks().await;
-            }
-            match self.seat.turn() {
-                Some(Turned::Until(plan)) => {
-                    if !self.wait_until(plan).await {
-                        // Whatever made the wait end at once, others have their turn.
-                        yield_to_other_tasks().await;
-                    }
-                    self.progress.wake_ups.fetch_add(1, Ordering::Relaxed);
+            let requests = self.bell.take_requests();
+            let desk = self.desk().take();
+            if let Some(mut desk) = desk {
+                if self.serve(&mut desk, requests, place, &mut attended) {
+                    *self.desk() = Some(desk);
+                } else {
+                    self.end(desk);
                 }
-                Some(Turned::Unfinished) => yield_to_other_tasks().await,
-                Some(Turned::NoShardLeft) => return,
-                // It is being turned; whoever does it says when it is done.
-                None => self.signal.woken().await,
+            }
+            if self.bell.leave() {
+                return attended;
             }
         }
     }
 
-    /// Waits for the plan's tick to begin or for an arm that is due before it. `false` if there was nothing to wait for.
-    async fn wait_until(&mut self, plan: u64) -> bool {
-        self.plan_interval(plan);
-        let mut woken = pin!(self.signal.woken());
-        let interval = &mut self.interval;
-        let turning = Waker::from(self.turning.clone());
-        let mut waited = false;
-        poll_fn(|cx| {
-            if woken.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(waited);
+    /// Serves the requests; `false` if the runtime's time driver has ended.
+    fn serve(
+        self: &Arc<Self>,
+        desk: &mut Desk,
+        requests: Requests,
+        place: Place,
+        attended: &mut Attended,
+    ) -> bool {
+        if requests.has(Request::Fired) {
+            desk.alarm.fired();
+        }
+        let turn_is_wanted = requests.has(Request::Fired) || requests.has(Request::Turn);
+        let next = match place {
+            _ if !turn_is_wanted => Next::at(self.earliest_tick(desk)),
+            Place::TimeDriver | Place::Errand => self.turn(desk),
+            Place::Caller => self.turn_elsewhere(),
+        };
+        attended.is_unfinished = next.by_errand;
+        let tick = self.at_the_latest(next.tick);
+        self.bell.set_for(tick);
+        match desk.alarm.set(tick, place) {
+            Set::Done => {}
+            Set::Passed => {
+                attended.passed = Some(tick);
+                // The attendant finds it next.
+                let _ = self.bell.ring(Request::Turn);
+                return true;
             }
-            let ticked = match interval {
-                Some(interval) => interval.poll_tick(&mut Context::from_waker(&turning)),
-                None => Poll::Pending,
-            };
-            let ended_at_once = !std::mem::replace(&mut waited, true);
-            ticked.map(|_| !ended_at_once)
-        })
-        .await
+            Set::Ended => return false,
+        }
+        if desk.alarm.must_be_attached() {
+            self.have_it_attached(desk);
+        } else if next.by_errand && place != Place::Errand {
+            self.send_errand(desk);
+        }
+        true
     }
 
-    fn plan_interval(&mut self, plan: u64) {
-        if plan == NEVER {
-            self.interval = None;
+    /// Turns, and says what comes next.
+    fn turn(&self, desk: &mut Desk) -> Next {
+        self.bell.begin_to_read_plans();
+        match desk.turner.turn() {
+            Turned::Until(tick) => Next::at(tick),
+            // Should the errand that goes on be kept waiting, the time driver goes on.
+            Turned::Unfinished => Next {
+                tick: self.clock.current_tick() + 1,
+                by_errand: true,
+            },
+        }
+    }
+
+    /// A turn is wanted, and not to be made here.
+    fn turn_elsewhere(&self) -> Next {
+        if self.clock.is_pausable() {
+            // Virtual time must not pass for it.
+            return Next {
+                tick: bell::NEVER,
+                by_errand: true,
+            };
+        }
+        // As soon as the time driver comes round.
+        Next::at(self.clock.current_tick() + 1)
+    }
+
+    /// The tick that the alarm is to be set for without a turn.
+    fn earliest_tick(&self, desk: &Desk) -> u64 {
+        if !self.clock.is_pausable() {
+            return desk.alarm.at().min(self.bell.take_asked_for());
+        }
+        // Not earlier than need be, or a timer that was disarmed would pull virtual time along.
+        let asked_for = self.bell.take_asked_for();
+        self.bell.begin_to_read_plans();
+        let plan = desk.turner.earliest_plan().min(asked_for);
+        if self.clock.stamp().is_some() {
+            plan.min(desk.alarm.at())
+        } else {
+            plan
+        }
+    }
+
+    /// The tick to set the alarm for, if the end of the runtime is to be told.
+    fn at_the_latest(&self, tick: u64) -> u64 {
+        if self.errands_are_refused.load(Ordering::Relaxed) {
+            // Nothing fires any more before the end.
+            self.clock.last_tick()
+        } else if self.end_is_expected.load(Ordering::Relaxed) {
+            tick.min(self.clock.last_tick())
+        } else {
+            tick
+        }
+    }
+
+    fn have_it_attached(self: &Arc<Self>, desk: &Desk) {
+        if !self.errands_are_refused.load(Ordering::Relaxed) {
+            self.send_errand(desk);
+        } else if !self.end_is_looked_for.swap(true, Ordering::Relaxed) {
+            look_for_the_end(self);
+        }
+    }
+
+    /// Sends an errand, unless one is on the way. A runtime that shuts down drops it at once.
+    fn send_errand(self: &Arc<Self>, desk: &Desk) {
+        if self.errand_is_sent.swap(true, Ordering::AcqRel) {
             return;
         }
-        let at = self.clock.start_of(plan);
-        match &mut self.interval {
-            Some(interval) => interval.reset_at(at),
-            None => {
-                let mut interval = interval_at(at, self.clock.tick().as_duration());
-                interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                self.interval = Some(interval);
+        let (driver, runtime) = (self.clone(), desk.alarm.handle().clone());
+        let send = move || {
+            driver.errand_is_being_sent.store(true, Ordering::Release);
+            drop(runtime.spawn(Errand::new(&driver)));
+            driver.errand_is_being_sent.store(false, Ordering::Release);
+        };
+        let is_worker = worker_index().is_some();
+        if is_worker && !desk.alarm.is_attached() {
+            // What a worker spawns lies in a place of that worker's alone, and this one may block next.
+            errand::send_from_elsewhere(send);
+        } else {
+            send();
+        }
+    }
+
+    /// Closes every shard, for ever.
+    fn end(&self, desk: Desk) {
+        self.ended.store(true, Ordering::Release);
+        // Nobody needs to ring any more.
+        self.bell.set_for(0);
+        drop(self.watchers().runtime.take());
+        desk.turner.close();
+    }
+
+    /// Nothing panics under this lock.
+    fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For errands.
+impl Driver {
+    fn errand_has_come(&self) {
+        self.errand_is_sent.store(false, Ordering::Release);
+    }
+
+    /// The runtime takes no tasks any more. If it drops them now, its time driver ends after that.
+    fn errand_was_dropped(self: &Arc<Self>) {
+        let was_refused = self.errand_is_being_sent.load(Ordering::Acquire);
+        self.errand_is_sent.store(false, Ordering::Release);
+        self.errands_are_refused.store(true, Ordering::Relaxed);
+        let place = if was_refused {
+            Place::Caller
+        } else {
+            Place::Errand
+        };
+        self.attend(Request::Plan, place);
+    }
+
+    /// The runtime drops its tasks, and somebody waits for its end.
+    fn expect_the_end(self: &Arc<Self>, place: Place) {
+        self.end_is_expected.store(true, Ordering::Relaxed);
+        self.attend(Request::Plan, place);
+    }
+
+    /// Looks whether the time driver has ended; `false` if nobody has to look again.
+    fn look_for_the_end(self: &Arc<Self>) -> bool {
+        self.attend(Request::Plan, Place::Caller);
+        match &*self.desk() {
+            Some(desk) if desk.alarm.must_be_attached() => true,
+            Some(_) => {
+                self.end_is_looked_for.store(false, Ordering::Relaxed);
+                false
             }
+            // It has ended, or somebody attends.
+            None => !self.has_ended(),
+        }
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of attending.
+#[derive(Debug, Default)]
+struct Attended {
+    /// A turn has to go on.
+    is_unfinished: bool,
+    /// tokio's time driver had worked up to this tick when the alarm was set for it.
+    passed: Option<u64>,
+}
+
+/// What comes next.
+struct Next {
+    /// The tick to set the alarm for.
+    tick: u64,
+    /// An errand is to turn before that.
+    by_errand: bool,
+}
+
+impl Next {
+    fn at(tick: u64) -> Next {
+        Next {
+            tick,
+            by_errand: false,
         }
     }
 }
 
-impl Drop for Driver {
-    /// The runtime has gone, or the driver is not needed any more. Whoever waits is woken to find out.
-    fn drop(&mut self) {
-        self.progress.ended.store(true, Ordering::Release);
-        self.seat.end();
-        if let Some(action) = self.at_end.take() {
-            action();
-        }
+/// What the alarm wakes.
+struct Ring {
+    driver: Weak<Driver>,
+    /// The alarm is being unset, and so elapses for nobody.
+    is_muted: AtomicBool,
+}
+
+impl Ring {
+    fn while_muted(&self, act: impl FnOnce()) {
+        self.is_muted.store(true, Ordering::Relaxed);
+        act();
+        self.is_muted.store(false, Ordering::Relaxed);
     }
 }
 
-/// Turns where it is woken, and has the task plan the next turn.
-struct TurnAtOnce {
-    seat: Arc<Seat>,
-    signal: Arc<Signal>,
-    /// What the wakers of tokio's tasks have in common.
-    of_a_task: OnceLock<&'static RawWakerVTable>,
-    /// There is more to be done, but first others have their turn.
-    has_stretched: AtomicBool,
-}
-
-impl Wake for TurnAtOnce {
+impl Wake for Ring {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
+    /// While the alarm is being set somebody attends already. So who attends from here is within tokio's time driver.
     fn wake_by_ref(self: &Arc<Self>) {
-        let turned = match self.of_a_task.get() {
-            Some(of_a_task) => self.seat.turn_in_place(of_a_task),
-            None => None,
-        };
-        if let Some(Turned::Unfinished) = turned {
-            self.has_stretched.store(true, Ordering::Relaxed);
+        if self.is_muted.load(Ordering::Relaxed) {
+            return;
         }
-        // Out of the LIFO slot too: this worker may take a task from the runtime's common queue before it, and that may block.
-        self.signal.wake_driver();
+        if let Some(driver) = self.driver.upgrade() {
+            driver.wake_ups.fetch_add(1, Ordering::Relaxed);
+            driver.attend(Request::Fired, Place::TimeDriver);
+        }
     }
 }
 
-async fn yield_to_other_tasks() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("bell", &self.bell)
+            .field("has_ended", &self.has_ended())
+            .finish_non_exhaustive()
+    }
 }

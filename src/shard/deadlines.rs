@@ -8,7 +8,9 @@
 
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
+use std::time::Duration;
 
+use super::plan::Change;
 use super::{Entry, Shard, State, TrueDue};
 use crate::due::Due;
 use crate::tick::Moment;
@@ -20,11 +22,9 @@ impl Shard {
     /// Arms the timer of a word that was just made. On a closed shard the word is settled.
     pub(crate) fn arm_word(&self, word: &Arc<Word>) {
         let mut state = self.lock();
-        let earlier = self.link_word(&mut state, word);
+        let change = self.link_word(&mut state, word);
         drop(state);
-        if earlier {
-            self.wake_resting_driver();
-        }
+        self.tell(change);
     }
 
     /// Makes a word pending again, counting from now, and arms or moves its timer. On a closed shard the word never
@@ -36,15 +36,13 @@ impl Shard {
             return;
         }
         word.restart(|| self.start_uncounted(word.timeout()));
-        let changed = match word.due() {
+        let change = match word.due() {
             // It was pending; a settled word has no timer.
             Some(due) if state.entry_of(word).is_some() => self.relink_word(&mut state, word, due),
             _ => self.link_word(&mut state, word),
         };
         drop(state);
-        if changed {
-            self.wake_resting_driver();
-        }
+        self.tell(change);
     }
 
     /// Has the word's timer wake `waker` from now on. A deadline that has passed expires here and now.
@@ -75,51 +73,92 @@ impl Shard {
         now: Moment,
         change: impl FnOnce(&Word),
     ) -> (bool, Afterwards) {
-        let (mut state, passed) = self.lock_and_look(word, now);
+        let (mut state, mut unlinked) = self.lock_and_look(word, now);
         change(word);
-        let due = word.due();
-        let changed = due.is_some_and(|due| self.relink_word(&mut state, word, due));
+        let mut planned = Change::None;
+        let found = match word.expire_if(|due| self.clock.has_passed(due, now)) {
+            Expiry::Settled(_) => false,
+            Expiry::Later(due) => {
+                planned = self.relink_word(&mut state, word, due);
+                true
+            }
+            Expiry::Expired => {
+                unlinked = self.unlink_word(&mut state, word);
+                true
+            }
+        };
         drop(state);
-        let mut afterwards = self.afterwards(passed);
-        afterwards.plan_again(changed, self);
-        (due.is_some(), afterwards)
+        let mut afterwards = self.afterwards(unlinked);
+        afterwards.tell(planned, self);
+        (found, afterwards)
     }
 
-    /// Brings a pending word to its end, takes its timer out and gives when it was due; `None` if it had come to its
-    /// end before. Either way the waker of who awaits it may be left to wake.
+    /// Brings a pending word to its end, takes its timer out and gives the time that it had left at `now`; `None` if it had
+    /// come to its end before. Either way the waker of who awaits it may be left to wake.
     pub(crate) fn settle_word(
         self: &Arc<Self>,
         word: &Word,
         now: Moment,
         outcome: Outcome,
-    ) -> (Option<Moment>, Afterwards) {
+    ) -> (Option<Duration>, Afterwards) {
         let (mut state, passed) = self.lock_and_look(word, now);
-        let due = word.settle(outcome);
-        let unlinked = if due.is_some() {
+        self.stand_by_what_is_told(word);
+        let before = word.settle(outcome);
+        let left = before.map(|before| word.left_before(before, now));
+        let unlinked = if before.is_some() {
             self.unlink_word(&mut state, word)
         } else {
             passed
         };
         drop(state);
-        (
-            due.map(|due| self.clock.moment_of(due)),
-            self.afterwards(unlinked),
-        )
+        (left, self.afterwards(unlinked))
     }
 
-    /// When a pending word is due.
-    pub(crate) fn due_of_word(
+    /// When a pending word is due, and how much time is left at `now`.
+    pub(crate) fn told_of_word(
         self: &Arc<Self>,
         word: &Word,
         now: Moment,
-    ) -> (Option<Moment>, Afterwards) {
-        let (state, passed) = self.lock_and_look(word, now);
-        let due = word.due();
+    ) -> (Option<Told>, Afterwards) {
+        let (mut state, passed) = self.lock_and_look(word, now);
+        // A reset that comes by while the driver ticks has it count from a stamp again.
+        let deadline = loop {
+            self.stand_by_what_is_told(word);
+            match word.due() {
+                Some(Due::Stamped(_)) => {}
+                Some(Due::At(deadline)) => break Some(deadline),
+                None => break None,
+            }
+        };
+        let told = deadline.map(|deadline| Told {
+            deadline,
+            left: word.left(now).unwrap_or_default(),
+        });
+        let change = deadline.map_or(Change::None, |deadline| {
+            self.relink_word(&mut state, word, Due::At(deadline))
+        });
         drop(state);
-        (
-            due.map(|due| self.clock.moment_of(due)),
-            self.afterwards(passed),
-        )
+        let mut afterwards = self.afterwards(passed);
+        afterwards.tell(change, self);
+        (told, afterwards)
+    }
+
+    /// Whether a word is pending.
+    pub(crate) fn word_is_pending(
+        self: &Arc<Self>,
+        word: &Word,
+        now: Moment,
+    ) -> (bool, Afterwards) {
+        let (state, passed) = self.lock_and_look(word, now);
+        let is_pending = word.due().is_some();
+        drop(state);
+        (is_pending, self.afterwards(passed))
+    }
+
+    /// What counts from a stamp is not known before the window of the stamp has ended. What is told of it counts from a moment
+    /// that is not before the call, nor after the window's end.
+    fn stand_by_what_is_told(&self, word: &Word) {
+        word.count_from(|stamp| self.clock.told_start(stamp));
     }
 
     /// Cancels a word that nobody will await any more.
@@ -142,41 +181,48 @@ impl Shard {
         (state, passed)
     }
 
-    fn link_word(&self, state: &mut State, word: &Arc<Word>) -> bool {
+    fn link_word(&self, state: &mut State, word: &Arc<Word>) -> Change {
         if state.closed.is_some() {
             word.settle(Outcome::ShutDown);
         }
-        let Some(due) = word.due() else { return false };
+        let Some(due) = word.due() else {
+            return Change::None;
+        };
         let due = due.placed(self.clock.tick());
         let key = state.link(due, TrueDue::Word(word.clone()), None);
         word.set_key(key.to_parts());
         self.plan_for(due)
     }
 
-    fn relink_word(&self, state: &mut State, word: &Word, due: Due) -> bool {
-        key(word).is_some_and(|key| self.relink(state, key, due.placed(self.clock.tick())))
+    fn relink_word(&self, state: &mut State, word: &Word, due: Due) -> Change {
+        let tick = due.placed(self.clock.tick());
+        key(word).map_or(Change::None, |key| self.relink(state, key, tick))
     }
 
     fn unlink_word(&self, state: &mut State, word: &Word) -> Option<Unlinked> {
         let (entry, left) = state.wheel.take(key(word)?)?;
         Some(Unlinked {
             entry,
-            plan_changed: self.plan_without(state, left),
+            planned: self.plan_without(state, left),
         })
     }
 
     fn afterwards(self: &Arc<Self>, unlinked: Option<Unlinked>) -> Afterwards {
         let mut afterwards = Afterwards::default();
-        if let Some(Unlinked {
-            entry,
-            plan_changed,
-        }) = unlinked
-        {
+        if let Some(Unlinked { entry, planned }) = unlinked {
             afterwards.waker = entry.waker;
-            afterwards.plan_again(plan_changed, self);
+            afterwards.tell(planned, self);
         }
         afterwards
     }
+}
+
+/// What is told of a pending deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) deadline: Moment,
+    /// Never more than its timeout.
+    pub(crate) left: Duration,
 }
 
 /// What is left to do once the caller holds no lock.
@@ -184,14 +230,14 @@ impl Shard {
 #[must_use = "somebody may be waiting to be woken"]
 pub(crate) struct Afterwards {
     waker: Option<Waker>,
-    plan_again: Option<Arc<Shard>>,
+    planned: Option<(Arc<Shard>, Change)>,
 }
 
 impl Afterwards {
     /// Does all of it but waking whoever awaited the word, whose waker is given: to be woken, or dropped.
     pub(crate) fn run(self) -> Option<Waker> {
-        if let Some(shard) = self.plan_again {
-            shard.wake_resting_driver();
+        if let Some((shard, change)) = self.planned {
+            shard.tell(change);
         }
         self.waker
     }
@@ -203,9 +249,9 @@ impl Afterwards {
         }
     }
 
-    fn plan_again(&mut self, changed: bool, shard: &Arc<Shard>) {
-        if changed {
-            self.plan_again = Some(shard.clone());
+    fn tell(&mut self, change: Change, shard: &Arc<Shard>) {
+        if change != Change::None {
+            self.planned = Some((shard.clone(), change));
         }
     }
 }
@@ -213,7 +259,7 @@ impl Afterwards {
 /// A timer that was taken out under the lock, with what is left to do after it.
 struct Unlinked {
     entry: Entry,
-    plan_changed: bool,
+    planned: Change,
 }
 
 impl State {

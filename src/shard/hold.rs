@@ -1,35 +1,24 @@
 //! A future's hold on its shard: a counted reference, whose count is left alone where timers come and go.
 //!
-//! A thread keeps to one shard of a timer, and keeps one reference to the shard that it used last, its *spare*. Who
-//! makes a future takes the spare and who drops one gives it back, without touching the count. Only a second future
-//! at the same time, or one that is dropped on another thread, counts as any `Arc` does.
+//! A thread keeps to one shard of a timer, and keeps one reference to it, its *spare*, for each of the last few timers that it
+//! used. Who makes a future takes the spare and who drops one gives it back, without touching the count. Only a second
+//! future at the same time, or one that is dropped on another thread, counts as any `Arc` does.
 //!
 //! ```text
-//!   home: in the thread's slot --(a future is made)--> lent to the future --(dropped on that thread)--> home
-//!                                                             \--(dropped elsewhere, or the slot is taken)--> counted off
+//!   home: in the thread's place --(a future is made)--> lent to the future --(dropped on that thread)--> home
+//!                                                             \--(dropped elsewhere, or the place is taken)--> counted off
 //! ```
 //!
-//! **When is a shard not needed any more?** When the last [`Timer`](crate::Timer) has gone, which *retires* its shards, and
-//! nobody holds them but spares that are home: a spare is lent only to who makes a future, and for that it takes a `Timer`.
-//! So the driver compares the count of references with the number of spares that are home. Each thread has a note of which
-//! shard its spare is home with, which it alone writes and the driver reads.
+//! A spare at home keeps its shard, and so its driver, in memory, and nothing else: a driver with nothing armed does nothing. So
+//! nobody has to find out who holds a shard. Of a timer whose handles have all gone, or whose runtime has, no thread takes a
+//! spare home, and each lets go what it has of it when it looks for a place.
 //!
-//! The driver must not take a reference that may still arm for one that is home. It reads the notes first and counts the
-//! references then, so a spare that is let go in between would be missed in the count and make room for a future. A spare that
-//! was home is let go only when its thread turns to another timer, or ends. That is rare, so all threads count it
-//! together, in this order: the note is cleared, the turn counted, the reference counted off. The driver reads the count of turns
-//! before and after. If it counted the references after one was counted off, it reads that turn in the end; if it read
-//! it in the beginning too, it has found the note cleared. So when the count of turns has not moved, all that the notes
-//! say is home was home when the references were counted; if those are as many, there was none besides, and nobody
-//! who could make one.
-//!
-//! It may find too many: who gives back a spare or drops a reference in the moment in which the timer is retired may not
-//! see that, and then does not tell the driver, which stays parked until the next of them comes, or the runtime ends.
+//! Invariant: a place that has no timer's name has no spare.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime;
 
@@ -47,18 +36,19 @@ impl Hold {
     /// A hold on the shard that the calling thread keeps to, of the timer with that clock.
     #[inline]
     pub(crate) fn new(shards: &[Arc<Shard>], clock: &Arc<Clock>) -> Hold {
-        let is_of = |spare: &Shard| Arc::ptr_eq(&spare.clock, clock);
-        let spare = THREAD.try_with(|thread| thread.lend(is_of)).ok().flatten();
-        Hold(Some(
-            spare.unwrap_or_else(|| of_this_thread(shards).clone()),
-        ))
+        let name = name_of(clock);
+        let spare = THREAD.try_with(|thread| thread.lend(|place| place.timer.get() == name));
+        match spare.ok().flatten() {
+            Some(spare) => Hold(Some(spare)),
+            None => Hold(Some(of_this_thread(shards).clone())),
+        }
     }
 
-    /// A hold from the calling thread's spare, if that is of the own timer of a runtime which has not ended.
+    /// A hold from the calling thread's spare, if it has one of the own timer of a runtime.
     #[inline]
     pub(crate) fn spare_of_own_timer(id: runtime::Id) -> Option<Hold> {
-        let is_of = |spare: &Shard| spare.place.own_timer_of == Some(id) && !spare.is_retired();
-        let spare = THREAD.try_with(|thread| thread.lend(is_of)).ok().flatten();
+        let lend = |thread: &Thread| thread.lend(|place| place.own_timer_of.get() == Some(id));
+        let spare = THREAD.try_with(lend).ok().flatten();
         spare.map(|spare| Hold(Some(spare)))
     }
 }
@@ -81,11 +71,8 @@ impl Clone for Hold {
 impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
-        // A thread that is ending keeps none.
+        // A thread that is ending keeps none. What is not kept is counted off here.
         let _ = THREAD.try_with(|thread| thread.keep(&mut self.0));
-        if let Some(shard) = self.0.take() {
-            count_off(shard);
-        }
     }
 }
 
@@ -97,52 +84,62 @@ pub(crate) fn of_this_thread(shards: &[Arc<Shard>]) -> &Arc<Shard> {
     &shards[number & (shards.len() - 1)]
 }
 
-/// Whether nobody holds a retired shard, to which the caller has this one reference, but spares that are home.
-pub(crate) fn is_abandoned(shard: &Arc<Shard>) -> bool {
-    let name = name_of(shard);
-    loop {
-        let turns = TURNS_TO_ANOTHER.load(Ordering::SeqCst);
-        let home = notes()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter(|note| note.load(Ordering::SeqCst) == name)
-            .count();
-        let references = Arc::strong_count(shard) - 1;
-        // What those did who counted a reference off comes before what is read from here on.
-        fence(Ordering::SeqCst);
-        if TURNS_TO_ANOTHER.load(Ordering::SeqCst) == turns {
-            return references == home;
-        }
-    }
-}
-
 thread_local! {
     static THREAD: Thread = const {
         Thread {
             number: Cell::new(usize::MAX),
-            spare: Cell::new(None),
-            note: OnceCell::new(),
+            places: [const { Place::empty() }; PLACES],
+            next_to_go: Cell::new(0),
         }
     };
 }
 
+/// So many timers may be used by turns on a thread, each as if it were alone.
+const PLACES: usize = 4;
+
 struct Thread {
     /// What spreads threads over shards; `usize::MAX` until it is chosen.
     number: Cell<usize>,
-    spare: Cell<Option<Arc<Shard>>>,
-    note: OnceCell<Arc<Note>>,
+    places: [Place; PLACES],
+    /// Which place is taken from its timer next.
+    next_to_go: Cell<usize>,
 }
 
-/// The name of the shard that a thread's spare is home with, or `NONE`.
-type Note = AtomicUsize;
+/// The place of one timer's spare.
+struct Place {
+    /// The timer's name; zero for none.
+    timer: Cell<usize>,
+    /// The runtime whose own timer that is.
+    own_timer_of: Cell<Option<runtime::Id>>,
+    /// `None` while it is lent.
+    spare: Cell<Option<Arc<Shard>>>,
+}
 
-const NONE: usize = 0;
+impl Place {
+    const fn empty() -> Place {
+        Place {
+            timer: Cell::new(0),
+            own_timer_of: Cell::new(None),
+            spare: Cell::new(None),
+        }
+    }
 
-/// The notes of all threads that ever gave back a spare.
-static NOTES: Mutex<Vec<Weak<Note>>> = Mutex::new(Vec::new());
+    #[inline]
+    fn has_spare(&self) -> bool {
+        let spare = self.spare.take();
+        let has_spare = spare.is_some();
+        // Nothing is there that would have to be dropped.
+        std::mem::forget(self.spare.replace(spare));
+        has_spare
+    }
 
-/// How often a spare was let go for one of another timer's, or because its thread has ended.
-static TURNS_TO_ANOTHER: AtomicU64 = AtomicU64::new(0);
+    /// Gives up the place. What was in it is the caller's to drop, when no place is being looked at any more.
+    fn clear(&self) -> Option<Arc<Shard>> {
+        self.timer.set(0);
+        self.own_timer_of.set(None);
+        self.spare.take()
+    }
+}
 
 impl Thread {
     /// A worker takes its index in the runtime where it first uses a timer, so that no two workers of a runtime share a
@@ -165,99 +162,70 @@ impl Thread {
         number
     }
 
-    /// The spare, if it is home and `is_wanted`.
+    /// The spare in the place that `is_wanted`, if it is home and can still be used.
     #[inline]
-    fn lend(&self, is_wanted: impl FnOnce(&Shard) -> bool) -> Option<Arc<Shard>> {
-        let spare = self.spare.take()?;
-        if !is_wanted(&spare) {
-            std::mem::forget(self.spare.replace(Some(spare)));
+    fn lend(&self, is_wanted: impl Fn(&Place) -> bool) -> Option<Arc<Shard>> {
+        let place = self.places.iter().find(|place| is_wanted(place))?;
+        let spare = place.spare.take()?;
+        if spare.is_retired() {
+            place.clear();
             return None;
-        }
-        if let Some(note) = self.note.get() {
-            note.store(NONE, Ordering::Release);
         }
         Some(spare)
     }
 
-    /// Takes a reference to this thread's own shard as the spare, if there is none. One that is home stays unless its timer
-    /// has gone, so that a thread that uses two timers by turns does not turn its spare each time.
+    /// Takes a reference to this thread's own shard as the spare of its timer, if that has none.
     #[inline]
     fn keep(&self, held: &mut Option<Arc<Shard>>) {
         let Some(shard) = held else { return };
         if shard.is_retired() || !shard.place.is_of(self.number()) {
             return;
         }
-        if let Some(spare) = self.spare.take() {
-            return self.keep_instead_of(spare, held);
-        }
-        let note = self.note.get_or_init(new_note);
-        note.store(name_of(shard), Ordering::Release);
-        // Nothing is there that would have to be dropped.
-        std::mem::forget(self.spare.replace(held.take()));
-    }
-
-    fn keep_instead_of(&self, spare: Arc<Shard>, held: &mut Option<Arc<Shard>>) {
-        if spare.is_retired() {
-            self.turn_from(spare);
-            self.keep(held);
-        } else {
-            self.spare.set(Some(spare));
+        let name = name_of(&shard.clock);
+        match self.places.iter().find(|place| place.timer.get() == name) {
+            Some(place) if place.has_spare() => {}
+            Some(place) => {
+                // While it was lent another timer may have got the name.
+                place.own_timer_of.set(shard.place.own_timer_of);
+                // Nothing is there that would have to be dropped.
+                std::mem::forget(place.spare.replace(held.take()));
+            }
+            None => self.keep_in_new_place(held),
         }
     }
 
-    /// Lets go a spare that was home. In this order: see the head of the file.
     #[cold]
-    fn turn_from(&self, spare: Arc<Shard>) {
-        if let Some(note) = self.note.get() {
-            note.store(NONE, Ordering::SeqCst);
+    fn keep_in_new_place(&self, held: &mut Option<Arc<Shard>>) {
+        let Some(shard) = held.take() else { return };
+        let mut free = None;
+        let mut let_go = Vec::new();
+        for place in &self.places {
+            let spare = place.spare.take();
+            if spare.as_ref().is_some_and(|spare| spare.is_retired()) {
+                let_go.push(spare);
+                place.clear();
+            } else {
+                place.spare.set(spare);
+            }
+            if place.timer.get() == 0 {
+                free = Some(place);
+            }
         }
-        TURNS_TO_ANOTHER.fetch_add(1, Ordering::SeqCst);
-        count_off(spare);
+        let place = free.unwrap_or_else(|| {
+            let next = self.next_to_go.get();
+            self.next_to_go.set((next + 1) % PLACES);
+            &self.places[next]
+        });
+        let_go.push(place.clear());
+        place.timer.set(name_of(&shard.clock));
+        place.own_timer_of.set(shard.place.own_timer_of);
+        let_go.push(place.spare.replace(Some(shard)));
+        // Letting go of a shard may end its driver, which is none of this thread's places' business.
+        drop(let_go);
     }
 }
 
-impl Drop for Thread {
-    fn drop(&mut self) {
-        if let Some(spare) = self.spare.take() {
-            self.turn_from(spare);
-        }
-    }
-}
-
-/// Drops a reference, and has the driver see whether any is left that matters.
-fn count_off(shard: Arc<Shard>) {
-    if shard.is_retired() {
-        let signal = shard.signal.clone();
-        drop(shard);
-        signal.wake_driver();
-    }
-}
-
-/// The last `Timer` has gone: its shards are not needed any more once nobody holds them.
-pub(crate) fn retire(shards: Box<[Arc<Shard>]>) {
-    let signal = shards[0].signal.clone();
-    for shard in &shards {
-        shard.retire();
-    }
-    drop(shards);
-    signal.wake_driver();
-}
-
-fn name_of(shard: &Arc<Shard>) -> usize {
-    Arc::as_ptr(shard).addr()
-}
-
-#[cold]
-fn new_note() -> Arc<Note> {
-    let note = Arc::new(Note::new(NONE));
-    let mut notes = notes();
-    if notes.len() == notes.capacity() {
-        notes.retain(|note| note.strong_count() > 0);
-    }
-    notes.push(Arc::downgrade(&note));
-    note.clone()
-}
-
-fn notes() -> MutexGuard<'static, Vec<Weak<Note>>> {
-    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+/// What a timer is known by on its threads. It is not given to another while a spare of it is home, as that keeps the clock.
+fn name_of(clock: &Arc<Clock>) -> usize {
+    Arc::as_ptr(clock).addr()
 }

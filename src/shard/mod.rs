@@ -29,14 +29,16 @@ use std::task::Waker;
 use tokio::runtime;
 
 use crate::clock::Clock;
+use crate::driver::Driver;
 use crate::due::Due;
-use crate::signal::Signal;
 use crate::tick::Moment;
+use crate::waking::wake;
 use crate::wheel::{Key, SlotCounts, Wheel};
 use crate::word::Word;
 
-pub(crate) use deadlines::Afterwards;
-pub(crate) use hold::{Hold, of_this_thread, retire};
+pub(crate) use deadlines::{Afterwards, Told};
+pub(crate) use hold::{Hold, of_this_thread};
+use plan::Change;
 pub(crate) use plan::NEVER;
 pub(crate) use readings::Readings;
 pub(crate) use turn::{BATCH, ShardTurned};
@@ -47,10 +49,10 @@ pub(crate) struct Shard {
     state: Mutex<State>,
     plan: AtomicU64,
     clock: Arc<Clock>,
-    signal: Arc<Signal>,
+    driver: Arc<Driver>,
     readings: Readings,
     place: Place,
-    /// No `Timer` leads to the shard any more, or its driver has ended.
+    /// No `Timer` leads to the shard any more, or its driver has ended. So no thread keeps it to lend it.
     retired: AtomicBool,
 }
 
@@ -102,9 +104,25 @@ enum TrueDue {
     Word(Arc<Word>),
 }
 
-/// The runtime that drives the shard has gone.
+/// Why a timer was not armed.
 #[derive(Debug)]
-pub(crate) struct Closed;
+pub(crate) enum NotArmed {
+    /// The runtime that drives the shard has gone.
+    Closed,
+    /// The tick that it is due at was turned already.
+    Fired,
+}
+
+/// What came of moving an armed timer.
+#[derive(Debug)]
+pub(crate) enum Moved {
+    /// It is still armed.
+    Pending,
+    /// It had fired before.
+    HadFired,
+    /// It has fired now.
+    Fires,
+}
 
 /// What a poll finds of an armed timer.
 #[derive(Debug)]
@@ -126,7 +144,7 @@ impl Shard {
     pub(crate) fn new(
         slots: usize,
         clock: Arc<Clock>,
-        signal: Arc<Signal>,
+        driver: Arc<Driver>,
         readings: Readings,
         place: Place,
     ) -> Shard {
@@ -139,7 +157,7 @@ impl Shard {
             state: Mutex::new(state),
             plan: AtomicU64::new(NEVER),
             clock,
-            signal,
+            driver,
             readings,
             place,
             retired: AtomicBool::new(false),
@@ -151,15 +169,9 @@ impl Shard {
         &self.clock
     }
 
-    /// Whether the shard is not needed any more: no timer is armed, and nobody is left who could arm one.
-    pub(crate) fn is_abandoned(self: &Arc<Self>) -> bool {
-        // What came before the retiring, all lending above all, comes before what is read then.
-        self.retired.load(Ordering::Acquire) && hold::is_abandoned(self)
-    }
-
     /// Has no thread keep or lend the shard as its spare any more.
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::SeqCst);
+        self.retired.store(true, Ordering::Relaxed);
     }
 
     #[inline]
@@ -167,69 +179,120 @@ impl Shard {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Arms a timer that wakes `waker` when it is due.
-    pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, Closed> {
+    /// Arms a timer that wakes `waker` when it is due. One whose tick was turned already, or up to which tokio's time driver has
+    /// worked, has fired: then nothing is armed. (What counts from a stamp may be due later than it is placed: a turn judges it.)
+    pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, NotArmed> {
         self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
     }
 
-    /// Arms a timer that wakes `waker` at a tick; at `NEVER`, only when the shard closes.
-    pub(crate) fn arm_at(&self, tick: u64, waker: Waker) -> Result<Key, Closed> {
-        self.insert(tick, TrueDue::Linked, waker)
+    /// Arms a timer that wakes `waker` only when the shard closes, unless it is moved.
+    pub(crate) fn arm_for_never(&self, waker: Waker) -> Result<Key, NotArmed> {
+        self.insert(NEVER, TrueDue::Linked, waker)
     }
 
-    fn insert(&self, tick: u64, due: TrueDue, waker: Waker) -> Result<Key, Closed> {
+    fn insert(&self, tick: u64, due: TrueDue, waker: Waker) -> Result<Key, NotArmed> {
         let mut state = self.lock();
-        if state.closed.is_some() {
+        let is_exact = matches!(due, TrueDue::Linked);
+        let refused = if state.closed.is_some() {
+            Some(NotArmed::Closed)
+        } else if is_exact && tick <= state.wheel.now() {
+            Some(NotArmed::Fired)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
             // The waker was made before the lock and must go after it.
             drop(state);
             drop(waker);
-            return Err(Closed);
+            return Err(refused);
         }
         let key = state.link(tick, due, Some(waker));
-        let earlier = self.plan_for(tick);
+        let change = self.plan_for(tick);
         drop(state);
-        if earlier {
-            self.wake_resting_driver();
+        let has_passed = self.tell(change);
+        if is_exact && has_passed {
+            self.disarm(key);
+            return Err(NotArmed::Fired);
         }
         Ok(key)
     }
 
     /// Takes a timer out if it has not fired.
+    #[inline]
     pub(crate) fn disarm(&self, key: Key) {
+        // The waker is dropped after the lock.
+        drop(self.take_out(key, false));
+    }
+
+    /// Moves an armed timer; its waker stays. One that is moved to a tick that was turned already, or up to which tokio's time
+    /// driver has worked, fires here and now, as tokio's do.
+    pub(crate) fn move_to(&self, key: Key, due: Due) -> Moved {
+        let tick = due.placed(self.clock.tick());
+        let is_exact = matches!(due, Due::At(_));
+        let state = self.lock();
+        if is_exact && tick <= state.wheel.now() {
+            drop(state);
+            return self.fire(key);
+        }
+        match self.relink_as(state, key, tick, TrueDue::from(due)) {
+            None => Moved::HadFired,
+            Some(change) if self.tell(change) && is_exact => self.fire(key),
+            Some(_) => Moved::Pending,
+        }
+    }
+
+    /// Moves an armed timer to a tick, in the past too. `false` if it has fired.
+    pub(crate) fn move_to_tick(&self, key: Key, tick: u64) -> bool {
+        let change = self.relink_as(self.lock(), key, tick, TrueDue::Linked);
+        change.map(|change| self.tell(change)).is_some()
+    }
+
+    fn relink_as(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        key: Key,
+        tick: u64,
+        due: TrueDue,
+    ) -> Option<Change> {
+        state.wheel.get_mut(key)?.due = due;
+        Some(self.relink(&mut state, key, tick))
+    }
+
+    /// Takes a timer out as one that has fired, and wakes its waker.
+    fn fire(&self, key: Key) -> Moved {
+        let (entry, left) = self.take_out(key, true);
+        if !left {
+            return Moved::HadFired;
+        }
+        if let Some(waker) = entry.waker {
+            wake(waker);
+        }
+        Moved::Fires
+    }
+
+    /// Takes a timer out, if it is still there; what was in it is the caller's to drop.
+    #[inline]
+    fn take_out(&self, key: Key, as_fired: bool) -> (Entry, bool) {
         let mut state = self.lock();
         let mut entry = Entry::BLANK;
         let left = state.wheel.swap_out(key, &mut entry);
-        let stale = left.is_some_and(|left| self.plan_without(&state, left));
+        state.fired += u64::from(as_fired && left.is_some());
+        let change = left.map_or(Change::None, |left| self.plan_without(&state, left));
         drop(state);
-        if stale {
-            self.wake_resting_driver();
-        }
-        // The waker is dropped after the lock.
-        drop(entry);
+        self.tell(change);
+        (entry, left.is_some())
     }
 
-    /// Moves an armed timer; its waker stays. `false` if it has fired.
-    pub(crate) fn move_to(&self, key: Key, due: Due) -> bool {
-        self.relink_as(key, due.placed(self.clock.tick()), TrueDue::from(due))
-    }
-
-    /// Moves an armed timer to a tick, as `move_to`.
-    pub(crate) fn move_to_tick(&self, key: Key, tick: u64) -> bool {
-        self.relink_as(key, tick, TrueDue::Linked)
-    }
-
-    fn relink_as(&self, key: Key, tick: u64, due: TrueDue) -> bool {
+    /// Whether an armed timer has fired.
+    pub(crate) fn has_fired(&self, key: Key) -> bool {
         let mut state = self.lock();
-        let Some(entry) = state.wheel.get_mut(key) else {
-            return false;
-        };
-        entry.due = due;
-        let changed = self.relink(&mut state, key, tick);
-        drop(state);
-        if changed {
-            self.wake_resting_driver();
-        }
-        true
+        state.closed.is_none() && state.wheel.get_mut(key).is_none()
+    }
+
+    /// Whether `due` lies before the plan: then nobody has come by for it.
+    #[inline]
+    pub(crate) fn is_unplanned(&self, due: Due) -> bool {
+        due.placed(self.clock.tick()) < self.plan.load(Ordering::Relaxed)
     }
 
     /// Whether a timer that was armed for `due` has fired, as far as that can be told without the lock: nothing that is due
@@ -304,12 +367,12 @@ impl Shard {
         }
     }
 
-    /// Links a timer at another due; says whether the driver must be woken.
-    fn relink(&self, state: &mut State, key: Key, due: u64) -> bool {
-        let Some(left) = state.wheel.relink(key, due) else {
-            return false;
-        };
-        self.plan_for(due) || self.plan_without(state, left)
+    /// Links a timer at another due.
+    fn relink(&self, state: &mut State, key: Key, due: u64) -> Change {
+        match state.wheel.relink(key, due) {
+            Some(left) => self.plan_for(due).or(self.plan_without(state, left)),
+            None => Change::None,
+        }
     }
 }
 
@@ -330,13 +393,6 @@ impl From<Due> for TrueDue {
             Due::At(_) => TrueDue::Linked,
             Due::Stamped(due) => TrueDue::Stamped(due.stamp),
         }
-    }
-}
-
-impl Drop for Shard {
-    /// No timer and no future holds the shard any more: the driver has one thing less to drive.
-    fn drop(&mut self) {
-        self.signal.wake_driver();
     }
 }
 

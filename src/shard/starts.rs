@@ -56,9 +56,9 @@ impl Shard {
     #[cold]
     fn read_clock(&self) -> Moment {
         let now = self.clock.now();
-        if self.readings.count(now) {
+        if self.driver.may_tick() && self.readings.count(now) {
             self.clock.want_ticking();
-            self.signal.wake_driver();
+            self.driver.come_by(self.clock.tick().current(now) + 1);
         }
         now
     }

@@ -1,6 +1,6 @@
 //! Settings of a timer, and its making.
 //!
-//! Invariant: the driver is spawned last, so a setting that is refused leaves nothing behind.
+//! Invariant: the settings are checked first, so one that is refused leaves nothing behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::runtime::{self, Handle};
 
 use super::{Inner, Timer};
 use crate::clock::Clock;
-use crate::driver::{Driver, Progress};
+use crate::driver::Driver;
 use crate::error::BuildError;
+use crate::grid;
 use crate::shard::{Place, Readings, Shard};
-use crate::signal::Signal;
 use crate::tick::TickLength;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
@@ -104,56 +104,51 @@ impl Builder {
     /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
     #[track_caller]
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
-        let (timer, driver) = self.prepare(handle, None)?;
-        driver.spawn_on(handle);
-        Ok(timer)
+        self.build_for(handle, None)
     }
 
-    /// A timer, maybe a runtime's own, and the driver that is to be spawned for it.
+    /// A timer, maybe a runtime's own.
     #[track_caller]
-    pub(super) fn prepare(
+    pub(super) fn build_for(
         self,
         handle: &Handle,
         own_timer_of: Option<runtime::Id>,
-    ) -> Result<(Timer, Driver), BuildError> {
+    ) -> Result<Timer, BuildError> {
         let Checked { tick, shards } = self.checked()?;
         let count = shards
             .unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS))
             .next_power_of_two();
-        let context = handle.enter();
+        let _context = handle.enter();
         // tokio panics here, at the caller's line, if the runtime has no time driver.
         drop(tokio::time::sleep(Duration::ZERO));
-        let clock = Arc::new(Clock::new(handle, tick));
-        drop(context);
-        let signal = Arc::new(Signal::new(handle));
-        let progress = Arc::new(Progress::default());
+        let clock = Arc::new(Clock::new(handle, tick, grid::epoch(handle)));
+        let driver = Arc::new(Driver::new(clock.clone()));
         let shards: Box<[_]> = (0..count)
             .map(|number| {
                 let readings = Readings::new(tick, count);
+                let place = Place {
+                    number,
+                    of: count,
+                    own_timer_of,
+                };
+                let driver = driver.clone();
                 Arc::new(Shard::new(
                     self.slots,
                     clock.clone(),
-                    signal.clone(),
+                    driver,
                     readings,
-                    Place {
-                        number,
-                        of: count,
-                        own_timer_of,
-                    },
+                    place,
                 ))
             })
             .collect();
-        let driver = Driver::new(&shards, clock.clone(), signal, progress.clone());
-        Ok((
-            Timer {
-                inner: Arc::new(Inner {
-                    shards,
-                    clock,
-                    progress,
-                }),
-            },
-            driver,
-        ))
+        driver.begin(&shards, handle);
+        Ok(Timer {
+            inner: Arc::new(Inner {
+                shards,
+                clock,
+                driver,
+            }),
+        })
     }
 
     fn checked(&self) -> Result<Checked, BuildError> {

@@ -1,18 +1,19 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a global lock.
 //!
-//! A thread remembers the timer that it used last with its runtime's id, and its spare hold on a shard (`shard::hold`)
+//! A thread remembers the timers that it used last with their runtimes' ids, and its spare hold on a shard (`shard::hold`)
 //! tells the same, so the hot path compares ids. Otherwise the registry of all runtimes is asked, under a lock.
+//!
+//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread remembers it, or anybody holds it
+//! or waits on it; when it is used again after that, it is made again.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *An id is used again.* tokio may give a new runtime the id of one that has ended. The old one's driver was
-//!   dropped with it, which marked the old timer as ended and its shards as retired; those are never taken from any of
-//!   the three places.
-//! - *Two threads make the timer at once.* It is made outside the lock, and only the first to come is registered
-//!   and spawned; the other takes that one.
-//! - *The runtime ends, or has ended, while its timer is made.* The timer is registered before its driver is spawned,
-//!   and the driver, whenever it is dropped, marks the timer as ended and then takes it out of the registry. A
-//!   thread that finds it in between goes by the mark.
+//! - *An id is used again.* tokio may give a new runtime the id of one that has ended. The old one's timer is marked as ended
+//!   by then, if anything was armed on it, and its shards as retired; those are taken from none of the three places. (tokio
+//!   counts its ids, and has never used one again.)
+//! - *Two threads make the timer at once.* It is made outside the lock, and only the first to come is registered; the
+//!   other takes that one. A timer that is not used does nothing.
+//! - *The runtime ends, or has ended, while its timer is made.* Who arms on it finds that out (see `driver`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,14 +21,25 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{self, Handle, TryCurrentError};
 
-use super::Timer;
+use super::{Timer, WeakTimer};
 use crate::shard::Hold;
 
 thread_local! {
-    static LAST_USED: RefCell<Option<(runtime::Id, Timer)>> = const { RefCell::new(None) };
+    /// The latest last.
+    static LAST_USED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
 }
 
-static REGISTRY: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> = LazyLock::new(Mutex::default);
+/// The timers of so many runtimes are remembered by a thread.
+const REMEMBERED: usize = 8;
+
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Registry {
+    timers: HashMap<runtime::Id, WeakTimer>,
+    /// At so many entries those of timers that have gone are taken out.
+    sweep_at: usize,
+}
 
 /// The current runtime's own timer.
 #[track_caller]
@@ -68,15 +80,33 @@ fn current_id() -> runtime::Id {
     }
 }
 
-/// What `take` takes of the timer that this thread used last, if that is the timer of the runtime with that id.
+/// What `take` takes of the timer that this thread remembers for the runtime with that id.
 fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
-    LAST_USED
-        .try_with(|last| match &*last.borrow() {
-            Some((last, timer)) if *last == id && !timer.has_ended() => Some(take(timer)),
-            _ => None,
-        })
-        .ok()
-        .flatten()
+    let find = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
+        let last_used = last_used.borrow();
+        let mut latest_first = last_used.iter().rev();
+        let (_, timer) = latest_first.find(|(of, timer)| *of == id && !timer.has_ended())?;
+        Some(take(timer))
+    };
+    LAST_USED.try_with(find).ok().flatten()
+}
+
+/// Remembers a timer, and gives those that are forgotten for it: to be dropped when nothing is borrowed any more.
+fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
+    let remember = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
+        let mut last_used = last_used.borrow_mut();
+        let (mut forgotten, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *last_used)
+            .into_iter()
+            .partition(|(of, timer)| *of == id || timer.has_ended());
+        if kept.len() == REMEMBERED {
+            forgotten.push(kept.remove(0));
+        }
+        *last_used = kept;
+        last_used.push((id, timer.clone()));
+        forgotten
+    };
+    // A thread that is ending remembers none.
+    LAST_USED.try_with(remember).unwrap_or_default()
 }
 
 #[cold]
@@ -90,9 +120,7 @@ fn look_up() -> Timer {
         Some(timer) => timer,
         None => make(&handle),
     };
-    // The timer remembered before is dropped after the borrow; a thread that is ending remembers none.
-    let remembered = Some((handle.id(), timer.clone()));
-    let _before = LAST_USED.try_with(|last| last.replace(remembered));
+    drop(remember(handle.id(), &timer));
     timer
 }
 
@@ -106,44 +134,40 @@ fn panic_outside(error: &TryCurrentError) -> ! {
 }
 
 fn registered(id: runtime::Id) -> Option<Timer> {
-    registry()
-        .get(&id)
-        .filter(|timer| !timer.has_ended())
-        .cloned()
+    let timer = registry().timers.get(&id).and_then(WeakTimer::upgrade);
+    // One that has ended is dropped after the lock.
+    timer.filter(|timer| !timer.has_ended())
 }
 
 #[track_caller]
 fn make(handle: &Handle) -> Timer {
     let id = handle.id();
-    let (timer, mut driver) = match Timer::builder().prepare(handle, Some(id)) {
-        Ok(made) => made,
+    let timer = match Timer::builder().build_for(handle, Some(id)) {
+        Ok(timer) => timer,
         Err(error) => panic!("{error}"),
     };
-    let replaced = {
-        let mut registry = registry();
-        if let Some(first) = registry.get(&id).filter(|timer| !timer.has_ended()) {
-            return first.clone();
-        }
-        registry.insert(id, timer.clone())
-    };
-    drop(replaced);
-    driver.at_end(move || forget_ended(id));
-    driver.spawn_on(handle);
+    let mut registry = registry();
+    let first = registry.timers.get(&id).and_then(WeakTimer::upgrade);
+    if let Some(first) = first.filter(|first| !first.has_ended()) {
+        drop(registry);
+        return first;
+    }
+    registry.timers.insert(id, timer.downgrade());
+    registry.sweep_if_due();
     timer
 }
 
-/// Takes the timer of a runtime that has ended out of the registry.
-fn forget_ended(id: runtime::Id) {
-    let mut registry = registry();
-    let ended = match registry.get(&id) {
-        Some(timer) if timer.has_ended() => registry.remove(&id),
-        _ => None,
-    };
-    drop(registry);
-    // Dropping a timer wakes its driver, which takes locks of tokio's.
-    drop(ended);
+impl Registry {
+    /// At an amortised constant cost.
+    fn sweep_if_due(&mut self) {
+        if self.timers.len() > self.sweep_at {
+            self.timers.retain(|_, timer| timer.is_held());
+            self.timers.shrink_to(2 * self.timers.len());
+            self.sweep_at = 2 * self.timers.len() + 16;
+        }
+    }
 }
 
-fn registry() -> MutexGuard<'static, HashMap<runtime::Id, Timer>> {
+fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,8 +8,7 @@ pub(crate) mod current;
 
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,7 +17,7 @@ pub use builder::Builder;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
-use crate::driver::Progress;
+use crate::driver::{Driver, Watch};
 use crate::interval::Interval;
 use crate::metrics::Metrics;
 use crate::shard::{self, Hold, Shard};
@@ -26,7 +25,7 @@ use crate::sleep::Sleep;
 use crate::snapshot::Snapshot;
 use crate::timeout::Timeout;
 
-/// A handle to a timer: a set of sharded timing wheels and the task that turns them.
+/// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
 /// Cloning is cheap. A timer can be used from any thread, also from outside its runtime or from another one; the
 /// futures it makes always go by its own runtime's clock. All handles may be dropped while timers are pending:
@@ -51,11 +50,29 @@ pub struct Timer {
     inner: Arc<Inner>,
 }
 
+/// A handle that keeps nothing.
+#[derive(Clone)]
+pub(crate) struct WeakTimer {
+    inner: Weak<Inner>,
+}
+
+impl WeakTimer {
+    /// The timer, unless all of its handles have gone.
+    pub(crate) fn upgrade(&self) -> Option<Timer> {
+        self.inner.upgrade().map(|inner| Timer { inner })
+    }
+
+    /// Whether a handle is left.
+    fn is_held(&self) -> bool {
+        self.inner.strong_count() > 0
+    }
+}
+
 struct Inner {
     /// A power of two of them.
     shards: Box<[Arc<Shard>]>,
     clock: Arc<Clock>,
-    progress: Arc<Progress>,
+    driver: Arc<Driver>,
 }
 
 impl Timer {
@@ -144,7 +161,7 @@ impl Timer {
     /// What the timer holds and has done. Takes the lock of each shard for a moment.
     pub fn metrics(&self) -> Metrics {
         let counts = self.inner.shards.iter().map(|shard| shard.counts());
-        let wake_ups = self.inner.progress.wake_ups.load(Ordering::Relaxed);
+        let wake_ups = self.inner.driver.wake_ups();
         Metrics::new(counts, wake_ups, self.inner.clock.stamp().is_some())
     }
 
@@ -154,6 +171,12 @@ impl Timer {
         let clock = &self.inner.clock;
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
         Snapshot::new(clock.current_tick(), clock.tick().as_duration(), shards)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakTimer {
+        WeakTimer {
+            inner: Arc::downgrade(&self.inner),
+        }
     }
 
     /// The shard that the calling thread keeps to.
@@ -168,16 +191,24 @@ impl Timer {
         Hold::new(&self.inner.shards, &self.inner.clock)
     }
 
-    /// Whether the runtime has gone.
+    /// Whoever waits with nothing armed keeps this to be told of the runtime's end.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(&self.inner.driver)
+    }
+
+    /// Whether the runtime has gone, as far as anybody has noticed.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.inner.progress.ended.load(Ordering::Acquire)
+        self.inner.driver.has_ended()
     }
 }
 
 impl Drop for Inner {
+    /// No handle is left to make futures with, so no thread needs to keep a spare.
     fn drop(&mut self) {
-        shard::retire(std::mem::take(&mut self.shards));
+        for shard in &self.shards {
+            shard.retire();
+        }
     }
 }
 

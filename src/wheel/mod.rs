@@ -113,6 +113,17 @@ pub struct Key {
 }
 
 impl Key {
+    #[inline]
+    pub(crate) fn new(index: u32, sequence: NonZeroU64) -> Key {
+        Key { index, sequence }
+    }
+
+    /// What `new` was given, for who keeps the two apart.
+    #[inline]
+    pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
+        (self.index, Some(self.sequence))
+    }
+
     pub(crate) fn to_parts(self) -> (u32, u64) {
         (self.index, self.sequence.get())
     }

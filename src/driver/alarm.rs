@@ -1,0 +1,184 @@
+//! The alarm: the one timer of tokio's that a driver has.
+//!
+//! It is a [`tokio::time::Sleep`] beside the driver, in no task. Its waker makes the turn where tokio's own timers
+//! fire, and who arms something earlier than the alarm is set for resets it, as tokio's own sleeps register themselves. (A
+//! `tokio::time::Interval` is the same sleep within, but forgets its waker at each tick, and then it has to be polled before
+//! it can be set again.)
+//!
+//! ```text
+//!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
+//!     ^                                          |    ^                                                   |
+//!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
+//! ```
+//!
+//! Beside that, the alarm is *attached* while tokio has its waker. Firing spends the waker; polling attaches it again, also
+//! to an alarm that is unset. So an alarm that rests can be set by any thread, without a runtime's context and
+//! without a poll.
+//!
+//! Where it may be polled: a poll panics once the runtime's time driver has ended. So only these attach it:
+//!
+//! - the time driver itself, after a look that it has not ended (below);
+//! - a task of the runtime (an errand), as the time driver ends after the last of them;
+//! - a thread that works for the runtime right now. (One that has gone into `block_in_place` looks the same. Should the
+//!   runtime end between the look and the poll, the panic is caught, and counts as the end.)
+//!
+//! How the end of the time driver is told: it fires all of its timers, so an attached alarm that is set learns of it by its
+//! waker, after the last task was dropped. And from then on each sleep that is reset has elapsed at once. So: an alarm
+//! that has elapsed while the instant that it was reset to lies ahead tells the end, surely, to any thread.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use tokio::runtime::Handle;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, Sleep};
+
+use super::bell::NEVER;
+use super::{Place, Ring};
+use crate::clock::Clock;
+
+pub(super) struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    clock: Arc<Clock>,
+    handle: Handle,
+    ring: Arc<Ring>,
+    waker: Waker,
+    /// What it is set for, `NEVER` if it is unset or has fired.
+    at: u64,
+    is_attached: bool,
+}
+
+/// What came of setting the alarm.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Set {
+    Done,
+    /// Its time has passed already.
+    Passed,
+    /// The runtime's time driver has ended.
+    Ended,
+}
+
+impl Alarm {
+    /// To be made in the context of the runtime of `handle`.
+    pub(super) fn new(handle: &Handle, clock: Arc<Clock>, ring: Ring) -> Alarm {
+        let ring = Arc::new(ring);
+        Alarm {
+            // It is not among tokio's timers before it is set.
+            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+            clock,
+            handle: handle.clone(),
+            waker: Waker::from(ring.clone()),
+            ring,
+            at: NEVER,
+            is_attached: false,
+        }
+    }
+
+    /// The tick that it is set for.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// It has fired, and its waker is spent.
+    pub(super) fn fired(&mut self) {
+        self.at = NEVER;
+        self.is_attached = false;
+    }
+
+    /// Sets the alarm for the beginning of a tick, or unsets it for `NEVER`.
+    pub(super) fn set(&mut self, tick: u64, place: Place) -> Set {
+        if tick == NEVER {
+            return self.unset(place);
+        }
+        if tick == self.at && self.is_attached {
+            return Set::Done;
+        }
+        match self.reset_to(tick) {
+            Set::Done => self.attach(place),
+            passed_or_ended => passed_or_ended,
+        }
+    }
+
+    /// Unsets it, and in the time driver makes sure first that this has not ended.
+    fn unset(&mut self, place: Place) -> Set {
+        if self.at == NEVER && self.is_attached {
+            return Set::Done;
+        }
+        if place == Place::TimeDriver && self.reset_to(self.clock.last_tick()) == Set::Ended {
+            return Set::Ended;
+        }
+        self.at = NEVER;
+        // What lies in the past elapses at once, and so leaves tokio's timers.
+        self.ring
+            .while_muted(|| self.sleep.as_mut().reset(self.clock.long_ago()));
+        self.is_attached = false;
+        match self.attach(place) {
+            Set::Ended => Set::Ended,
+            // It has elapsed, as it should.
+            _ => Set::Done,
+        }
+    }
+
+    fn reset_to(&mut self, tick: u64) -> Set {
+        let instant = self.clock.start_of(tick);
+        self.sleep.as_mut().reset(instant);
+        self.at = tick;
+        if !self.sleep.is_elapsed() {
+            return Set::Done;
+        }
+        // The clock is read after that: in a runtime that is alive it has reached the instant.
+        if self.clock.now_instant() < instant {
+            Set::Ended
+        } else {
+            Set::Passed
+        }
+    }
+
+    /// Attaches it, if it may be polled here. A thread that may not leaves it to an errand.
+    fn attach(&mut self, place: Place) -> Set {
+        if self.is_attached || !self.may_poll(place) {
+            return Set::Done;
+        }
+        // A task's budget is its own affair.
+        let mut sleep = unconstrained(self.sleep.as_mut());
+        let mut context = Context::from_waker(&self.waker);
+        let poll = || Pin::new(&mut sleep).poll(&mut context);
+        match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(polled) => {
+                self.is_attached = true;
+                if polled.is_ready() {
+                    Set::Passed
+                } else {
+                    Set::Done
+                }
+            }
+            Err(_) => Set::Ended,
+        }
+    }
+
+    fn may_poll(&self, place: Place) -> bool {
+        match place {
+            Place::TimeDriver | Place::Errand => true,
+            Place::Caller => {
+                tokio::runtime::worker_index().is_some()
+                    && Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
+            }
+        }
+    }
+
+    pub(super) fn is_attached(&self) -> bool {
+        self.is_attached
+    }
+
+    /// Whether it is set, and nobody would be woken by it.
+    pub(super) fn must_be_attached(&self) -> bool {
+        self.at != NEVER && !self.is_attached
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}

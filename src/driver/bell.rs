@@ -1,0 +1,131 @@
+//! The bell: how anybody has the driver do something, without a task and without waiting.
+//!
+//! The driver is not a task. It is what its *attendant* does, and the attendant is whoever has rung the bell while
+//! nobody was at it: tokio's time driver when the alarm fires, an errand, or a thread that arms. Who rings while
+//! somebody is at it leaves its request there and goes on; the attendant sees to it before it leaves.
+//!
+//! ```text
+//!   free --(ring: "attend")--> attended --(leave, nothing was requested meanwhile)--> free
+//!                               |    ^
+//!                               +----+  ring: "left to the attendant";  take: the requests so far
+//! ```
+//!
+//! Who may touch what, and when:
+//!
+//! - Anybody rings, asks for a tick and reads for which tick the alarm is set.
+//! - Only the attendant takes requests, takes what was asked for, sets `set_for` and leaves.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *A request comes as the attendant leaves.* Leaving is one compare-exchange from "attended, nothing requested". Either
+//!   it fails and the attendant goes on, or it came first, and who rings then attends.
+//! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm lowers its shard's plan
+//!   and then reads `set_for`. A turn first sets `set_for` to `NEVER`, then reads the plans, and sets it again after
+//!   that. A sequentially consistent fence lies between the two steps of each. So an arm that reads what stood there before the
+//!   turn has lowered its plan before the turn reads it. One that reads `NEVER` rings. One that reads what the turn has set
+//!   afterwards has the alarm at that tick before it, and the turn at that tick reads its plan.
+//! - *The alarm fires while it is being set*, by who rings on the attendant's own thread, under what it holds: that is a
+//!   request like any other, and no lock is needed for it.
+
+use crate::atomic::{AtomicU64, Ordering, fence};
+
+/// The tick of what never comes.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What somebody wants of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// The alarm has fired, and its waker is spent: turn.
+    Fired = 2,
+    /// Turn.
+    Turn = 4,
+    /// See to it that the alarm is set for the right tick.
+    Plan = 8,
+}
+
+/// What was requested since the attendant looked last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requests(u64);
+
+impl Requests {
+    pub(crate) fn has(self, request: Request) -> bool {
+        self.0 & request as u64 != 0
+    }
+}
+
+const ATTENDED: u64 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Bell {
+    /// `ATTENDED`, and a bit for each request.
+    state: AtomicU64,
+    /// The earliest tick that was asked for.
+    asked_for: AtomicU64,
+    /// The tick at which the driver turns at the latest. `NEVER` also during a turn.
+    set_for: AtomicU64,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Bell {
+        Bell {
+            state: AtomicU64::new(0),
+            asked_for: AtomicU64::new(NEVER),
+            set_for: AtomicU64::new(NEVER),
+        }
+    }
+
+    /// Whether the driver turns at `tick` or before. To be asked after the plan was lowered to that.
+    #[inline]
+    pub(crate) fn is_set_by(&self, tick: u64) -> bool {
+        fence(Ordering::SeqCst);
+        self.set_for.load(Ordering::Acquire) <= tick
+    }
+
+    /// Asks for a turn at `tick`. To be followed by a ring for `Plan`.
+    pub(crate) fn ask_for(&self, tick: u64) {
+        self.asked_for.fetch_min(tick, Ordering::AcqRel);
+    }
+
+    /// Requests something; `true` if the caller has to attend.
+    #[must_use = "who is told to attend has to, until it may leave"]
+    pub(crate) fn ring(&self, request: Request) -> bool {
+        let before = self
+            .state
+            .fetch_or(ATTENDED | request as u64, Ordering::AcqRel);
+        before & ATTENDED == 0
+    }
+}
+
+/// For the attendant.
+impl Bell {
+    /// What was requested since this was last called.
+    pub(crate) fn take_requests(&self) -> Requests {
+        Requests(self.state.swap(ATTENDED, Ordering::AcqRel))
+    }
+
+    /// The earliest tick that was asked for since this was last called.
+    pub(crate) fn take_asked_for(&self) -> u64 {
+        self.asked_for.swap(NEVER, Ordering::AcqRel)
+    }
+
+    /// From here on the plans are read: who lowers one after that rings. Forgets what was asked for; the plans have it.
+    pub(crate) fn begin_to_read_plans(&self) {
+        self.set_for.store(NEVER, Ordering::Release);
+        // Taken, not overwritten: what was asked for before is in plans that are seen after.
+        self.take_asked_for();
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says at which tick the driver turns at the latest.
+    pub(crate) fn set_for(&self, tick: u64) {
+        self.set_for.store(tick, Ordering::Release);
+    }
+
+    /// Leaves; `false` if something was requested meanwhile, and then the caller goes on attending.
+    #[must_use = "who could not leave is still the attendant"]
+    pub(crate) fn leave(&self) -> bool {
+        self.state
+            .compare_exchange(ATTENDED, 0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}

@@ -1,0 +1,207 @@
+//! That a program compiles with no more than its `use` lines changed: the items of `tokio::time`, and their signatures.
+
+use std::fmt::{Debug, Display};
+use std::future::{Future, Ready, pending};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A program that leans on the exact shapes of tokio's items; compiled with either `time` module.
+macro_rules! program {
+    ($name:ident, $($time:ident)::+) => {
+        mod $name {
+            use super::*;
+
+            // Every public item of tokio::time 1.54. `advance`, `pause` and `resume` are of its `test-util`.
+            #[cfg(feature = "test-util")]
+            use $($time)::+::{advance, pause, resume};
+            use $($time)::+::{
+                self as time, Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error,
+                interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+            };
+            use $($time)::+::error::{Elapsed, Error};
+
+            pin_project_lite::pin_project! {
+                /// As tokio-stream's: reset through a projection that is not `mut`.
+                pub(super) struct Rearmed {
+                    #[pin]
+                    sleep: Sleep,
+                    rounds: u32,
+                }
+            }
+
+            impl Rearmed {
+                fn rearm(self: Pin<&mut Self>, deadline: Instant) {
+                    let this = self.project();
+                    this.sleep.reset(deadline);
+                }
+            }
+
+            impl Future for Rearmed {
+                type Output = Instant;
+
+                fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+                    while Future::poll(self.as_mut().project().sleep, cx).is_ready() {
+                        let deadline = self.sleep.deadline();
+                        if self.rounds == 0 {
+                            return Poll::Ready(deadline);
+                        }
+                        *self.as_mut().project().rounds -= 1;
+                        self.as_mut().rearm(deadline + Duration::from_millis(5));
+                    }
+                    Poll::Pending
+                }
+            }
+
+            /// As quinn's: a trait whose methods have the names of the type's own.
+            trait AsyncTimer: Send + Debug + 'static {
+                fn reset(self: Pin<&mut Self>, i: Instant);
+                fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
+            }
+
+            impl AsyncTimer for Sleep {
+                fn reset(self: Pin<&mut Self>, i: Instant) {
+                    Self::reset(self, i);
+                }
+
+                fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+                    Future::poll(self, cx)
+                }
+            }
+
+            fn boxed_timer(after: Duration) -> Pin<Box<dyn AsyncTimer>> {
+                Box::pin(sleep(after))
+            }
+
+            pub(super) async fn run() -> Vec<Duration> {
+                let start = Instant::now();
+                let mut trace = Vec::new();
+
+                let rearmed = Rearmed { sleep: sleep(Duration::from_millis(3)), rounds: 4 };
+                trace.push(rearmed.await - start);
+
+                let mut timer = boxed_timer(Duration::from_secs(60 * 60));
+                timer.as_mut().reset(start + Duration::from_millis(50));
+                std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
+                trace.push(start.elapsed());
+
+                let mut pinned = std::pin::pin!(sleep(Duration::from_millis(1)));
+                pinned.as_mut().await;
+                pinned.as_mut().reset(start + Duration::from_millis(70));
+                Sleep::reset(pinned.as_mut(), start + Duration::from_millis(80));
+                assert!(!pinned.is_elapsed());
+                pinned.await;
+                trace.push(start.elapsed());
+
+                let outcome = timeout(Duration::from_millis(10), pending::<()>()).await;
+                assert_eq!(said(outcome), "deadline has elapsed");
+                trace.push(start.elapsed());
+                trace
+            }
+
+            fn said(outcome: Result<(), Elapsed>) -> String {
+                outcome.map_or_else(|elapsed| elapsed.to_string(), |()| "in time".to_owned())
+            }
+
+            pub(super) fn functions() {
+                type Value = Ready<u8>;
+                let _: fn(Duration) -> Sleep = sleep;
+                let _: fn(Instant) -> Sleep = sleep_until;
+                let _: fn(Duration, Value) -> Timeout<Value> = timeout::<Value>;
+                let _: fn(Instant, Value) -> Timeout<Value> = timeout_at::<Value>;
+                let _: fn(Duration) -> Interval = interval;
+                let _: fn(Instant, Duration) -> Interval = interval_at;
+                #[cfg(feature = "test-util")]
+                {
+                    let _: (fn(), fn()) = (pause, resume);
+                    drop::<Pin<Box<dyn Future<Output = ()> + Send>>>(Box::pin(advance(Duration::ZERO)));
+                }
+            }
+
+            pub(super) fn methods() {
+                let _: fn(&Sleep) -> Instant = Sleep::deadline;
+                let _: fn(&Sleep) -> bool = Sleep::is_elapsed;
+                let _: fn(Pin<&mut Sleep>, Instant) = Sleep::reset;
+
+                let _: fn(&Timeout<u8>) -> &u8 = Timeout::get_ref;
+                let _: fn(&mut Timeout<u8>) -> &mut u8 = Timeout::get_mut;
+                let _: fn(Timeout<u8>) -> u8 = Timeout::into_inner;
+
+                let _: fn(&mut Interval, &mut Context<'_>) -> Poll<Instant> = Interval::poll_tick;
+                let _: fn(&mut Interval) = Interval::reset;
+                let _: fn(&mut Interval) = Interval::reset_immediately;
+                let _: fn(&mut Interval, Duration) = Interval::reset_after;
+                let _: fn(&mut Interval, Instant) = Interval::reset_at;
+                let _: fn(&Interval) -> MissedTickBehavior = Interval::missed_tick_behavior;
+                let _: fn(&mut Interval, MissedTickBehavior) = Interval::set_missed_tick_behavior;
+                let _: fn(&Interval) -> Duration = Interval::period;
+                let _ = async |interval: &mut Interval| -> Instant { interval.tick().await };
+
+                let _: [fn() -> Error; 3] = [Error::shutdown, Error::at_capacity, Error::invalid];
+                let _: [fn(&Error) -> bool; 3] = [Error::is_shutdown, Error::is_at_capacity, Error::is_invalid];
+            }
+
+            pub(super) fn traits() {
+                shared::<Sleep>();
+                shared::<Interval>();
+                shared::<Timeout<Ready<u8>>>();
+                unpin::<Interval>();
+                // What a Timeout holds decides, as with tokio's.
+                sent::<Timeout<Pin<Box<dyn Future<Output = ()> + Send>>>>();
+                future::<Sleep, ()>();
+                future::<Timeout<Ready<u8>>, Result<u8, Elapsed>>();
+                an_error::<Elapsed>();
+                an_error::<Error>();
+                let _: fn(Elapsed) -> std::io::Error = From::from;
+                let _: fn(&Elapsed, &Elapsed) -> bool = PartialEq::eq;
+                let _: fn(&Error) -> Error = Clone::clone;
+                let _: fn(&Error) -> error::Error = |error| *error;
+                // The vocabulary is tokio's own, so that values go from one to the other.
+                let _: fn(time::Instant) -> tokio::time::Instant = |instant| instant;
+                let _: fn(time::Duration) -> std::time::Duration = |duration| duration;
+                let _: fn(time::MissedTickBehavior) -> tokio::time::MissedTickBehavior = |behavior| behavior;
+            }
+        }
+    };
+}
+
+fn shared<T: Send + Sync + Debug>() {}
+fn sent<T: Send>() {}
+fn unpin<T: Unpin>() {}
+fn future<T: Future<Output = O>, O>() {}
+fn an_error<T: std::error::Error + Display + Send + Sync + 'static>() {}
+
+program!(with_tokio, tokio::time);
+program!(with_tickwheel, tickwheel::time);
+
+#[test]
+fn functions_methods_and_traits_are_tokios() {
+    with_tokio::functions();
+    with_tickwheel::functions();
+    with_tokio::methods();
+    with_tickwheel::methods();
+    with_tokio::traits();
+    with_tickwheel::traits();
+}
+
+#[tokio::test(start_paused = true)]
+async fn resets_through_pins_projections_and_traits_are_tokios() {
+    let expected = with_tokio::run().await;
+    assert_eq!(with_tickwheel::run().await, expected);
+}
+
+/// Beside tokio's shapes: a sleep is `Unpin`, and `reset_at` is for those that have it by `&mut`.
+#[tokio::test(start_paused = true)]
+async fn reset_at_takes_the_sleep_by_reference() {
+    use tickwheel::time::{Duration, Instant, Sleep, sleep};
+
+    let _: fn(&mut Sleep, Instant) = Sleep::reset_at;
+    unpin::<Sleep>();
+    let start = Instant::now();
+    let mut nap = sleep(Duration::from_secs(60 * 60));
+    nap.reset_at(start + Duration::from_millis(5));
+    (&mut nap).await;
+    assert_eq!(start.elapsed(), Duration::from_millis(5));
+    Pin::new(&mut nap).reset(start + Duration::from_millis(9));
+    nap.await;
+    assert_eq!(start.elapsed(), Duration::from_millis(9));
+}
