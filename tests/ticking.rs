@@ -309,3 +309,125 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
     );
     assert_eq!(early, 0, "of {fired}");
 }
+
+/// Makes it tick and then stalls the driver, whose runtime has one worker, for a while: the window of the stamp stays open.
+fn with_an_open_window(check: impl FnOnce(&Timer) + Send + 'static) {
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
+    // Of more shards each asks for ticks the sooner.
+    let timer = Timer::builder()
+        .shards(4)
+        .build_on(runtime.handle())
+        .unwrap();
+    let task = async move {
+        make_it_tick(&timer).await;
+        thread::sleep(50 * MS);
+        check(&timer);
+    };
+    runtime.block_on(runtime.spawn(task)).unwrap();
+}
+
+#[test]
+fn a_sleep_tells_no_deadline_before_its_duration_and_stays_with_it() {
+    if forced("resting") {
+        return;
+    }
+    with_an_open_window(|timer| {
+        let before = Instant::now();
+        let mut nap = timer.sleep(HOUR);
+        thread::sleep(2 * MS);
+        let told = nap.deadline();
+        assert!(told >= before + HOUR, "{:?} early", before + HOUR - told);
+        assert!(told <= Instant::now() + HOUR + 2 * MS);
+        thread::sleep(5 * MS);
+        assert_eq!(nap.deadline(), told);
+        let before = Instant::now();
+        nap.reset_after(HOUR);
+        assert!(nap.deadline() >= before + HOUR);
+    });
+}
+
+#[test]
+fn a_deadline_tells_no_more_than_its_timeout_and_nothing_before_it() {
+    if forced("resting") {
+        return;
+    }
+    with_an_open_window(|timer| {
+        let before = Instant::now();
+        let deadline = timer.deadline(HOUR);
+        let handle = deadline.handle();
+        let told = handle.deadline().unwrap();
+        assert!(told >= before + HOUR, "{:?} early", before + HOUR - told);
+        assert!(handle.timeout() - handle.remaining().unwrap() < HOUR);
+        thread::sleep(5 * MS);
+        assert_eq!(handle.deadline(), Some(told));
+        let before = Instant::now();
+        assert!(handle.reset());
+        assert!(handle.deadline().unwrap() >= before + HOUR);
+        assert!(handle.remaining().unwrap() <= HOUR);
+        let map = tickwheel::DeadlineMap::new(timer);
+        let kept: Vec<_> = (0..10).map(|key| map.insert(key, HOUR).unwrap()).collect();
+        assert!(map.drain().iter().all(|(_, left)| *left <= HOUR));
+        drop(kept);
+    });
+}
+
+/// Whatever the driver does meanwhile, and however often it is reset, a deadline is told by the rules and fires by what was told.
+#[test]
+fn what_is_told_is_true_under_load() {
+    let runtime = multi_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let load = thread::spawn({
+        let (timer, done) = (timer.clone(), done.clone());
+        move || {
+            while !done.load(Ordering::Relaxed) {
+                (0..500).for_each(|_| drop(timer.sleep(HOUR)));
+                thread::yield_now();
+            }
+        }
+    });
+    let tellers: Vec<_> = (0..20)
+        .map(|seed| {
+            let timer = timer.clone();
+            runtime.spawn(async move {
+                let mut numbers = Numbers(seed);
+                for _ in 0..100 {
+                    let timeout = Duration::from_nanos(1 + numbers.below(6_000_000));
+                    let before = Instant::now();
+                    let nap = timer.sleep(timeout);
+                    let deadline = timer.deadline(timeout);
+                    let handle = deadline.handle();
+                    if numbers.below(2) == 0 {
+                        thread::sleep(Duration::from_micros(numbers.below(400)));
+                    }
+                    let told = nap.deadline();
+                    assert!(told >= before + timeout);
+                    if let Some(told) = handle.deadline() {
+                        assert!(told >= before + timeout);
+                    }
+                    let before = Instant::now();
+                    if handle.reset() {
+                        if let Some(left) = handle.remaining() {
+                            assert!(left <= timeout);
+                        }
+                        let told = handle.deadline();
+                        assert!(told.is_none_or(|told| told >= before + timeout));
+                        deadline.await.unwrap();
+                        assert!(told.is_none_or(|told| Instant::now() >= told));
+                    }
+                    nap.await;
+                    assert!(Instant::now() >= told);
+                }
+            })
+        })
+        .collect();
+    for teller in tellers {
+        runtime.block_on(teller).unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    load.join().unwrap();
+}

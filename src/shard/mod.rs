@@ -191,26 +191,23 @@ impl Shard {
     }
 
     fn insert(&self, tick: u64, due: TrueDue, waker: Waker) -> Result<Key, NotArmed> {
-        let mut state = self.lock();
         let is_exact = matches!(due, TrueDue::Linked);
-        let refused = if state.closed.is_some() {
-            Some(NotArmed::Closed)
-        } else if is_exact && tick <= state.wheel.now() {
-            Some(NotArmed::Fired)
-        } else {
-            None
-        };
-        if let Some(refused) = refused {
+        let mut state = self.lock();
+        if state.closed.is_some() || is_exact && tick <= state.wheel.now() {
+            let is_closed = state.closed.is_some();
             // The waker was made before the lock and must go after it.
             drop(state);
             drop(waker);
-            return Err(refused);
+            return Err(if is_closed {
+                NotArmed::Closed
+            } else {
+                NotArmed::Fired
+            });
         }
         let key = state.link(tick, due, Some(waker));
         let change = self.plan_for(tick);
         drop(state);
-        let has_passed = self.tell(change);
-        if is_exact && has_passed {
+        if self.tell(change) && is_exact {
             self.disarm(key);
             return Err(NotArmed::Fired);
         }
@@ -218,10 +215,10 @@ impl Shard {
     }
 
     /// Takes a timer out if it has not fired.
-    #[inline]
     pub(crate) fn disarm(&self, key: Key) {
-        // The waker is dropped after the lock.
-        drop(self.take_out(key, false));
+        let mut entry = Entry::BLANK;
+        self.take_out(key, false, &mut entry);
+        // The waker is dropped here, after the lock.
     }
 
     /// Moves an armed timer; its waker stays. One that is moved to a tick that was turned already, or up to which tokio's time
@@ -260,8 +257,8 @@ impl Shard {
 
     /// Takes a timer out as one that has fired, and wakes its waker.
     fn fire(&self, key: Key) -> Moved {
-        let (entry, left) = self.take_out(key, true);
-        if !left {
+        let mut entry = Entry::BLANK;
+        if !self.take_out(key, true, &mut entry) {
             return Moved::HadFired;
         }
         if let Some(waker) = entry.waker {
@@ -270,17 +267,17 @@ impl Shard {
         Moved::Fires
     }
 
-    /// Takes a timer out, if it is still there; what was in it is the caller's to drop.
-    #[inline]
-    fn take_out(&self, key: Key, as_fired: bool) -> (Entry, bool) {
+    /// Takes a timer out, if it is still there, and gives what was in it in place of a blank entry: to be dropped after the lock.
+    #[inline(always)] // Into its two callers: one of them is half of arming and disarming.
+    fn take_out(&self, key: Key, as_fired: bool, entry: &mut Entry) -> bool {
         let mut state = self.lock();
-        let mut entry = Entry::BLANK;
-        let left = state.wheel.swap_out(key, &mut entry);
-        state.fired += u64::from(as_fired && left.is_some());
-        let change = left.map_or(Change::None, |left| self.plan_without(&state, left));
+        let left = state.wheel.swap_out(key, entry);
+        let Some(left) = left else { return false };
+        state.fired += u64::from(as_fired);
+        let change = self.plan_without(&state, left);
         drop(state);
         self.tell(change);
-        (entry, left.is_some())
+        true
     }
 
     /// Whether an armed timer has fired.

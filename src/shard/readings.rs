@@ -12,7 +12,7 @@ use crate::tick::{Moment, TickLength};
 /// So many counted readings in a tick cost about as much as ticking does. Measured on an idle runtime with two workers:
 /// 20 us of CPU for a wake-up of a driver that ticks, one every 2 ms, as tokio rounds up; and 23 ns for a reading,
 /// of which a timer that is made and armed takes two but counts one. That is some 215 in a tick of a millisecond.
-const WORTH_A_TICK: u64 = 256;
+const WORTH_A_TICK: u64 = 2048;
 
 #[derive(Debug)]
 pub(crate) struct Readings {
