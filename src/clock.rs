@@ -6,8 +6,8 @@
 //! any moment and with nobody told; then time is what that runtime says, and a caller outside it (a plain thread, a
 //! second runtime) has to step into its context to read it.
 //!
-//! Invariants: a clock's readings never go back, and the epoch belongs to the timer, so that two equal runs under
-//! a paused clock see equal moments. The clock of a runtime that is gone stands still.
+//! Invariants: a clock's readings never go back, and the epoch belongs to the timer and lies on its runtime's grid (see `grid`), so
+//! that two equal runs under a paused clock see equal moments. The clock of a runtime that is gone stands still.
 //!
 //! # Stamps
 //!
@@ -42,15 +42,14 @@
 //! published, or noted. A stamp that is published again (two turns in one tick, a short rest) has two windows, which
 //! count as one with the later end. A timer whose window ended late is linked again, at its true due.
 //!
-//! **No wake-up is lost.** An arm that makes a shard's plan earlier writes the plan, then reads whether the driver
-//! rests, and wakes it if so. A driver that goes to rest publishes `RESTING`, then reads the plans. All four are
-//! sequentially consistent: either the arm sees a resting driver, or the driver sees the plan. While it ticks it
-//! comes by each tick and reads the plans.
-//!
 //! **Virtual time is never stamped.** Where the clock is not between two readings of the system's clock it is paused or
 //! has been; the driver looks at each tick, and then rests.
 //!
-//! Who decides: callers count their readings, a tick at a time (`count_reading`). When they are more than a tick costs, the
+//! **What is told before a window has ended** (`told`): the deadline of a call that took stamp `s` lies between `t + duration` and
+//! its true due, and neither is known. What is told counts from the reading of who asks first, or from the window's end if that has
+//! come: not before `t`, and not after `end(s)`. It is kept, so that it does not change.
+//!
+//! Who decides: callers count their readings, a tick at a time (`shard::readings`). When they are more than a tick costs, the
 //! driver is asked to tick. Now and then it rests, and ticks again if it is asked to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

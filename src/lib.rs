@@ -70,11 +70,13 @@
 //!   while a waker is woken or dropped.
 //! - **Any duration.** Zero, now and the past are ready at the first poll; [`Duration::MAX`] saturates; uptime has
 //!   no bound that a process reaches.
-//! - **Runtime gone.** When the runtime that drives a timer shuts down, everything pending is woken. [`Sleep`],
-//!   [`Timeout`] and [`Interval`] then panic, as tokio's do; a [`Deadline`] resolves to
+//! - **Runtime gone.** When the runtime that drives a timer shuts down, its own tasks are dropped while they are pending, and are
+//!   told nothing, as with tokio's timers. Whoever waits from elsewhere is woken then: [`Sleep`], [`Timeout`] and [`Interval`] panic, as tokio's do; a [`Deadline`] resolves to
 //!   [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`] ends. Nothing hangs.
-//! - **Isolation.** A waker that panics, a panicking `Hash` or `Eq` of a key, or a task that blocks its worker, does not stop the driver or lose another
-//!   timer.
+//! - **Isolation.** A waker that panics, a panicking `Hash` or `Eq` of a key, or a task that blocks its worker, does not stop the
+//!   driver or lose another timer. Wakers run where tokio's own timers run theirs, so one that blocks holds up tokio's time driver.
+//! - **What is told is true.** A deadline that is told is never before the call plus its duration, the time that is left never more
+//!   than the timeout, and neither changes by itself.
 //! - **Paused clock.** Under tokio's `test-util` everything is deterministic, follows `pause`, `advance` and
 //!   auto-advance, and never makes virtual time run by itself.
 //! - **Idle is idle.** With nothing armed there are no wake-ups at all, and with 100,000 deadlines an hour away
@@ -90,18 +92,18 @@
 //!  shard: lock, insert into the wheel   one lock for each worker, a few instructions
 //!     | the future completes, or the Timeout is dropped --> lock, remove: O(1), memory back now
 //!     v
-//!  driver: its interval ticks at the next due; turn the wheel, collect wakers, unlock, wake them
+//!  driver: its alarm fires at the next due; turn the wheel, collect wakers, unlock, wake them
 //! ```
 //!
 //! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing wheels](wheel) behind a lock
-//! of its own, and one task, the driver, that turns them all. The driver rests on a tokio interval which is reset
-//! to the next due, or parks if there is none. Under a load at which reading the clock costs more than that, it
+//! of its own, and one driver that turns them all. The driver is no task: it is the waker of one tokio timer, its alarm, which turns
+//! the wheels where tokio's own timers fire and sets the alarm for the next due. With nothing armed there is no alarm. Under a load at which reading the clock costs more than that, it
 //! *ticks*: it publishes the current tick, and arming and resetting take that in place of reading the clock. It keeps
 //! a log of when it was late, so that no timer fires early for it. A [`Deadline`]'s reset does not touch the wheel: it writes the
 //! moment into an atomic word, and when the timer's slot comes the driver asks the word for the true due.
 //!
-//! To read the source, begin with `tick`, then `wheel`, `due`, `clock`, `shard`, `driver`, `sleep`, `word`, `deadline`
-//! and `delay_map`.
+//! To read the source, begin with `tick`, then `wheel`, `due`, `clock`, `shard`, `driver` (its `bell` and its `alarm` first), `sleep`,
+//! `word`, `deadline` and `delay_map`.
 //!
 //! # Features
 //!
