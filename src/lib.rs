@@ -11,7 +11,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
-//! use tickwheel::{Duration, timeout}; // was: use tokio::time::{Duration, timeout};
+//! use tickwheel::time::{Duration, timeout}; // was: use tokio::time::{Duration, timeout};
 //! # async fn request() -> u8 { 7 }
 //!
 //! match timeout(Duration::from_secs(30), request()).await {
