@@ -53,7 +53,7 @@
 //! driver is asked to tick. Now and then it rests, and ticks again if it is asked to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -86,45 +86,85 @@ struct Published(AtomicU64);
 #[derive(Debug)]
 enum Source {
     System,
-    /// The clock of a current-thread runtime.
-    Pausable {
-        runtime: runtime::Id,
-        /// The latest reading, as a moment's bits.
-        last_reading: AtomicU64,
-        /// It was seen to be paused, or to have been.
-        was_virtual: AtomicBool,
-        /// Nothing panics under this lock, and a reader is whole at any time; so poison is ignored.
-        reader: RwLock<Reader>,
-    },
+    Pausable(RuntimeClock),
 }
 
+/// The clock of a current-thread runtime.
 #[derive(Debug)]
-enum Reader {
-    Runtime(Handle),
-    /// The runtime has gone; this is when.
-    Stopped(Instant),
+struct RuntimeClock {
+    runtime: runtime::Id,
+    epoch: Instant,
+    /// The latest reading, as a moment's bits.
+    last_reading: AtomicU64,
+    /// It was seen to be paused, or to have been.
+    was_virtual: AtomicBool,
+    /// When it stopped, once the runtime has gone.
+    stopped: OnceLock<Instant>,
+    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so poison is ignored.
+    handle: RwLock<Option<Handle>>,
 }
 
-impl Reader {
-    /// The time, for a thread outside the runtime.
-    fn read(&self) -> Instant {
-        let handle = match self {
-            Reader::Runtime(handle) => handle,
-            Reader::Stopped(at) => return *at,
-        };
-        let read = || {
-            let _context = handle.enter();
-            Instant::now()
-        };
-        // Where tokio drops a future that it refuses to spawn, nobody can step into another context, and nothing tells so but
-        // that this looks like a task. Another thread can.
-        if task::try_id().is_some() {
-            let elsewhere = thread::scope(|scope| scope.spawn(read).join());
-            if let Ok(now) = elsewhere {
-                return now;
-            }
+impl RuntimeClock {
+    fn new(handle: &Handle, epoch: Instant) -> RuntimeClock {
+        RuntimeClock {
+            runtime: handle.id(),
+            epoch,
+            last_reading: AtomicU64::new(0),
+            was_virtual: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+            handle: RwLock::new(Some(handle.clone())),
         }
-        read()
+    }
+
+    /// `None` if it cannot be read from here.
+    fn read(&self) -> Option<Instant> {
+        if let Some(stopped) = self.stopped.get() {
+            return Some(*stopped);
+        }
+        let now = match Handle::try_current() {
+            Ok(current) if current.id() == self.runtime => Instant::now(),
+            Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
+            // Where tokio drops a future that it refuses to spawn, nobody can step into another context. Nothing tells so but
+            // that this looks like a task outside of any runtime.
+            _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
+                self.read_on_another_thread()?
+            }
+            _ => self.read_from_outside(),
+        };
+        let since = now.saturating_duration_since(self.epoch);
+        let reading = Moment::after_epoch(since).to_bits();
+        self.last_reading.fetch_max(reading, Ordering::AcqRel);
+        Some(now)
+    }
+
+    fn read_from_outside(&self) -> Instant {
+        let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
+        match (&*handle, self.stopped.get()) {
+            (Some(handle), _) => {
+                let _context = handle.enter();
+                Instant::now()
+            }
+            (None, Some(stopped)) => *stopped,
+            (None, None) => self.epoch,
+        }
+    }
+
+    fn read_on_another_thread(&self) -> Option<Instant> {
+        thread::scope(|scope| {
+            let reading = thread::Builder::new().spawn_scoped(scope, || self.read_from_outside());
+            reading.ok()?.join().ok()
+        })
+    }
+
+    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its timers. Gives when that was.
+    fn stop(&self) -> Option<Instant> {
+        let now = self.read()?;
+        let at = *self.stopped.get_or_init(|| now);
+        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = handle.take();
+        drop(handle);
+        drop(forgotten);
+        Some(at)
     }
 }
 
@@ -132,12 +172,7 @@ impl Clock {
     /// The clock of the runtime of `handle`, beginning at `epoch`. To be called in that runtime's context.
     pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant) -> Clock {
         let source = match handle.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => Source::Pausable {
-                runtime: handle.id(),
-                last_reading: AtomicU64::new(0),
-                was_virtual: AtomicBool::new(false),
-                reader: RwLock::new(Reader::Runtime(handle.clone())),
-            },
+            RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle, epoch)),
             _ => Source::System,
         };
         Clock {
@@ -164,43 +199,30 @@ impl Clock {
     pub(crate) fn now_instant(&self) -> Instant {
         match &self.source {
             Source::System => system_now(),
-            Source::Pausable {
-                runtime,
-                reader,
-                last_reading,
-                ..
-            } => {
-                let now = match Handle::try_current() {
-                    Ok(current) if current.id() == *runtime => Instant::now(),
-                    // A thread that ends cannot step into a context. Time stands still for it.
-                    Err(error) if error.is_thread_local_destroyed() => {
-                        let last = last_reading.load(Ordering::Acquire);
-                        return self.instant(Moment::from_bits(last));
-                    }
-                    _ => reader.read().unwrap_or_else(PoisonError::into_inner).read(),
-                };
-                last_reading.fetch_max(self.moment(now).to_bits(), Ordering::AcqRel);
-                now
-            }
+            Source::Pausable(clock) => clock.read().unwrap_or_else(|| {
+                // Nobody can read it from here. Then time stands still.
+                let last = clock.last_reading.load(Ordering::Acquire);
+                self.instant(Moment::from_bits(last))
+            }),
         }
     }
 
     /// Whether the clock can ever be paused.
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
-        matches!(self.source, Source::Pausable { .. })
+        matches!(self.source, Source::Pausable(_))
     }
 
     /// Whether the clock is paused, or was once, and so is not the system's.
     pub(crate) fn is_virtual(&self) -> bool {
-        let Source::Pausable { was_virtual, .. } = &self.source else {
+        let Source::Pausable(clock) = &self.source else {
             return false;
         };
         let before = system_now();
         let reading = self.now_instant();
         let is_virtual = reading < before || reading > system_now();
         if is_virtual {
-            was_virtual.store(true, Ordering::Relaxed);
+            clock.was_virtual.store(true, Ordering::Relaxed);
         }
         is_virtual
     }
@@ -209,7 +231,7 @@ impl Clock {
     pub(crate) fn was_virtual(&self) -> bool {
         match &self.source {
             Source::System => false,
-            Source::Pausable { was_virtual, .. } => was_virtual.load(Ordering::Relaxed),
+            Source::Pausable(clock) => clock.was_virtual.load(Ordering::Relaxed),
         }
     }
 
@@ -331,16 +353,23 @@ impl Clock {
         }
     }
 
-    /// Lets the clock stand still, and forgets the runtime: nothing of it is kept in memory by its timers.
-    pub(crate) fn stop(&self) {
+    /// The runtime has gone: a clock that is its own stands still. Gives when that was.
+    pub(crate) fn stop(&self) -> Moment {
         self.publish(None);
-        if let Source::Pausable { reader, .. } = &self.source {
-            let now = self.now_instant();
-            let mut reader = reader.write().unwrap_or_else(PoisonError::into_inner);
-            let handle = std::mem::replace(&mut *reader, Reader::Stopped(now));
-            drop(reader);
-            drop(handle);
-        }
+        let at = match &self.source {
+            Source::System => None,
+            Source::Pausable(clock) => clock.stop(),
+        };
+        at.map_or_else(|| self.now(), |at| self.moment(at))
+    }
+
+    /// Whether an instant lies ahead, surely; `None` if the clock cannot be read from here.
+    pub(crate) fn is_ahead(&self, instant: Instant) -> Option<bool> {
+        let now = match &self.source {
+            Source::System => system_now(),
+            Source::Pausable(clock) => clock.read()?,
+        };
+        Some(now < instant)
     }
 }
 

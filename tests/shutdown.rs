@@ -548,3 +548,40 @@ fn the_panic_after_a_shutdown_has_tokios_sentence_beside_ours() {
         }
     }
 }
+
+/// Threads arm while the runtime goes: whatever is told, none is told that its time has come before it has.
+#[test]
+fn nothing_elapses_early_as_a_runtime_ends() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+    for round in 0..60_u64 {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let timer = tickwheel::Timer::builder()
+            .build_on(runtime.handle())
+            .unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (timer, done) = (&timer, &done);
+                scope.spawn(move || {
+                    while !done.load(Ordering::Relaxed) {
+                        let timeout = Duration::from_micros(300 + 100 * number);
+                        let start = Instant::now();
+                        let ended = futures::executor::block_on(timer.deadline(timeout));
+                        let taken = start.elapsed();
+                        assert!(
+                            ended.is_err() || taken >= timeout,
+                            "{taken:?} of {timeout:?}"
+                        );
+                    }
+                });
+            }
+            runtime.block_on(async { tokio::time::sleep(Duration::from_micros(50 * round)).await });
+            drop(runtime);
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -541,3 +541,92 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
         "{shown}"
     );
 }
+
+/// A new map comes as the old one's task is still on its way out. That is no end of the runtime.
+#[test]
+fn a_map_that_follows_another_does_not_run_the_paused_clock() {
+    let runtime = paused();
+    runtime.block_on(async {
+        let timer = Timer::new();
+        let start = Instant::now();
+        for _ in 0..3 {
+            drop(tickwheel::DelayMap::<u8, u8>::new(&timer));
+            let map = tickwheel::DelayMap::<u8, u8>::new(&timer);
+            tokio::task::spawn_blocking(|| thread::sleep(MS))
+                .await
+                .unwrap();
+            // A thread wakes the runtime: it waits without a timer, and no time passes.
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            thread::spawn(move || {
+                thread::sleep(5 * MS);
+                sender.send(())
+            });
+            receiver.await.unwrap();
+            drop(map);
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+/// A local of a thread that is destroyed after tokio's own pushes a deadline of a running runtime back.
+#[test]
+fn a_reset_from_a_thread_that_ends_ends_no_timer_of_a_runtime_that_runs() {
+    struct ResetsAtTheEnd(Option<tickwheel::ResetHandle>);
+    impl Drop for ResetsAtTheEnd {
+        fn drop(&mut self) {
+            if let Some(handle) = self.0.take() {
+                assert!(handle.reset_after(30 * MS));
+            }
+        }
+    }
+    thread_local! {
+        static KEPT: std::cell::RefCell<ResetsAtTheEnd> =
+            const { std::cell::RefCell::new(ResetsAtTheEnd(None)) };
+    }
+    for tokio_first in [false, true] {
+        let runtime = current_thread();
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let other = timer.deadline(HOUR);
+        let deadline = timer.deadline(HOUR);
+        let handle = deadline.handle();
+        runtime.block_on(async {
+            tokio::time::sleep(20 * MS).await;
+            let start = Instant::now();
+            thread::spawn(move || {
+                if tokio_first {
+                    // What is used first is destroyed last.
+                    let _ = Handle::try_current();
+                    KEPT.with_borrow_mut(|kept| kept.0 = Some(handle));
+                } else {
+                    KEPT.with_borrow_mut(|kept| kept.0 = Some(handle));
+                    let _ = Handle::try_current();
+                }
+            })
+            .join()
+            .unwrap();
+            assert_eq!(deadline.await, Ok(()));
+            assert!(start.elapsed() >= 30 * MS);
+            assert!(other.handle().is_pending());
+        });
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn runtimes_that_have_ended_are_not_kept() {
+    fn open_files() -> usize {
+        std::fs::read_dir("/proc/self/fd").unwrap().count()
+    }
+    // Other tests of this process open files too; the fewest of some looks are this one's.
+    let fewest = || (0..50).map(|_| open_files()).min().unwrap();
+    let round = |build: fn() -> Runtime| build().block_on(async { sleep(MS).await });
+    for build in [multi_thread as fn() -> Runtime, current_thread] {
+        round(build);
+        let before = fewest();
+        for _ in 0..60 {
+            round(build);
+        }
+        let more = fewest().saturating_sub(before);
+        assert!(more < 60, "{more} files more after 60 runtimes");
+    }
+}

@@ -22,7 +22,7 @@ pub(super) struct Inner<K, V> {
     /// The shard of the stream's alarm; its clock is the map's.
     shard: Hold,
     /// The stream ends with the runtime, though it may wait with nothing armed.
-    _watch: Watch,
+    _watch: Option<Watch>,
     pub(super) table: Table<Part<K, V>>,
     pub(super) places: Places,
     /// How many handles of the map there are.

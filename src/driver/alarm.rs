@@ -19,12 +19,16 @@
 //!
 //! - the time driver itself, after a look that it has not ended (below);
 //! - a task of the runtime (an errand), as the time driver ends after the last of them;
-//! - a thread that works for the runtime right now. (One that has gone into `block_in_place` looks the same. Should the
-//!   runtime end between the look and the poll, the panic is caught, and counts as the end.)
+//! - a thread that works for the runtime right now, as far as it can be told. (One that has gone into `block_in_place` looks the
+//!   same, and so does another runtime's worker that has entered this one. Should the runtime end between the look and the poll,
+//!   the panic is caught, and counts as the end.)
 //!
 //! How the end of the time driver is told: it fires all of its timers, so an attached alarm that is set learns of it by its
 //! waker, after the last task was dropped. And from then on each sleep that is reset has elapsed at once. So: an alarm
 //! that has elapsed while the instant that it was reset to lies ahead tells the end, surely, to any thread.
+//!
+//! While nothing is armed it is unset on a clock that can be paused, as virtual time runs to the next timer whatever that is. On
+//! the system's clock it is then set for the end of time, where it wakes nobody; so there the end is told in any case.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -88,11 +92,13 @@ impl Alarm {
         self.is_attached = false;
     }
 
-    /// Sets the alarm for the beginning of a tick, or unsets it for `NEVER`.
+    /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset; or, where no virtual clock would run to it, set for
+    /// the end of time, so that it tells of the time driver's end.
     pub(super) fn set(&mut self, tick: u64, place: Place) -> Set {
-        if tick == NEVER {
+        if tick == NEVER && self.clock.is_pausable() {
             return self.unset(place);
         }
+        let tick = tick.min(self.clock.last_tick());
         if tick == self.at && self.is_attached {
             return Set::Done;
         }
@@ -126,15 +132,25 @@ impl Alarm {
         let instant = self.clock.start_of(tick);
         self.sleep.as_mut().reset(instant);
         self.at = tick;
-        if !self.sleep.is_elapsed() {
-            return Set::Done;
-        }
-        // The clock is read after that: in a runtime that is alive it has reached the instant.
-        if self.clock.now_instant() < instant {
-            Set::Ended
+        if self.sleep.is_elapsed() {
+            self.passed_or_ended()
         } else {
-            Set::Passed
+            Set::Done
         }
+    }
+
+    /// It has elapsed. Has its time passed?
+    fn passed_or_ended(&mut self) -> Set {
+        // The clock is read after that: in a runtime that is alive it has reached the instant.
+        let is_ahead = self.clock.is_ahead(self.clock.start_of(self.at));
+        let has_ended = is_ahead.unwrap_or_else(|| {
+            // Who cannot read the clock tries the end of time. That has passed for nobody.
+            self.sleep
+                .as_mut()
+                .reset(self.clock.start_of(self.clock.last_tick()));
+            self.sleep.is_elapsed()
+        });
+        if has_ended { Set::Ended } else { Set::Passed }
     }
 
     /// Attaches it, if it may be polled here. A thread that may not leaves it to an errand.
@@ -149,10 +165,12 @@ impl Alarm {
         match catch_unwind(AssertUnwindSafe(poll)) {
             Ok(polled) => {
                 self.is_attached = true;
-                if polled.is_ready() {
+                if polled.is_pending() {
+                    Set::Done
+                } else if self.at == NEVER {
                     Set::Passed
                 } else {
-                    Set::Done
+                    self.passed_or_ended()
                 }
             }
             Err(_) => Set::Ended,

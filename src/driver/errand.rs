@@ -4,8 +4,8 @@
 //! - An alarm that a plain thread has set, and that is not attached, is attached by such a task.
 //! - A runtime that shuts down takes no tasks any more, though its time driver has not ended. Who is left without an attached alarm
 //!   then gets a thread that looks for the end, a millisecond at a time.
-//! - While somebody waits with nothing armed, for the runtime's end alone, a *watch* is kept: a task that does nothing, and when it is
-//!   dropped sets the alarm. For the tasks of a runtime are dropped first, and its time driver ends last.
+//! - While somebody waits with nothing armed, for the end of a current-thread runtime alone, a *watch* is kept: a task that does
+//!   nothing, and when it is dropped sets the alarm. For the tasks of a runtime are dropped first, and its time driver ends last.
 //!
 //! Invariant: no errand holds the driver. One whose driver has gone ends.
 
@@ -102,6 +102,8 @@ pub(super) struct Watchers {
     /// `None` once it has ended.
     pub(super) runtime: Option<Handle>,
     count: usize,
+    /// How often the last one has gone: a task of an earlier round is dropped for that, and not with its runtime.
+    round: u64,
     /// The task is on its way to the runtime, which may refuse it.
     is_spawning: bool,
     task: Option<AbortHandle>,
@@ -128,14 +130,22 @@ impl Watch {
         watchers.count += 1;
         let is_first = watchers.count == 1;
         watchers.is_spawning = is_first || watchers.is_spawning;
+        let round = watchers.round;
         let runtime = watchers.runtime.clone();
         drop(watchers);
         if is_first {
             // Spawned under no lock: a runtime that has shut down drops it here and now.
-            let task = runtime.map(|runtime| runtime.spawn(Watching(Arc::downgrade(driver))));
+            let task = runtime.map(|runtime| {
+                runtime.spawn(Watching {
+                    driver: Arc::downgrade(driver),
+                    round,
+                })
+            });
             let mut watchers = driver.watchers();
             watchers.is_spawning = false;
-            watchers.task = task.map(|task| task.abort_handle());
+            if watchers.round == round {
+                watchers.task = task.map(|task| task.abort_handle());
+            }
         }
         Watch(driver.clone())
     }
@@ -146,6 +156,7 @@ impl Drop for Watch {
         let mut watchers = self.0.watchers();
         watchers.count -= 1;
         let task = if watchers.count == 0 {
+            watchers.round += 1;
             watchers.task.take()
         } else {
             None
@@ -158,7 +169,10 @@ impl Drop for Watch {
 }
 
 /// The task that does nothing but to be dropped.
-struct Watching(Weak<Driver>);
+struct Watching {
+    driver: Weak<Driver>,
+    round: u64,
+}
 
 impl Future for Watching {
     type Output = ();
@@ -170,11 +184,12 @@ impl Future for Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        if let Some(driver) = self.0.upgrade() {
+        if let Some(driver) = self.driver.upgrade() {
             let watchers = driver.watchers();
-            let (is_watched, place) = (watchers.count > 0, watchers.place_of_drop());
+            let is_of_now = watchers.count > 0 && watchers.round == self.round;
+            let place = watchers.place_of_drop();
             drop(watchers);
-            if is_watched {
+            if is_of_now {
                 driver.expect_the_end(place);
             }
         }

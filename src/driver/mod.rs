@@ -19,7 +19,7 @@
 //! - One turn is made at a time, by the attendant. It holds no lock over it: it has the only key to what it works with.
 //! - Threads that arm never turn: wakers are user code, and theirs to run only where tokio would run them.
 //! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being made or asked for.
-//!   While nothing is armed there is no tokio timer either, so neither a real nor a virtual clock is touched.
+//!   While nothing is armed it wakes nobody, and on a clock that can be paused there is no tokio timer at all.
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. Who can still arm a timer, or has one pending, holds
 //!   a shard, and each shard holds the driver; when the last has let go, all of it is dropped.
 //! - The shards are closed when the runtime's time driver has ended: by the waker that it then fires, after every task was dropped, or
@@ -211,6 +211,8 @@ impl Driver {
         self.bell.set_for(tick);
         match desk.alarm.set(tick, place) {
             Set::Done => {}
+            // Nothing comes after the end of time.
+            Set::Passed if tick >= self.clock.last_tick() => return true,
             Set::Passed => {
                 attended.passed = Some(tick);
                 // The attendant finds it next.
@@ -300,9 +302,9 @@ impl Driver {
             drop(runtime.spawn(Errand::new(&driver)));
             driver.errand_is_being_sent.store(false, Ordering::Release);
         };
-        let is_worker = worker_index().is_some();
-        if is_worker && !desk.alarm.is_attached() {
-            // What a worker spawns lies in a place of that worker's alone, and this one may block next.
+        let may_be_own_worker = worker_index().is_some() && !self.clock.is_pausable();
+        if may_be_own_worker && !desk.alarm.is_attached() {
+            // What one of many workers spawns lies in a place of its alone, and this one may block next.
             errand::send_from_elsewhere(send);
         } else {
             send();

@@ -105,10 +105,11 @@ impl Turner {
 
     /// Closes every shard, for ever, and wakes whoever waits.
     pub(super) fn close(self) {
-        self.clock.stop();
+        // One moment for all, also for what is armed meanwhile.
+        let at = self.clock.stop();
         for shard in self.shards() {
             shard.retire();
-            wake_all(&mut shard.close());
+            wake_all(&mut shard.close(at));
         }
     }
 

@@ -9,6 +9,7 @@ use std::task::Waker;
 
 use super::{Shard, TrueDue};
 use crate::due::{Due, StampedDue};
+use crate::tick::Moment;
 use crate::wheel::Verdict;
 use crate::word::{Expiry, Outcome};
 
@@ -71,9 +72,8 @@ impl Shard {
         ShardTurned::Until(plan)
     }
 
-    /// Closes the shard for ever and gives the wakers of all that is pending.
-    pub(crate) fn close(&self) -> Vec<Waker> {
-        let now = self.clock.now();
+    /// Closes the shard for ever, as of the moment at which the runtime ended, and gives the wakers of all that is pending.
+    pub(crate) fn close(&self, now: Moment) -> Vec<Waker> {
         let mut state = self.lock();
         state.closed = Some(now);
         for entry in state.wheel.values_mut() {

@@ -32,6 +32,9 @@ thread_local! {
 /// The timers of so many runtimes are remembered by a thread.
 const REMEMBERED: usize = 8;
 
+/// And of so many current-thread runtimes, which nobody is told of when they end: usually a thread runs one at a time.
+const REMEMBERED_OF_ONE_THREAD: usize = 1;
+
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
@@ -98,8 +101,16 @@ fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
         let (mut forgotten, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *last_used)
             .into_iter()
             .partition(|(of, timer)| *of == id || timer.has_ended());
-        if kept.len() == REMEMBERED {
-            forgotten.push(kept.remove(0));
+        let is_alike =
+            |(_, other): &(_, Timer)| other.is_of_one_thread() == timer.is_of_one_thread();
+        let most = if timer.is_of_one_thread() {
+            REMEMBERED_OF_ONE_THREAD
+        } else {
+            REMEMBERED
+        };
+        if kept.iter().filter(|kept| is_alike(kept)).count() == most {
+            let oldest = kept.iter().position(is_alike);
+            forgotten.extend(oldest.map(|oldest| kept.remove(oldest)));
         }
         *last_used = kept;
         last_used.push((id, timer.clone()));

@@ -191,9 +191,15 @@ impl Timer {
         Hold::new(&self.inner.shards, &self.inner.clock)
     }
 
-    /// Whoever waits with nothing armed keeps this to be told of the runtime's end.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch::new(&self.inner.driver)
+    /// Whoever waits with nothing armed keeps this to be told of the runtime's end; `None` where that is told in any case.
+    pub(crate) fn watch(&self) -> Option<Watch> {
+        self.is_of_one_thread()
+            .then(|| Watch::new(&self.inner.driver))
+    }
+
+    /// Whether its runtime is a current-thread one.
+    pub(crate) fn is_of_one_thread(&self) -> bool {
+        self.inner.clock.is_pausable()
     }
 
     /// Whether the runtime has gone, as far as anybody has noticed.
