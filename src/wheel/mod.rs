@@ -366,17 +366,19 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Gives memory back. A slab can drop only the free places behind its last timer.
+    /// For the end of a turn: what the removals did not give back may have come free since.
+    pub(super) fn shrink_if_worth_a_look(&mut self) {
+        let (left, capacity) = (self.nodes.len(), self.nodes.capacity());
+        if self.shrinking.is_worth_a_look(left, capacity) {
+            self.shrink();
+        }
+    }
+
+    /// Gives memory back, as far as the timers that are left allow.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {
-        if self.nodes.is_empty() {
-            self.nodes = Slab::new();
-        } else {
-            self.nodes.shrink_to_fit();
-        }
-        self.shrinking
-            .shrunk(self.nodes.len(), self.nodes.capacity());
+        self.shrinking.shrink(&mut self.nodes);
     }
 }
 

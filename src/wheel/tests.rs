@@ -1,5 +1,7 @@
 //! The wheel against a `BTreeMap`, its lists and bitmaps checked after each operation.
 
+mod memory;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -441,39 +443,6 @@ fn a_judged_timer_that_is_truly_due_later_is_linked_again() {
         wheel.check();
     }
     assert_eq!(fired, [(10, 10), (1_000, 1_000)]);
-}
-
-#[test]
-fn memory_is_given_back_when_most_timers_are_gone() {
-    // Removed from the front, the slab can shrink only when all have gone; from the back it can all along.
-    for from_the_back in [false, true] {
-        let mut wheel = Wheel::new();
-        let mut keys: Vec<_> = (0..100_000).map(|due| wheel.insert(due, ())).collect();
-        let full = wheel.nodes.capacity();
-        if from_the_back {
-            keys.reverse();
-        }
-        let rest = keys.split_off(99_900);
-        for key in keys {
-            assert_eq!(wheel.remove(key), Some(()));
-        }
-        if from_the_back {
-            assert!(
-                wheel.nodes.capacity() < full / 16,
-                "{} of {full} places kept",
-                wheel.nodes.capacity()
-            );
-        }
-        for key in rest {
-            assert_eq!(wheel.remove(key), Some(()));
-        }
-        assert!(
-            wheel.nodes.capacity() <= 1024,
-            "{} places kept by an empty wheel",
-            wheel.nodes.capacity()
-        );
-        wheel.check();
-    }
 }
 
 #[test]

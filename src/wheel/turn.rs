@@ -75,6 +75,7 @@ impl<T> Wheel<T> {
         let (Some((level, slot, start)), Some(index)) = (earliest, first) else {
             self.elapsed = self.now;
             self.levels.truncate(self.levels());
+            self.shrink_if_worth_a_look();
             return Step::Finished;
         };
         self.elapsed = start;
