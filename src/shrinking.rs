@@ -22,6 +22,8 @@ const PASSED: usize = 32;
 pub(crate) struct Shrinking {
     /// When fewer than this are left, it is time. Zero for a small store.
     below: usize,
+    /// So many places were asked for when the store was made, and are never given back.
+    asked: usize,
     /// What was the last entry of a slab when it was shrunk.
     pin: Option<Pin>,
     /// How many places were passed, dropped or moved so far.
@@ -41,10 +43,27 @@ struct Pin {
 }
 
 impl Shrinking {
+    /// For a store that was made with so many places and keeps them.
+    pub(crate) fn keeping(asked: usize) -> Shrinking {
+        Shrinking {
+            asked,
+            ..Shrinking::default()
+        }
+    }
+
+    /// So many places were asked for when the store was made.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked
+    }
+
     /// The store may have grown.
     #[inline]
     pub(crate) fn grown(&mut self, capacity: usize) {
-        self.below = if capacity > KEPT { capacity / 8 } else { 0 };
+        self.below = if capacity > KEPT.max(self.asked) {
+            capacity / 8
+        } else {
+            0
+        };
     }
 
     /// Whether it is time to shrink.
@@ -73,7 +92,7 @@ impl Shrinking {
     pub(crate) fn shrink<T>(&mut self, slab: &mut Slab<T>) {
         let capacity = slab.capacity();
         if slab.is_empty() {
-            *slab = Slab::new();
+            *slab = Slab::with_capacity(self.asked);
             self.spend(capacity);
             self.grown(slab.capacity());
             return;
@@ -105,6 +124,9 @@ impl Shrinking {
     fn shrink_to_fit<T>(&mut self, slab: &mut Slab<T>) {
         self.spend(slab.capacity());
         slab.shrink_to_fit();
+        if slab.capacity() < self.asked {
+            slab.reserve_exact(self.asked - slab.len());
+        }
         self.grown(slab.capacity());
     }
 

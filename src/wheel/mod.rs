@@ -46,6 +46,7 @@
 //! With 64 slots, eleven levels span every `u64`; there is no largest delay. Storage is one slab of nodes,
 //! linked by `u32` indices. A [`Key`] holds its timer's place and its number in the order of all insertions.
 
+mod access;
 mod level;
 mod list;
 mod picture;
@@ -67,6 +68,8 @@ pub(crate) use place::Left;
 use turn::Step;
 pub(crate) use turn::Verdict;
 
+const TOO_MANY: &str = "a wheel holds at most u32::MAX - 1 timers";
+
 /// A hierarchy of timing wheels over `u64` ticks, each timer carrying a `T`.
 ///
 /// | operation | cost |
@@ -75,6 +78,8 @@ pub(crate) use turn::Verdict;
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
+/// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
+/// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | O([`capacity`](Wheel::capacity)) |
 ///
 /// These are amortised over the growing and shrinking of the storage. Timers that are inserted after their due has
 /// passed are kept in order in a map of their own: O(log n) in the number of those.
@@ -144,6 +149,43 @@ impl<T> Wheel<T> {
     ///
     /// Fewer slots mean more levels and so more cascading; there is seldom a reason not to use 64.
     pub fn with_slots(slots: usize) -> Self {
+        Self::with_capacity_and_slots(0, slots)
+    }
+
+    /// An empty wheel at tick 0 with room for so many timers, before which its storage need not grow.
+    ///
+    /// This room is never given back while the wheel lives: neither when the storage shrinks nor by
+    /// [`clear`](Wheel::clear).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::with_capacity(10_000);
+    /// let key = wheel.insert(20, ());
+    /// wheel.remove(key);
+    /// assert!(wheel.capacity() >= 10_000);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If asked for about four billion timers or more.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self::with_capacity_and_slots(capacity, MAX_SLOTS)
+    }
+
+    /// Both [`with_capacity`](Wheel::with_capacity) and [`with_slots`](Wheel::with_slots).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::with_capacity_and_slots(100, 8).starting_at(5_000);
+    /// wheel.insert(5_008, ());
+    /// assert_eq!(wheel.levels(), 2);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If asked for about four billion timers or more.
+    pub fn with_capacity_and_slots(capacity: usize, slots: usize) -> Self {
+        assert!(capacity < u32::MAX as usize, "{TOO_MANY}");
         let digit_bits = slots
             .clamp(2, MAX_SLOTS)
             .next_power_of_two()
@@ -154,7 +196,7 @@ impl<T> Wheel<T> {
             *level = (bit / digit_bits) as u8;
         }
         Wheel {
-            nodes: Slab::new(),
+            nodes: Slab::with_capacity(capacity),
             levels: Vec::new(),
             occupied: 0,
             digit_bits,
@@ -165,8 +207,30 @@ impl<T> Wheel<T> {
             next_rank: 0,
             cascading: None,
             next_sequence: NonZeroU64::MIN,
-            shrinking: Shrinking::default(),
+            shrinking: Shrinking::keeping(capacity),
         }
+    }
+
+    /// The wheel at this tick, for who counts from elsewhere than 0: it fires nothing.
+    ///
+    /// For a wheel that was just made. One that holds timers fires those that are due by then at the
+    /// next [`advance`](Wheel::advance). A tick that lies before [`now`](Wheel::now) counts as that.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new().starting_at(1_000_000);
+    /// assert_eq!(wheel.now(), 1_000_000);
+    /// wheel.insert(1_000_020, "request");
+    /// wheel.insert(7, "due long ago");
+    /// assert_eq!(wheel.advance(1_000_000).next(), Some((7, "due long ago")));
+    /// ```
+    #[must_use = "the wheel is taken and given back"]
+    pub fn starting_at(mut self, tick: u64) -> Self {
+        self.now = self.now.max(tick);
+        if self.is_empty() {
+            (self.elapsed, self.cascading) = (self.now, None);
+        }
+        self
     }
 
     /// Arms a timer that is due at tick `due`. One whose due has passed fires at the next [`advance`](Wheel::advance).
@@ -267,6 +331,22 @@ impl<T> Wheel<T> {
         self.nodes.is_empty()
     }
 
+    /// How many timers fit before the storage grows.
+    ///
+    /// It falls as timers go: when less than an eighth of it is in use, as far as the timers that are
+    /// left allow. A wheel made with [`with_capacity`](Wheel::with_capacity) keeps that much.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel: Wheel<()> = (0..100_000).map(|due| (due, ())).collect();
+    /// assert!(wheel.capacity() >= 100_000);
+    /// assert_eq!(wheel.advance(100_000).count(), 100_000);
+    /// assert!(wheel.capacity() < 10_000);
+    /// ```
+    pub fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
     /// How many levels there are now: 1 when fresh, more on overflow, fewer when the top ones have emptied.
     pub fn levels(&self) -> usize {
         (u64::BITS - self.occupied.leading_zeros()).max(1) as usize
@@ -318,8 +398,10 @@ impl<T> Wheel<T> {
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.node_mut(key).map(|node| &mut node.value)
+    fn node(&self, key: Key) -> Option<&Node<T>> {
+        self.nodes
+            .get(key.index as usize)
+            .filter(|node| node.sequence == key.sequence.get())
     }
 
     #[inline]
@@ -329,33 +411,13 @@ impl<T> Wheel<T> {
             .filter(|node| node.sequence == key.sequence.get())
     }
 
-    /// Takes everything out at once, and leaves an empty wheel of the same kind at the same tick.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
-        let empty = Wheel {
-            elapsed: self.now,
-            now: self.now,
-            next_sequence: self.next_sequence,
-            ..Wheel::with_slots(1 << self.digit_bits)
-        };
-        let full = std::mem::replace(self, empty);
-        full.nodes.into_iter().map(|(_, node)| node.value)
-    }
-
-    /// Every timer's value, in no order.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
-    }
-
     #[cold]
     #[inline(never)]
     fn grow_nodes(&mut self) {
         // Doubles, as the slab itself would.
         self.nodes
             .reserve((2 * self.nodes.len()).max(4) - self.nodes.len());
-        assert!(
-            self.nodes.capacity() < u32::MAX as usize,
-            "a wheel holds at most u32::MAX - 1 timers"
-        );
+        assert!(self.nodes.capacity() < u32::MAX as usize, "{TOO_MANY}");
         self.shrinking.grown(self.nodes.capacity());
     }
 

@@ -30,9 +30,35 @@ impl<T> Wheel<T> {
     }
 }
 
-/// Draws the wheel: each level with its occupied slots, and each timer in them as `due#number`.
+/// In one line by `{:?}`, without the timers. By `{:#?}` it draws the wheel: each level with its
+/// occupied slots, and each timer in them as `due#number`.
+///
+/// ```
+/// # use tickwheel::wheel::Wheel;
+/// let mut wheel = Wheel::new();
+/// wheel.insert(20, "request");
+/// assert_eq!(
+///     format!("{wheel:?}"),
+///     "Wheel { now: 0, len: 1, levels: 1, next_turn: Some(20), .. }"
+/// );
+/// assert!(format!("{wheel:#?}").contains("slot 20: 20#1"));
+/// ```
 impl<T> fmt::Debug for Wheel<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.draw(f);
+        }
+        f.debug_struct("Wheel")
+            .field("now", &self.now)
+            .field("len", &self.len())
+            .field("levels", &self.levels())
+            .field("next_turn", &self.next_turn())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Wheel<T> {
+    fn draw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "wheel at tick {}, worked up to {}, {} timers",
@@ -46,8 +72,11 @@ impl<T> fmt::Debug for Wheel<T> {
             }
             writeln!(f)
         };
-        let overdue: Vec<_> = self.overdue.keys().map(|(due, _)| due).collect();
-        writeln!(f, "  overdue: {overdue:?}")?;
+        write!(f, "  overdue:")?;
+        for (due, _) in self.overdue.keys() {
+            write!(f, " {due}")?;
+        }
+        writeln!(f)?;
         for (number, level) in self.levels.iter().enumerate() {
             writeln!(f, "  level {number}")?;
             for slot in level.occupied_slots() {

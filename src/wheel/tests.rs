@@ -1,5 +1,6 @@
 //! The wheel against a `BTreeMap`, its lists and bitmaps checked after each operation.
 
+mod access;
 mod memory;
 
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ struct Printed<T>(Wheel<T>);
 impl<T> Drop for Printed<T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{:?}", self.0);
+            eprintln!("{:#?}", self.0);
         }
     }
 }
@@ -82,6 +83,11 @@ enum Operation {
     AdvanceTo(u64),
     AdvanceAndDrop(u64, usize),
     Turn(u64, usize),
+    Look(usize),
+    Change(usize),
+    Iterate,
+    Extend(Vec<u64>),
+    Clear,
 }
 
 /// Distances that matter: within a slot, whole rotations of every level and their neighbours, and the far end.
@@ -107,8 +113,19 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..1_000_u64).prop_map(Operation::AdvanceTo),
         2 => (0..300_u64, 0..4_usize).prop_map(|(by, taken)| Operation::AdvanceAndDrop(by, taken)),
         2 => (distance(), 0..6_usize).prop_map(|(by, budget)| Operation::Turn(by, budget)),
+        4 => any::<usize>().prop_map(Operation::Look),
+        2 => any::<usize>().prop_map(Operation::Change),
+        2 => Just(Operation::Iterate),
+        1 => proptest::collection::vec(distance(), 0..5).prop_map(Operation::Extend),
+        1 => Just(Operation::Clear),
     ]
 }
+
+/// A key that no timer has.
+const UNKNOWN: Key = Key {
+    index: u32::MAX,
+    sequence: NonZeroU64::MAX,
+};
 
 /// What the wheel must do, by the plainest means: timers sorted by due and by when they were linked.
 #[derive(Default)]
@@ -141,14 +158,24 @@ impl Model {
     }
 }
 
-fn run(slots: usize, start: u64, operations: Vec<Operation>) {
-    let mut wheel = Printed(Wheel::with_slots(slots));
+/// A wheel at a tick, made so or advanced there.
+fn at_tick(start: u64, is_made_so: bool, capacity: usize, slots: usize) -> Wheel<usize> {
+    let mut wheel = Wheel::with_capacity_and_slots(capacity, slots);
+    if is_made_so {
+        return wheel.starting_at(start);
+    }
+    assert_eq!(wheel.advance(start).count(), 0);
+    wheel
+}
+
+fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
+    let mut wheel = Printed(wheel);
     let wheel = &mut wheel.0;
+    let kept = wheel.capacity();
     let mut model = Model::default();
     let mut keys: Vec<Key> = Vec::new();
     let mut numbers = Vec::new();
-    assert_eq!(wheel.advance(start).count(), 0);
-    model.now = start;
+    model.now = wheel.now();
     for operation in operations {
         let from_now = |delay| model.now.saturating_add(delay);
         match operation {
@@ -180,7 +207,62 @@ fn run(slots: usize, start: u64, operations: Vec<Operation>) {
                     model.link(due, key);
                 }
             }
-            Operation::Remove(_) | Operation::Reset(..) => {}
+            Operation::Look(which) if !keys.is_empty() => {
+                let number = which % keys.len();
+                let key = keys[number];
+                let position = model.position(key);
+                assert_eq!(wheel.contains(key), position.is_some());
+                assert_eq!(wheel.due(key), position.map(|(due, _)| due));
+                assert_eq!(wheel.get(key).copied(), position.map(|_| number));
+            }
+            Operation::Change(which) if !keys.is_empty() => {
+                let number = which % keys.len();
+                let position = model.position(keys[number]);
+                let value = wheel.get_mut(keys[number]);
+                assert_eq!(value.as_deref(), position.map(|_| &number));
+                if let (Some(value), Some(position)) = (value, position) {
+                    // The same timer under another number, which its key goes by from now on.
+                    *value = keys.len();
+                    keys.push(keys[number]);
+                    numbers.push(keys[number]);
+                    keys[number] = UNKNOWN;
+                    assert!(model.timers.contains_key(&position));
+                }
+            }
+            Operation::Iterate => {
+                let mut seen: Vec<_> = wheel
+                    .iter()
+                    .map(|(key, due, &number)| (due, key.to_parts(), numbers[number].to_parts()))
+                    .collect();
+                seen.sort_unstable();
+                let mut expected: Vec<_> = model
+                    .timers
+                    .iter()
+                    .map(|(&(due, _), key)| (due, key.to_parts(), key.to_parts()))
+                    .collect();
+                expected.sort_unstable();
+                assert_eq!(seen, expected);
+            }
+            Operation::Extend(delays) => {
+                let first = keys.len();
+                let dues: Vec<_> = delays.into_iter().map(from_now).collect();
+                wheel.extend(dues.iter().copied().zip(first..));
+                for (number, due) in (first..).zip(dues) {
+                    let (key, ..) = wheel.iter().find(|(.., other)| **other == number).unwrap();
+                    numbers.push(key);
+                    keys.push(key);
+                    model.link(due, key);
+                }
+            }
+            Operation::Clear => {
+                wheel.clear();
+                model.timers.clear();
+                assert_eq!(wheel.capacity(), kept);
+            }
+            Operation::Remove(_)
+            | Operation::Reset(..)
+            | Operation::Look(_)
+            | Operation::Change(_) => {}
             Operation::Advance(_) | Operation::AdvanceTo(_) => {
                 let target = match operation {
                     Operation::Advance(by) => from_now(by),
@@ -228,6 +310,7 @@ fn run(slots: usize, start: u64, operations: Vec<Operation>) {
         assert_eq!(wheel.now(), model.now);
         assert_eq!(wheel.len(), model.timers.len());
         assert_eq!(wheel.is_empty(), model.timers.is_empty());
+        assert!(wheel.capacity() >= wheel.len().max(kept));
         assert_eq!(
             wheel.slot_counts().levels.iter().flatten().sum::<usize>()
                 + wheel.slot_counts().overdue,
@@ -262,9 +345,11 @@ proptest! {
     fn the_wheel_does_what_a_sorted_map_does(
         slots in prop_oneof![Just(64_usize), 2..=64_usize],
         start in prop_oneof![Just(0_u64), distance(), Just((1 << 30) - 20), Just((1 << 36) - 20)],
+        is_made_so in any::<bool>(),
+        capacity in prop_oneof![Just(0_usize), 0..100_usize],
         operations in proptest::collection::vec(operation(), 1..120),
     ) {
-        run(slots, start, operations);
+        run(at_tick(start, is_made_so, capacity, slots), operations);
     }
 }
 

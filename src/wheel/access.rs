@@ -1,0 +1,166 @@
+//! Looking at timers without moving them, and filling and emptying a wheel as a whole.
+//!
+//! Invariant: nothing here changes where a timer is linked. A key answers here exactly as long as
+//! [`Wheel::remove`] would find its timer.
+
+use super::{Key, Wheel};
+
+impl<T> Wheel<T> {
+    /// The value of a timer, or `None` if it has fired or was removed. O(1).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, "request");
+    /// assert_eq!(wheel.get(key), Some(&"request"));
+    /// wheel.remove(key);
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.node(key).map(|node| &node.value)
+    }
+
+    /// The value of a timer, to be changed, or `None` if it has fired or was removed. O(1).
+    ///
+    /// When the timer is due does not change; see [`reset`](Wheel::reset) for that.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, 1);
+    /// if let Some(tries) = wheel.get_mut(key) {
+    ///     *tries += 1;
+    /// }
+    /// assert_eq!(wheel.advance(20).next(), Some((20, 2)));
+    /// ```
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.node_mut(key).map(|node| &mut node.value)
+    }
+
+    /// Whether a timer is still armed: it has neither fired nor was it removed. O(1).
+    ///
+    /// A timer whose due has passed is armed until [`advance`](Wheel::advance) yields it.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, ());
+    /// assert!(wheel.contains(key));
+    /// assert_eq!(wheel.advance(20).count(), 1);
+    /// assert!(!wheel.contains(key));
+    /// ```
+    #[inline]
+    pub fn contains(&self, key: Key) -> bool {
+        self.node(key).is_some()
+    }
+
+    /// The tick at which a timer is due, or `None` if it has fired or was removed. O(1).
+    ///
+    /// It is what [`insert`](Wheel::insert) or the last [`reset`](Wheel::reset) was given, also if
+    /// that lies before [`now`](Wheel::now).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, ());
+    /// assert_eq!(wheel.due(key), Some(20));
+    /// wheel.reset(key, 300);
+    /// assert_eq!(wheel.due(key), Some(300));
+    /// ```
+    #[inline]
+    pub fn due(&self, key: Key) -> Option<u64> {
+        self.node(key).map(|node| node.due)
+    }
+
+    /// Every timer that is armed: its key, its due and its value. In no order.
+    ///
+    /// It looks at every place of the storage, used or not: O([`capacity`](Wheel::capacity)).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let request = wheel.insert(20, "request");
+    /// wheel.insert(300, "keepalive");
+    ///
+    /// let later = wheel.iter().filter(|(_, due, _)| *due > 100);
+    /// assert_eq!(later.map(|(_, _, value)| *value).collect::<Vec<_>>(), ["keepalive"]);
+    /// assert!(wheel.iter().any(|(key, ..)| key == request));
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+        // No timer's number is zero, so none is left out.
+        self.nodes.iter().filter_map(|(index, node)| {
+            let key = Key::from_parts((index as u32, node.sequence))?;
+            Some((key, node.due, &node.value))
+        })
+    }
+
+    /// Drops every timer without firing it. O([`capacity`](Wheel::capacity)).
+    ///
+    /// [`now`](Wheel::now) stays, and a key from before answers to no later timer. The memory is
+    /// given back, but for what [`with_capacity`](Wheel::with_capacity) was asked for.
+    ///
+    /// Should the drop of a value panic, the wheel is empty and usable nevertheless.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new().starting_at(500);
+    /// let key = wheel.insert(520, ());
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && !wheel.contains(key));
+    /// assert_eq!(wheel.now(), 500);
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.take_all());
+    }
+
+    /// Takes everything out at once, and leaves an empty wheel of the same kind at the same tick.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let slots = 1 << self.digit_bits;
+        let empty = Wheel {
+            next_sequence: self.next_sequence,
+            ..Wheel::with_capacity_and_slots(self.shrinking.asked(), slots).starting_at(self.now)
+        };
+        let full = std::mem::replace(self, empty);
+        full.nodes.into_iter().map(|(_, node)| node.value)
+    }
+
+    /// Every timer's value, in no order.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
+    }
+}
+
+/// Arms a timer for each due and value, as [`Wheel::insert`] does. For timers that need no key.
+///
+/// What [`Wheel::advance`] yields of one wheel can so be handed to another.
+///
+/// ```
+/// # use tickwheel::wheel::Wheel;
+/// let mut wheel = Wheel::new();
+/// wheel.extend([(20, "late"), (10, "early")]);
+/// assert_eq!(wheel.advance(15).next(), Some((10, "early")));
+/// ```
+impl<T> Extend<(u64, T)> for Wheel<T> {
+    fn extend<I: IntoIterator<Item = (u64, T)>>(&mut self, timers: I) {
+        for (due, value) in timers {
+            self.insert(due, value);
+        }
+    }
+}
+
+/// A wheel at tick 0, with a timer for each due and value.
+///
+/// ```
+/// # use tickwheel::wheel::Wheel;
+/// let mut wheel: Wheel<_> = [(20, "late"), (10, "early")].into_iter().collect();
+/// assert_eq!(wheel.next_turn(), Some(10));
+/// ```
+impl<T> FromIterator<(u64, T)> for Wheel<T> {
+    fn from_iter<I: IntoIterator<Item = (u64, T)>>(timers: I) -> Self {
+        let mut wheel = Wheel::new();
+        wheel.extend(timers);
+        wheel
+    }
+}
