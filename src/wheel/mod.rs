@@ -291,29 +291,41 @@ impl<T> Wheel<T> {
     /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers or is being cascaded;
     /// then it is that slot's start.
     pub fn next_turn(&self) -> Option<u64> {
+        let at_the_earliest = self.next_turn_at_the_earliest()?;
+        Some(self.look_through().unwrap_or(at_the_earliest))
+    }
+
+    /// A tick before which no timer is due, told without a look at any timer. `None` if the wheel is
+    /// empty.
+    ///
+    /// It is never later than [`next_turn`](Wheel::next_turn), and earlier only in a coarse slot. A
+    /// turn at that tick makes progress: once it has finished, this is later, or nothing is left.
+    pub(crate) fn next_turn_at_the_earliest(&self) -> Option<u64> {
         if let Some((&(due, _), _)) = self.overdue.first_key_value() {
             return Some(due);
         }
         if self.next_to_cascade().is_some() {
             return Some(self.elapsed);
         }
-        let (level, slot, start) = self.earliest_slot()?;
-        if level == 0 {
-            return Some(start);
-        }
-        /// So many timers are looked through for the earliest due. Bounded, since a turn too many costs little.
+        self.earliest_slot().map(|(.., start)| start)
+    }
+
+    /// The earliest due in the coarse slot whose time comes next, if it holds few timers.
+    fn look_through(&self) -> Option<u64> {
+        /// So many timers are looked through. Bounded, since a turn too many costs little.
         const LOOKED_THROUGH: usize = 16;
+        if !self.overdue.is_empty() || self.next_to_cascade().is_some() {
+            return None;
+        }
+        let (level, slot, _) = self.earliest_slot().filter(|&(level, ..)| level > 0)?;
         let mut timers = self.levels[level].slot(slot).iter(&self.nodes);
         let earliest = timers
             .by_ref()
             .take(LOOKED_THROUGH)
             .map(|(_, node)| node.due)
             .min();
-        if timers.next().is_some() {
-            Some(start)
-        } else {
-            earliest
-        }
+        // All of them, or the earliest may be among the rest.
+        timers.next().is_none().then_some(earliest)?
     }
 
     /// The tick that the wheel was last advanced to.
