@@ -150,7 +150,7 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 pub use tokio::time::{advance, pause, resume};
 
 pub use crate::deadline::{Deadline, DeadlineMap, KeyedDeadline, ResetHandle};
-pub use crate::delay_map::{DelayMap, Expirations, Expired};
+pub use crate::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::interval::Interval;
 pub use crate::metrics::Metrics;
 pub use crate::sleep::Sleep;

@@ -50,7 +50,7 @@ impl<P> Table<P> {
     }
 
     /// The hash of a key. Calls the key's own code, so it is to be called with no part locked.
-    pub(crate) fn hash(&self, key: &impl Hash) -> u64 {
+    pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64 {
         match &self.hashing {
             Hashing::Random(random) => random.hash_one(key),
             Hashing::Fixed(fixed) => fixed.hash_one(key),

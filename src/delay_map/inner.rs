@@ -1,21 +1,25 @@
-//! What the handles of a [`DelayMap`](super::DelayMap) and its stream share, and how one wakes the other.
+//! What the handles of a [`DelayMap`](super::DelayMap) and its stream share.
+//!
+//! Invariant: `earliest` and `first_due` of a part say what is in it whenever its lock is free. So the stream chooses by them
+//! which part it locks, and after a change the caller knows by them whether the stream has to look earlier.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::alarm::Alarm;
-use super::part::{DueItem, Item, Part, Setting};
+use super::lookout::{Lookout, NEVER};
+use super::part::{Item, Part, Setting};
 use crate::clock::Clock;
 use crate::driver::Watch;
 use crate::due::Due;
 use crate::places::Places;
-use crate::shard::{Hold, NEVER, NotArmed, Polled};
+use crate::shard::{Hold, NotArmed, Polled};
 use crate::table::Table;
 use crate::tick::Moment;
 use crate::timer::Timer;
 use crate::waking::wake;
-use crate::wheel::Key;
+use crate::wheel::{Key, Wheel};
 
 pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
@@ -26,18 +30,22 @@ pub(super) struct Inner<K, V> {
     pub(super) table: Table<Part<K, V>>,
     pub(super) places: Places,
     /// How many handles of the map there are.
-    pub(super) handles: AtomicUsize,
+    handles: AtomicUsize,
     closed: AtomicBool,
     /// The number of the next setting of an item, on a clock that can be paused.
     next_number: AtomicU64,
-    /// For each part: nothing that waits in it is due before this tick. Written under the part's lock.
-    earliest: Box<[AtomicU64]>,
-    /// The tick at which the stream looks next; zero while it is not waiting.
-    planned: AtomicU64,
-    /// What wakes the stream then.
+    states: Box<[PartState]>,
+    lookout: Lookout,
+    /// What wakes the stream when it has waited long enough.
     alarm: Mutex<Alarm>,
-    /// Who waits for the stream.
-    waiting: Mutex<Option<Waker>>,
+}
+
+/// What is in a part, for who does not lock it. Written under the part's lock.
+struct PartState {
+    /// Nothing that waits in it is due before this tick.
+    earliest: AtomicU64,
+    /// When the first of what is due in it was due; `NEVER` if nothing is.
+    first_due: AtomicU64,
 }
 
 /// The timer's runtime has gone.
@@ -50,14 +58,27 @@ pub(super) struct Locked<'a, K, V> {
     number: usize,
 }
 
+/// What the stream finds.
+pub(super) enum Found<K, V> {
+    Item(Item<K, V>),
+    /// Nothing is due.
+    Nothing,
+    /// It was not found out with the budget.
+    Unfinished,
+}
+
 impl<K, V> Inner<K, V> {
-    pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
+    pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
         let shard = timer.hold();
-        let table = Table::new(shard.clock(), Part::new);
+        let table = Table::new(shard.clock(), || Part::with_capacity(capacity));
+        let empty = || PartState {
+            earliest: AtomicU64::new(NEVER),
+            first_due: AtomicU64::new(NEVER),
+        };
         Inner {
             timer: timer.clone(),
             _watch: timer.watch(),
-            earliest: (0..table.parts()).map(|_| AtomicU64::new(NEVER)).collect(),
+            states: (0..table.parts()).map(|_| empty()).collect(),
             alarm: Mutex::new(Alarm::default()),
             shard,
             table,
@@ -65,8 +86,7 @@ impl<K, V> Inner<K, V> {
             handles: AtomicUsize::new(1),
             closed: AtomicBool::new(false),
             next_number: AtomicU64::new(0),
-            planned: AtomicU64::new(0),
-            waiting: Mutex::new(None),
+            lookout: Lookout::new(),
         }
     }
 
@@ -74,21 +94,18 @@ impl<K, V> Inner<K, V> {
         self.shard.clock()
     }
 
-    /// How something is set now that is due at `deadline` of now. What is due already waits for no tick to begin.
+    /// How something is set now that is due at `deadline` of now.
     ///
     /// To be called with the part locked: of two resets of a key, the one that sets it last has then read the clock last.
     pub(super) fn due_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
         let now = self.clock().now();
         let deadline = deadline(now);
-        let tick = if deadline <= now {
-            0
-        } else {
-            self.clock().tick().due(deadline)
-        };
+        // What is due already waits for no tick to begin.
+        let tick = (deadline > now).then(|| self.clock().tick().due(deadline));
         // One count for all keys would be one cache line for all cores. Where there is but one core to use it, it makes
         // ties come out in the order in which they were set.
         let one_count = self.clock().is_pausable();
-        let number = one_count.then(|| self.next_number.fetch_add(1, Ordering::Relaxed));
+        let number = one_count.then(|| self.next_number.fetch_add(1, Ordering::Relaxed) + 1);
         Setting {
             deadline,
             tick,
@@ -97,106 +114,146 @@ impl<K, V> Inner<K, V> {
     }
 
     pub(super) fn lock(&self, hash: u64) -> Locked<'_, K, V> {
-        self.lock_part(self.table.part_of(hash))
+        self.lock_number(self.table.part_of(hash))
     }
 
-    fn lock_part(&self, number: usize) -> Locked<'_, K, V> {
+    pub(super) fn lock_number(&self, number: usize) -> Locked<'_, K, V> {
         Locked {
             part: self.table.lock_part(number),
             number,
         }
     }
 
-    /// To be called after a part was changed: lets the part go, and sees to it that the stream looks in time, and on a
-    /// clock that can be paused not too early.
-    pub(super) fn plan_again(&self, Locked { part, number }: Locked<'_, K, V>) {
-        let earliest = part.earliest().unwrap_or(NEVER);
-        let before = self.earliest[number].swap(earliest, Ordering::SeqCst);
-        drop(part);
-        if earliest < self.planned.load(Ordering::SeqCst) {
-            self.wake_stream();
+    /// To be called after something was set: lets the part go, and has the stream look in time.
+    pub(super) fn plan_for(&self, locked: Locked<'_, K, V>, setting: Setting) {
+        let Locked { part, number } = locked;
+        let state = &self.states[number];
+        let tick = setting.tick.unwrap_or(0);
+        state.tell_due(&part);
+        if self.clock().is_pausable() {
+            return self.plan_again(Locked { part, number });
         }
-        if before < earliest {
+        // A plan that is too early costs one look too many. To find the earliest again would cost more, each time.
+        if tick < state.earliest.load(Ordering::Relaxed) && setting.tick.is_some() {
+            state.earliest.store(tick, Ordering::Release);
+        }
+        drop(part);
+        self.call_for(tick);
+    }
+
+    /// To be called after something was taken out: lets the part go.
+    pub(super) fn plan_without(&self, locked: Locked<'_, K, V>) {
+        self.states[locked.number].tell_due(&locked.part);
+        if self.clock().is_pausable() {
+            self.plan_again(locked);
+        }
+    }
+
+    /// To be called after a part was changed in whatever way: lets the part go, has the stream look in time, and on a clock that can
+    /// be paused not too early.
+    pub(super) fn plan_again(&self, Locked { part, number }: Locked<'_, K, V>) {
+        let before = self.states[number].tell(&part);
+        let now = self.states[number].looked_for();
+        drop(part);
+        self.call_for(now);
+        if before < now {
             self.put_alarm_off();
+        }
+    }
+
+    fn call_for(&self, tick: u64) {
+        if self.lookout.is_called_for(tick) {
+            self.call_stream();
         }
     }
 
     pub(super) fn expire_all(&self) -> usize {
         let now = self.clock().now();
+        let tick = self.clock().tick().current(now);
         let mut pending = 0;
         {
             let mut parts = self.table.lock_all();
-            for (part, earliest) in parts.iter_mut().zip(&self.earliest) {
-                pending += part.expire_all(now);
-                earliest.store(part.earliest().unwrap_or(NEVER), Ordering::SeqCst);
+            for (part, state) in parts.iter_mut().zip(&self.states) {
+                pending += part.expire_all(now, tick);
+                state.tell(part);
             }
         }
-        self.wake_stream();
+        self.call_stream();
+        self.put_alarm_off();
         pending
     }
 
-    pub(super) fn take_all(&self, close: bool) -> Vec<(K, V)> {
-        let mut taken = Vec::new();
-        {
+    /// Takes everything out, as it was at `now`.
+    pub(super) fn take_all(&self, close: bool) -> (Moment, Vec<Item<K, V>>) {
+        let mut taken: Vec<Wheel<Item<K, V>>> = Vec::with_capacity(self.states.len());
+        let now = {
             let mut parts = self.table.lock_all();
-            for (part, earliest) in parts.iter_mut().zip(&self.earliest) {
+            let now = self.clock().now();
+            for (part, state) in parts.iter_mut().zip(&self.states) {
                 part.closed |= close;
-                let items = part.take_all();
-                self.places.give_back(items.len());
-                taken.extend(items.into_iter().map(|(_, item)| (item.key, item.value)));
-                earliest.store(NEVER, Ordering::SeqCst);
+                taken.push(part.take_all());
+                state.tell(part);
             }
             if close {
                 self.closed.store(true, Ordering::SeqCst);
             }
-        }
+            now
+        };
+        // What was taken is gone through after the locks: there may be millions.
+        let items: Vec<_> = taken.iter_mut().flat_map(Wheel::take_all).collect();
+        self.places.give_back(items.len());
         if close {
-            self.wake_stream();
+            self.call_stream();
         }
         self.put_alarm_off();
-        taken
+        (now, items)
     }
 
     /// Has whoever waits for the stream poll it.
-    pub(super) fn wake_stream(&self) {
-        let waiting = self.waiting().take();
-        if let Some(waker) = waiting {
+    pub(super) fn call_stream(&self) {
+        if let Some(waker) = self.lookout.call() {
             wake(waker);
         }
     }
 
-    /// On a clock that can be paused: moves the alarm to the earliest due, or it would pull virtual time along. Whether or
-    /// not anybody polls the stream now, so it is not left to the stream. On the system's clock one look too early
-    /// is cheaper.
-    fn put_alarm_off(&self) {
-        if self.clock().is_pausable() {
-            let mut alarm = self.alarm();
-            let earliest = loop {
-                let earliest = self.earliest_of_all();
-                // Only ever raised here: one that is too late wakes the stream for nothing, one that is too early would
-                // not wake it for what is due between the two.
-                let raise = |planned| (planned != 0 && planned < earliest).then_some(earliest);
-                let _ = self
-                    .planned
-                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, raise);
-                if self.earliest_of_all() == earliest {
-                    break earliest;
-                }
-            };
-            alarm.put_off_to(&self.shard, earliest);
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Another handle; `false` if there is none left, and so can be none.
+    pub(super) fn add_handle(&self) -> bool {
+        let add = |handles| (handles > 0).then_some(handles + 1);
+        self.handles
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
+            .is_ok()
+    }
+
+    /// The last one lets the stream end once the map is empty.
+    pub(super) fn drop_handle(&self) {
+        if self.handles.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.call_stream();
         }
     }
 
-    fn earliest_of_all(&self) -> u64 {
-        self.earliest
-            .iter()
-            .map(|earliest| earliest.load(Ordering::SeqCst))
-            .min()
-            .unwrap_or(NEVER)
+    /// On a clock that can be paused: moves the alarm to the earliest, or it would pull virtual time along. Whether or
+    /// not anybody polls the stream now, so it is not left to the stream. On the system's clock one look too early is cheaper.
+    fn put_alarm_off(&self) {
+        if !self.clock().is_pausable() {
+            return;
+        }
+        let mut alarm = self.alarm();
+        let waits = self.lookout.is_put_off();
+        let earliest = self.looked_for();
+        alarm.put_off_to(&self.shard, earliest);
+        if waits {
+            self.lookout.waits_on_until(earliest);
+        }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The tick at which there is something to look for.
+    fn looked_for(&self) -> u64 {
+        let ticks = self.states.iter().map(PartState::looked_for);
+        ticks.min().unwrap_or(NEVER)
     }
 
     fn alarm(&self) -> MutexGuard<'_, Alarm> {
@@ -204,56 +261,115 @@ impl<K, V> Inner<K, V> {
     }
 }
 
+impl PartState {
+    /// The tick at which there is something to look for in the part: the first of all, if something is due.
+    fn looked_for(&self) -> u64 {
+        if self.first_due.load(Ordering::Acquire) == NEVER {
+            self.earliest.load(Ordering::Acquire)
+        } else {
+            0
+        }
+    }
+
+    /// Tells all of the part, and gives when it was looked for before.
+    fn tell<K, V>(&self, part: &Part<K, V>) -> u64 {
+        let before = self.looked_for();
+        self.earliest
+            .store(part.earliest().unwrap_or(NEVER), Ordering::Release);
+        self.tell_due(part);
+        before
+    }
+
+    fn tell_due<K, V>(&self, part: &Part<K, V>) {
+        let first = part.first_due().map_or(NEVER, Moment::to_bits);
+        if self.first_due.load(Ordering::Relaxed) != first {
+            self.first_due.store(first, Ordering::Release);
+        }
+    }
+}
+
 /// For the stream.
 impl<K, V> Inner<K, V> {
-    /// Finds at most about so many items that are due at tick `now`. Gives the tick before which nothing is due that was
-    /// not found.
-    pub(super) fn find_due(&self, now: u64, budget: usize, mut found: impl FnMut(DueItem)) -> u64 {
-        let budget = budget.div_ceil(self.table.parts());
-        for number in 0..self.table.parts() {
-            if self.earliest[number].load(Ordering::SeqCst) <= now {
-                let Locked { mut part, .. } = self.lock_part(number);
-                part.advance(now, budget, number, &mut found);
-                self.earliest[number].store(part.earliest().unwrap_or(NEVER), Ordering::SeqCst);
+    /// Takes out the first of all that is due at `now`, looking at no more than so many items.
+    pub(super) fn take_first(&self, now: u64, budget: usize) -> Found<K, V> {
+        // Only when all that is due was found is it known which is the first.
+        if !self.find_due(now, budget) {
+            return Found::Unfinished;
+        }
+        self.take_found(Moment::MAX)
+            .map_or(Found::Nothing, Found::Item)
+    }
+
+    /// Takes out the first of what was found, if it was due by that moment.
+    pub(super) fn take_found(&self, by: Moment) -> Option<Item<K, V>> {
+        while let Some(number) = self.part_of_first(by) {
+            let Locked { mut part, .. } = self.lock_number(number);
+            let taken = part.take_first();
+            self.states[number].tell_due(&part);
+            drop(part);
+            // Somebody else may have taken it out.
+            if taken.is_some() {
+                self.places.give_back(1);
+                return taken;
             }
         }
-        self.earliest_of_all()
+        None
     }
 
-    /// The tick before which nothing is due that was not found.
-    pub(super) fn found_until(&self) -> u64 {
-        self.earliest_of_all()
+    /// The part that has the first of all that was found, if that was due by that moment.
+    fn part_of_first(&self, by: Moment) -> Option<usize> {
+        let (mut first, mut part, mut parts) = (NEVER, 0, 0);
+        for (number, state) in self.states.iter().enumerate() {
+            let due = state.first_due.load(Ordering::Acquire);
+            if due < first {
+                (first, part, parts) = (due, number, 1);
+            } else if due == first {
+                parts += 1;
+            }
+        }
+        if first == NEVER || first > by.to_bits() {
+            return None;
+        }
+        if parts == 1 {
+            return Some(part);
+        }
+        // Of what was due at the same moment the parts themselves know the order.
+        let is_first = |&part: &usize| self.states[part].first_due.load(Ordering::Acquire) == first;
+        let firsts = (0..self.states.len()).filter(is_first);
+        firsts.min_by_key(|&part| {
+            let name = self.lock_number(part).part.first_name();
+            (name.is_none(), name)
+        })
     }
 
-    /// Takes out an item that was found due, unless somebody was faster.
-    pub(super) fn take_due(&self, due: DueItem) -> Option<Item<K, V>> {
-        let Locked { mut part, .. } = self.lock_part(due.part);
-        let item = part.take_due(due)?;
-        self.places.give_back(1);
-        Some(item)
+    fn find_due(&self, now: u64, budget: usize) -> bool {
+        let mut finished = true;
+        for (number, state) in self.states.iter().enumerate() {
+            if state.earliest.load(Ordering::Acquire) <= now {
+                let Locked { mut part, .. } = self.lock_number(number);
+                finished &= part.advance(now, budget.div_ceil(self.states.len()));
+                state.tell(&part);
+            }
+        }
+        finished
     }
 
-    /// The stream is not waiting: nobody needs to wake it.
+    /// The stream is polled: nobody needs to call it.
     pub(super) fn stop_waiting(&self) {
-        self.planned.store(0, Ordering::SeqCst);
+        self.lookout.stops_waiting();
     }
 
     /// The stream is going to wait, with this waker.
     pub(super) fn start_waiting(&self, waker: &Waker) {
-        if self
-            .waiting()
-            .as_ref()
-            .is_some_and(|current| current.will_wake(waker))
-        {
-            return;
+        if !self.lookout.has(waker) {
+            // Wakers are cloned and dropped under no lock.
+            let replaced = self.lookout.leave(waker.clone());
+            drop(replaced);
         }
-        // Wakers are cloned and dropped under no lock.
-        let clone = waker.clone();
-        let replaced = self.waiting().replace(clone);
-        drop(replaced);
+        self.lookout.begins_to_wait();
     }
 
-    /// Sets the alarm to the earliest due and polls it. To be called after `start_waiting`.
+    /// Sets the alarm to the earliest and polls it; ready if that has come. To be called after `start_waiting`.
     pub(super) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         loop {
             let Some(key) = self.set_alarm_to_earliest() else {
@@ -279,14 +395,16 @@ impl<K, V> Inner<K, V> {
 
     fn set_alarm_to_earliest(&self) -> Option<Key> {
         let mut alarm = self.alarm();
-        loop {
-            let earliest = self.earliest_of_all();
-            self.planned.store(earliest, Ordering::SeqCst);
-            // Another due may have become the earliest between the two lines, when nobody could see this plan yet.
-            if self.earliest_of_all() == earliest {
-                return alarm.move_to(&self.shard, earliest);
-            }
-        }
+        self.lookout.begins_to_wait();
+        let earliest = self.looked_for();
+        let key = alarm.move_to(&self.shard, earliest);
+        self.lookout.waits_until(earliest);
+        key
+    }
+
+    /// Whether something is due at tick `now`, as far as anybody has told. To be asked after `start_waiting`.
+    pub(super) fn is_looked_for_by(&self, now: u64) -> bool {
+        self.looked_for() <= now
     }
 
     /// The stream has ended: nothing of it stays armed.
@@ -295,14 +413,12 @@ impl<K, V> Inner<K, V> {
         if let Some(key) = armed {
             self.shard.disarm(key);
         }
-        let waiting = self.waiting().take();
-        drop(waiting);
+        drop(self.lookout.call());
     }
 
     /// Whether nothing will come any more. To be asked after `start_waiting`, or a wake-up may be lost.
     pub(super) fn is_finished(&self) -> bool {
-        let nothing_comes =
-            self.closed.load(Ordering::SeqCst) || self.handles.load(Ordering::SeqCst) == 0;
+        let nothing_comes = self.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
         nothing_comes && self.places.taken() == 0
     }
 }

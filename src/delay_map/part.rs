@@ -1,22 +1,43 @@
-//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and the wheel that they wait in.
+//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and what of them is due.
 //!
-//! Invariants: an item is in the slab and in the index, or in neither. It is in the wheel exactly while it waits;
-//! one that is due has left the wheel but is still here. Whenever an item is set, it takes a new number, which no item
-//! of this part had before.
+//! ```text
+//!   waiting: in a slot of the wheel --(its tick has come, or it is expired)--> due: detached, and named in `due`
+//!        ^                                                                      |
+//!        +---------------------------(set anew)---------------------------------+        out: in none of them
+//! ```
+//!
+//! Invariants:
+//!
+//! - An item is in the wheel's storage and in the index, or in neither. It is detached there exactly while `due` names it.
+//! - `due` has a good name for each item that is due, with a good one on top, in the order in which they come out: by when they were due, and of those
+//!   that were made due at once, by the deadlines that they had, and then in the order in which they were set.
+//! - Items that [`expire_all`](Part::expire_all) has made due are still waiting until [`find_expired`](Part::find_expired) comes by
+//!   them, so that no call takes long. A mark tells them by their numbers.
+
+use std::borrow::Borrow;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
-use slab::Slab;
 
 use crate::shrinking::Shrinking;
 use crate::tick::Moment;
-use crate::wheel::{Key as TimerKey, Verdict, Wheel};
+use crate::wheel::Wheel;
 
 pub(super) struct Part<K, V> {
-    items: Slab<Item<K, V>>,
-    /// Indices into `items`, by the hash of the key.
-    index: HashTable<usize>,
-    wheel: Wheel<usize>,
+    items: Wheel<Item<K, V>>,
+    /// Indices of items, by the hash of the key.
+    index: HashTable<u32>,
     shrinking: Shrinking,
+    /// The names of what is due, the first on top. Also stale ones of items that were set anew or taken out, but fewer than of others.
+    due: BinaryHeap<Reverse<(Name, u32)>>,
+    stale: usize,
+    /// The latest last.
+    marks: Vec<Mark>,
+    /// How many items wait though a mark makes them due.
+    marked: usize,
+    /// The index up to which the marked items were found.
+    found: u32,
     settings: u64,
     pub(super) closed: bool,
 }
@@ -24,199 +45,389 @@ pub(super) struct Part<K, V> {
 pub(super) struct Item<K, V> {
     pub(super) key: K,
     pub(super) value: V,
-    hash: u64,
     deadline: Moment,
-    /// The tick of the deadline.
-    tick: u64,
+    /// No deadline of it lies beyond this.
+    end: Moment,
+    /// When it was due, while it is.
+    due_at: Moment,
     number: u64,
-    /// Its place in the wheel; `None` when it is due.
-    waiting: Option<TimerKey>,
-    /// When it was made due, if that was before its deadline.
-    expired: Option<Moment>,
+    /// Half of the key's hash: enough to find the item's place in the index again.
+    hash: u32,
 }
 
-/// How an item is set: its deadline, the tick of that, and the number of the setting if the map counts them.
+/// How an item is set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) deadline: Moment,
-    pub(super) tick: u64,
+    /// The tick of that; `None` if it is due already.
+    pub(super) tick: Option<u64>,
+    /// The number of the setting, if the map counts them all together.
     pub(super) number: Option<u64>,
 }
 
-/// The name of an item that was found due: good until that item is set anew or taken out.
+/// The place of an item among those that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DueItem {
-    /// First, so that names sort by deadline, and then in the order in which they were set.
+pub(super) struct Name {
+    due_at: Moment,
     deadline: Moment,
     number: u64,
-    pub(super) part: usize,
-    index: usize,
-    /// The tick of the deadline.
-    pub(super) tick: u64,
+}
+
+/// All items with a number up to this are due since then.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    up_to: u64,
+    at: Moment,
 }
 
 impl<K, V> Item<K, V> {
-    /// When it is due, or was made due before that.
-    pub(super) fn due_at(&self) -> Moment {
-        self.expired.unwrap_or(self.deadline)
+    /// When it was due; only for one that has come out.
+    pub(super) fn was_due_at(&self) -> Moment {
+        self.due_at
+    }
+
+    /// When it was due, or would have been.
+    pub(super) fn told_deadline(&self) -> Moment {
+        self.due_at.min(self.deadline)
+    }
+
+    pub(super) fn into_pair(self) -> (K, V) {
+        (self.key, self.value)
+    }
+
+    fn name(&self) -> Name {
+        Name {
+            due_at: self.due_at,
+            deadline: self.deadline,
+            number: self.number,
+        }
     }
 }
 
 impl<K, V> Part<K, V> {
-    pub(super) fn new() -> Part<K, V> {
+    pub(super) fn with_capacity(capacity: usize) -> Part<K, V> {
         Part {
-            items: Slab::new(),
-            index: HashTable::new(),
-            wheel: Wheel::new(),
+            items: Wheel::new(),
+            index: HashTable::with_capacity(capacity),
             shrinking: Shrinking::default(),
+            due: BinaryHeap::new(),
+            stale: 0,
+            marks: Vec::new(),
+            marked: 0,
+            found: 0,
             settings: 0,
             closed: false,
         }
     }
 
     /// The item of a key. This is the only function that calls the key's own code.
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<usize>
+    pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32>
     where
-        K: Eq,
+        K: Borrow<Q>,
     {
-        self.index
-            .find(hash, |&index| self.items[index].key == *key)
-            .copied()
+        let is_it = |&index: &u32| self.items.at(index).key.borrow() == key;
+        self.index.find(hash_of(half(hash)), is_it).copied()
     }
 
-    pub(super) fn due_at(&self, index: usize) -> Moment {
-        self.items[index].due_at()
+    pub(super) fn item(&self, index: u32) -> &Item<K, V> {
+        self.items.at(index)
+    }
+
+    pub(super) fn value_mut(&mut self, index: u32) -> &mut V {
+        &mut self.items.at_mut(index).value
+    }
+
+    pub(super) fn entry_mut(&mut self, index: u32) -> (&K, &mut V) {
+        let item = self.items.at_mut(index);
+        (&item.key, &mut item.value)
+    }
+
+    /// When an item is due, or since when it is.
+    pub(super) fn due_at(&self, index: u32) -> Moment {
+        let item = self.items.at(index);
+        if self.items.is_detached(index) {
+            item.due_at
+        } else {
+            self.mark_of(item.number).unwrap_or(item.deadline)
+        }
+    }
+
+    /// The end of an item's life.
+    pub(super) fn end_of(&self, index: u32) -> Moment {
+        self.items.at(index).end
     }
 
     /// Puts in the value of a key that is not there.
-    pub(super) fn insert(&mut self, key: K, hash: u64, value: V, setting: Setting) {
+    pub(super) fn insert(&mut self, key: K, hash: u64, value: V, setting: Setting, end: Moment) {
         let number = self.number_of(setting);
-        let place = self.items.vacant_entry();
-        let index = place.key();
-        let waiting = Some(self.wheel.insert(setting.tick, index));
-        place.insert(Item {
+        let hash = half(hash);
+        let item = Item {
             key,
             value,
-            hash,
             deadline: setting.deadline,
-            tick: setting.tick,
+            end,
+            due_at: setting.deadline,
             number,
-            waiting,
-            expired: None,
-        });
+            hash,
+        };
+        let index = match setting.tick {
+            Some(tick) => self.items.insert(tick, item).into_halves().0,
+            None => {
+                let name = item.name();
+                let index = self.items.insert_detached(item);
+                self.due.push(Reverse((name, index)));
+                index
+            }
+        };
+        let (items, before) = (&self.items, self.index.capacity());
         self.index
-            .insert_unique(hash, index, |&index| self.items[index].hash);
-        self.shrinking.grown(self.items.capacity());
+            .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
+        if self.index.capacity() != before {
+            self.shrinking.grown(self.index.capacity());
+        }
     }
 
     /// Sets anew when an item is due, whether or not it was due by now.
-    pub(super) fn set(&mut self, index: usize, setting: Setting) {
+    pub(super) fn set(&mut self, index: u32, setting: Setting) {
+        self.forget_due(index);
         let number = self.number_of(setting);
-        let item = &mut self.items[index];
-        (item.deadline, item.tick, item.number) = (setting.deadline, setting.tick, number);
-        item.expired = None;
-        match item.waiting {
-            Some(timer) => drop(self.wheel.reset(timer, setting.tick)),
-            None => item.waiting = Some(self.wheel.insert(setting.tick, index)),
+        let item = self.items.at_mut(index);
+        (item.deadline, item.due_at, item.number) = (setting.deadline, setting.deadline, number);
+        match setting.tick {
+            Some(tick) => self.items.attach(index, tick),
+            None => self.name_as_due(index, setting.deadline),
         }
+        self.sweep_if_due();
+        self.uncover();
     }
 
-    pub(super) fn replace_value(&mut self, index: usize, value: V) -> V {
-        std::mem::replace(&mut self.items[index].value, value)
+    /// Makes an item due that is not, and says whether it was not.
+    pub(super) fn expire(&mut self, index: u32, now: Moment) -> bool {
+        let is_pending = self.due_at(index) > now;
+        if is_pending {
+            self.make_due(index, now);
+        }
+        is_pending
     }
 
-    pub(super) fn remove(&mut self, index: usize) -> Item<K, V> {
-        let item = self.items.remove(index);
-        if let Some(timer) = item.waiting {
-            self.wheel.remove(timer);
-        }
-        if let Ok(entry) = self.index.find_entry(item.hash, |&other| other == index) {
+    pub(super) fn set_end(&mut self, index: u32, end: Moment) {
+        self.items.at_mut(index).end = end;
+    }
+
+    pub(super) fn replace_value(&mut self, index: u32, value: V) -> V {
+        std::mem::replace(&mut self.items.at_mut(index).value, value)
+    }
+
+    pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
+        self.forget_due(index);
+        let item = self.take_out(index);
+        self.sweep_if_due();
+        self.uncover();
+        item
+    }
+
+    fn take_out(&mut self, index: u32) -> Item<K, V> {
+        let item = self.items.remove_at(index);
+        if let Ok(entry) = self
+            .index
+            .find_entry(hash_of(item.hash), |&other| other == index)
+        {
             entry.remove();
         }
-        if self.shrinking.is_due(self.items.len()) {
+        if self.shrinking.is_due(self.index.len()) {
             self.shrink();
         }
         item
     }
 
-    /// Moves on towards a tick by at most so many items, and gives the names of those that are due.
-    pub(super) fn advance(
-        &mut self,
-        now: u64,
-        budget: usize,
-        part: usize,
-        mut found: impl FnMut(DueItem),
-    ) {
-        let items = &mut self.items;
-        self.wheel.turn(now, budget, |_, &mut index| {
-            let item = &mut items[index];
-            item.waiting = None;
-            let Item {
-                deadline,
-                number,
-                tick,
-                ..
-            } = *item;
-            found(DueItem {
-                deadline,
-                number,
-                part,
-                index,
-                tick,
+    /// The indices of all items.
+    pub(super) fn indices(&self) -> Vec<u32> {
+        self.index.iter().copied().collect()
+    }
+
+    /// Moves on towards a tick by at most so many items. Gives whether all that is due by then was found.
+    pub(super) fn advance(&mut self, now: u64, budget: usize) -> bool {
+        if !self.find_expired(budget) {
+            return false;
+        }
+        let due = &mut self.due;
+        self.items.detach_due(now, budget, |index, item| {
+            item.due_at = item.deadline;
+            due.push(Reverse((item.name(), index)));
+        })
+    }
+
+    /// When the first of what is due was due.
+    pub(super) fn first_due(&self) -> Option<Moment> {
+        self.first_name().map(|name| name.due_at)
+    }
+
+    /// The place of the first of what is due.
+    pub(super) fn first_name(&self) -> Option<Name> {
+        self.due.peek().map(|Reverse((name, _))| *name)
+    }
+
+    /// Takes out the first of what is due.
+    pub(super) fn take_first(&mut self) -> Option<Item<K, V>> {
+        let Reverse((_, index)) = self.due.pop()?;
+        let item = self.take_out(index);
+        self.uncover();
+        Some(item)
+    }
+
+    /// Makes due what waits, and says how many items were not due at `now`, whose tick is `tick`.
+    pub(super) fn expire_all(&mut self, now: Moment, tick: u64) -> usize {
+        while !self.advance(tick, usize::MAX) {}
+        let pending = self.items.len() - (self.due.len() - self.stale);
+        if pending > 0 {
+            self.marks.push(Mark {
+                up_to: self.settings,
+                at: now,
             });
-            Verdict::Fire
-        });
-    }
-
-    /// Takes out an item that was found due, if its name is still good.
-    pub(super) fn take_due(&mut self, due: DueItem) -> Option<Item<K, V>> {
-        let item = self.items.get(due.index)?;
-        (item.number == due.number).then(|| self.remove(due.index))
-    }
-
-    /// Makes due what waits, and says how many items were not due at `now`.
-    pub(super) fn expire_all(&mut self, now: Moment) -> usize {
-        let mut pending = 0;
-        for (_, item) in &mut self.items {
-            if let Some(timer) = item.waiting {
-                // Overdue for certain: found next, in whatever order; names sort by deadline.
-                self.wheel.reset(timer, 0);
-                if item.expired.is_none() && item.deadline > now {
-                    item.expired = Some(now);
-                    pending += 1;
-                }
-            }
+            (self.marked, self.found) = (pending, 0);
         }
         pending
     }
 
     /// Takes everything out.
-    pub(super) fn take_all(&mut self) -> Slab<Item<K, V>> {
-        self.index = HashTable::new();
-        self.wheel = Wheel::new();
-        self.shrinking = Shrinking::default();
-        std::mem::take(&mut self.items)
+    pub(super) fn take_all(&mut self) -> Wheel<Item<K, V>> {
+        let closed = self.closed;
+        let settings = self.settings;
+        let emptied = Part {
+            closed,
+            settings,
+            ..Part::with_capacity(0)
+        };
+        std::mem::replace(self, emptied).items
     }
 
     /// The tick before which nothing that waits is due.
     pub(super) fn earliest(&self) -> Option<u64> {
-        self.wheel.next_turn()
+        if self.marked > 0 {
+            return Some(0);
+        }
+        self.items.next_turn()
+    }
+
+    /// Finds some of what a mark has made due. Gives whether all of it was.
+    fn find_expired(&mut self, budget: usize) -> bool {
+        if self.marked == 0 {
+            self.marks.clear();
+            return true;
+        }
+        let end = self.items.end_of_indices();
+        let until = self
+            .found
+            .saturating_add(u32::try_from(budget).unwrap_or(u32::MAX));
+        let until = until.min(end);
+        let looked_at: Vec<u32> = self
+            .items
+            .indices_from(self.found)
+            .take_while(|&index| index < until)
+            .filter(|&index| !self.items.is_detached(index))
+            .collect();
+        for index in looked_at {
+            if let Some(at) = self.mark_of(self.items.at(index).number) {
+                self.make_due(index, at);
+            }
+        }
+        self.found = until;
+        self.marked == 0
+    }
+
+    /// Since when a waiting item with that number is due.
+    fn mark_of(&self, number: u64) -> Option<Moment> {
+        let mark = self.marks.iter().find(|mark| number <= mark.up_to)?;
+        Some(mark.at)
+    }
+
+    /// Puts an item that waits among those that are due.
+    fn make_due(&mut self, index: u32, at: Moment) {
+        self.forget_due(index);
+        self.name_as_due(index, at);
+    }
+
+    fn name_as_due(&mut self, index: u32, at: Moment) {
+        if !self.items.is_detached(index) {
+            self.items.detach(index);
+        }
+        let item = self.items.at_mut(index);
+        item.due_at = at;
+        let name = item.name();
+        self.due.push(Reverse((name, index)));
+    }
+
+    /// Takes stale names from the top, so that the first one is always good.
+    fn uncover(&mut self) {
+        while let Some(&Reverse((name, index))) = self.due.peek() {
+            if is_good(&self.items, name, index) {
+                return;
+            }
+            self.due.pop();
+            self.stale -= 1;
+        }
+        // Nothing is due; what was a long list gives its memory back.
+        if self.due.capacity() > KEPT_NAMES {
+            self.due = BinaryHeap::new();
+        }
+    }
+
+    /// Takes all stale names out, once they are as many as the others: an amortised constant cost.
+    fn sweep_if_due(&mut self) {
+        if self.stale > KEPT_NAMES && 2 * self.stale > self.due.len() {
+            let items = &self.items;
+            self.due
+                .retain(|&Reverse((name, index))| is_good(items, name, index));
+            self.due.shrink_to(2 * self.due.len());
+            self.stale = 0;
+        }
+    }
+
+    /// An item is not due any more, neither by its name nor by a mark. To be followed by `uncover`, when it is changed.
+    fn forget_due(&mut self, index: u32) {
+        let item = self.items.at(index);
+        if self.items.is_detached(index) {
+            self.stale += 1;
+        } else if self.marked > 0 && self.mark_of(item.number).is_some() {
+            self.marked -= 1;
+        }
     }
 
     fn number_of(&mut self, setting: Setting) -> u64 {
         self.settings += 1;
-        setting.number.unwrap_or(self.settings)
+        match setting.number {
+            Some(number) => {
+                self.settings = self.settings.max(number);
+                number
+            }
+            None => self.settings,
+        }
     }
 
     #[cold]
     fn shrink(&mut self) {
-        if self.items.is_empty() {
-            self.items = Slab::new();
-        } else {
-            self.items.shrink_to_fit();
-        }
-        self.index.shrink_to(0, |&index| self.items[index].hash);
+        let items = &self.items;
+        self.index
+            .shrink_to(0, |&index| hash_of(items.at(index).hash));
         self.shrinking
-            .shrunk(self.items.len(), self.items.capacity());
+            .shrunk(self.index.len(), self.index.capacity());
     }
+}
+
+/// Whether a name is that of an item which is due, and was not set anew since.
+fn is_good<K, V>(items: &Wheel<Item<K, V>>, name: Name, index: u32) -> bool {
+    items.is_detached_as(index, |item| item.name() == name)
+}
+
+/// So many names are not worth the trouble of giving their memory back.
+const KEPT_NAMES: usize = 256;
+
+/// The half of a hash that items keep. A part is chosen by other bits.
+fn half(hash: u64) -> u32 {
+    hash as u32
+}
+
+/// A whole hash made of a half: a table uses the lowest bits and the highest.
+fn hash_of(half: u32) -> u64 {
+    u64::from(half) << 32 | u64::from(half)
 }

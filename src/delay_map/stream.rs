@@ -1,29 +1,28 @@
 //! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
 //!
-//! Invariants:
-//!
-//! - The queue holds names of items that are due. Its first is given out only once nothing is left in the parts that is
-//!   due at an earlier tick; so values come out in the order of their deadlines, though the parts are looked through
-//!   one after another, and a bounded number of items at a time.
-//! - The stream waits only when its queue is empty and no part has anything due; whatever changes that before its
-//!   alarm goes off wakes it. Of two polls the later one's waker counts.
+//! Invariant: the stream waits only when nothing is due in any part; whatever changes that before its alarm goes off calls it. Of
+//! two polls the later one's waker counts.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_core::{FusedStream, Stream};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::inner::{Closed, Inner};
-use super::part::DueItem;
+use super::inner::{Closed, Found, Inner};
+use super::part::Item;
+use crate::tick::Moment;
 
-/// So many names are looked at for one poll, found or passed over; then other tasks have their turn.
+/// So many items are looked at for one poll; then other tasks have their turn.
 const BATCH: usize = 512;
+
+/// So often a poll looks again because something became due meanwhile; then other tasks have their turn.
+const LOOKS: usize = 8;
 
 /// A value whose delay has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +49,8 @@ pub struct Expired<K, V> {
 #[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
-    queue: BinaryHeap<Reverse<DueItem>>,
+    /// All parts were searched for what is due by then; so what was found to be due by then comes out before all else.
+    searched: Moment,
     ended: bool,
 }
 
@@ -58,62 +58,127 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
-            queue: BinaryHeap::new(),
+            searched: Moment::EPOCH,
             ended: false,
         }
     }
 
-    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
-        self.inner.stop_waiting();
+    /// The next value, as soon as there is one that is due; `None` once the stream has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped before it completes, nothing is lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (map, mut expired) = DelayMap::new(&Timer::current());
+    /// map.insert(1, "one", Duration::from_secs(1)).unwrap();
+    /// assert!(expired.try_recv().is_err());
+    /// assert_eq!(expired.recv().await.unwrap().value, "one");
+    /// # }
+    /// ```
+    pub async fn recv(&mut self) -> Option<Expired<K, V>> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// Polls for the next value; the task is woken when there is one, or the stream has ended.
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let coop = ready!(coop::poll_proceed(cx));
+        let expired = ready!(self.poll_expired(cx));
+        coop.made_progress();
+        Poll::Ready(expired)
+    }
+
+    /// The next value, if one is due now.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has ended.
+    pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
+        if self.ended || self.inner.timer.has_ended() {
+            self.end();
+            return Err(TryRecvError::Disconnected);
+        }
         loop {
-            if self.inner.timer.has_ended() {
-                return Poll::Ready(None);
-            }
-            if let Some(expired) = ready!(self.poll_queue(cx)) {
-                return Poll::Ready(Some(expired));
-            }
-            self.forget_a_large_queue();
-            self.inner.start_waiting(cx.waker());
-            if self.inner.is_finished() {
-                return Poll::Ready(None);
-            }
-            match self.inner.poll_alarm(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(Closed)) => return Poll::Ready(None),
+            match self.take_first() {
+                Found::Item(item) => return Ok(self.expired(item)),
+                Found::Unfinished => {}
+                Found::Nothing if self.inner.is_finished() => {
+                    self.end();
+                    return Err(TryRecvError::Disconnected);
+                }
+                Found::Nothing => return Err(TryRecvError::Empty),
             }
         }
     }
 
-    /// The first of what is due, `None` if nothing is; pending if that was not found out within a batch.
-    fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
-        let now = self.inner.clock().current_tick();
-        let mut found_until = self.inner.found_until();
-        let mut looked_at = 0;
-        while looked_at < BATCH {
-            let is_first = |due: &DueItem| found_until > now || due.tick < found_until;
-            match self.queue.peek() {
-                Some(Reverse(due)) if is_first(due) => {
-                    let due = *due;
-                    self.queue.pop();
-                    looked_at += 1;
-                    if let Some(item) = self.inner.take_due(due) {
-                        let deadline = self.inner.clock().instant(item.due_at());
-                        let (key, value) = (item.key, item.value);
-                        return Poll::Ready(Some(Expired {
-                            key,
-                            value,
-                            deadline,
-                        }));
-                    }
-                }
-                None if found_until > now => return Poll::Ready(None),
-                _ => {
-                    looked_at += BATCH / 4;
-                    let queue = &mut self.queue;
-                    found_until = self
-                        .inner
-                        .find_due(now, BATCH / 4, |due| queue.push(Reverse(due)));
+    /// Waits for the next value, and puts it and whatever is due besides into `buffer`, at most `limit` values. Gives how many;
+    /// zero once the stream has ended, or for a limit of zero.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped before it completes, nothing is lost.
+    pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
+        poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
+    }
+
+    /// Polls as [`recv_many`](Expirations::recv_many) waits.
+    pub fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<Expired<K, V>>,
+        limit: usize,
+    ) -> Poll<usize> {
+        if limit == 0 {
+            return Poll::Ready(0);
+        }
+        let Some(first) = ready!(self.poll_recv(cx)) else {
+            return Poll::Ready(0);
+        };
+        buffer.push(first);
+        let mut taken = 1;
+        while taken < limit {
+            let Found::Item(item) = self.take_first() else {
+                break;
+            };
+            buffer.push(self.expired(item));
+            taken += 1;
+        }
+        Poll::Ready(taken)
+    }
+
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
+        for _ in 0..LOOKS {
+            self.inner.stop_waiting();
+            if self.inner.timer.has_ended() {
+                self.end();
+                return Poll::Ready(None);
+            }
+            match self.take_first() {
+                Found::Item(item) => return Poll::Ready(Some(self.expired(item))),
+                Found::Unfinished => break,
+                Found::Nothing => {}
+            }
+            self.inner.start_waiting(cx.waker());
+            if self.inner.is_finished() {
+                self.end();
+                return Poll::Ready(None);
+            }
+            if self.inner.is_looked_for_by(self.searched_tick()) {
+                continue;
+            }
+            match self.inner.poll_alarm(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(Closed)) => {
+                    self.end();
+                    return Poll::Ready(None);
                 }
             }
         }
@@ -121,11 +186,37 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// A queue that has been large gives its memory back when it is empty.
-    fn forget_a_large_queue(&mut self) {
-        if self.queue.capacity() > 2 * BATCH {
-            self.queue = BinaryHeap::new();
+    /// Takes out the first of what is due, if need be after a search.
+    fn take_first(&mut self) -> Found<K, V> {
+        if let Some(item) = self.inner.take_found(self.searched) {
+            return Found::Item(item);
         }
+        let clock = self.inner.clock();
+        let now = clock.current_tick();
+        let found = self.inner.take_first(now, BATCH);
+        if !matches!(found, Found::Unfinished) {
+            self.searched = clock.tick().start_of(now);
+        }
+        found
+    }
+
+    fn searched_tick(&self) -> u64 {
+        self.inner.clock().tick().current(self.searched)
+    }
+
+    fn expired(&self, item: Item<K, V>) -> Expired<K, V> {
+        let deadline = self.inner.clock().instant(item.was_due_at());
+        let (key, value) = item.into_pair();
+        Expired {
+            key,
+            value,
+            deadline,
+        }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.inner.stop_alarm();
     }
 }
 
@@ -133,17 +224,7 @@ impl<K, V> Stream for Expirations<K, V> {
     type Item = Expired<K, V>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let coop = ready!(coop::poll_proceed(cx));
-        let expired = ready!(self.poll_expired(cx));
-        coop.made_progress();
-        if expired.is_none() {
-            self.ended = true;
-            self.inner.stop_alarm();
-        }
-        Poll::Ready(expired)
+        self.poll_recv(cx)
     }
 }
 

@@ -17,6 +17,9 @@ impl Home {
     /// Timers that were inserted after their due had passed.
     pub(super) const OVERDUE: Home = Home(u32::MAX);
 
+    /// Timers that are in no slot; see `detach`.
+    pub(super) const DETACHED: Home = Home(u32::MAX - 1);
+
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Home {
         Home((level << 6 | slot) as u32)

@@ -47,6 +47,7 @@
 //! linked by `u32` indices. A [`Key`] holds its timer's place and its number in the order of all insertions.
 
 mod access;
+mod detach;
 mod level;
 mod list;
 mod picture;

@@ -1,0 +1,94 @@
+//! Timers that stay in the wheel's storage but in none of its slots, for an owner that keeps more in a timer's value than its
+//! due: a timer that has come due is *detached*, and goes on being found by its index until it is taken out or attached again.
+//!
+//! Invariant: a detached node has the home `DETACHED`, which no list has. It is never due and never cascades.
+
+use super::Wheel;
+use super::list::Home;
+use super::turn::Step;
+
+impl<T> Wheel<T> {
+    /// Puts in a timer that is detached, and gives its index.
+    pub(crate) fn insert_detached(&mut self, value: T) -> u32 {
+        // Linked and unlinked again: what is put in detached is rare, and goes the way of all others.
+        let (index, _) = self.insert(self.now, value).into_halves();
+        self.detach(index);
+        index
+    }
+
+    /// Detaches what is due by `now`, in at most so many steps. Gives whether all of it is.
+    pub(crate) fn detach_due(
+        &mut self,
+        now: u64,
+        budget: usize,
+        mut detached: impl FnMut(u32, &mut T),
+    ) -> bool {
+        self.now = self.now.max(now);
+        for _ in 0..budget {
+            match self.step() {
+                Step::Due(index) => {
+                    self.detach(index);
+                    detached(index, &mut self.nodes[index as usize].value);
+                }
+                Step::Cascaded => {}
+                Step::Finished => return true,
+            }
+        }
+        false
+    }
+
+    /// Takes a timer that is attached out of its slot.
+    pub(crate) fn detach(&mut self, index: u32) {
+        self.unlink(index);
+        self.nodes[index as usize].home = Home::DETACHED;
+    }
+
+    /// Has a timer be due at a tick, attached or not before.
+    pub(crate) fn attach(&mut self, index: u32, due: u64) {
+        if !self.is_detached(index) {
+            self.unlink(index);
+        }
+        self.link(index, due);
+    }
+
+    pub(crate) fn is_detached(&self, index: u32) -> bool {
+        self.nodes[index as usize].home == Home::DETACHED
+    }
+
+    /// Whether there is a timer with that index, detached, whose value is as wanted.
+    pub(crate) fn is_detached_as(&self, index: u32, is_wanted: impl FnOnce(&T) -> bool) -> bool {
+        let node = self.nodes.get(index as usize);
+        node.is_some_and(|node| node.home == Home::DETACHED && is_wanted(&node.value))
+    }
+
+    /// Takes a timer out, attached or not.
+    pub(crate) fn remove_at(&mut self, index: u32) -> T {
+        if !self.is_detached(index) {
+            return self.remove_node(index).0;
+        }
+        let node = self.nodes.remove(index as usize);
+        self.shrink_if_due();
+        node.value
+    }
+
+    /// The value of a timer that is there.
+    pub(crate) fn at(&self, index: u32) -> &T {
+        &self.nodes[index as usize].value
+    }
+
+    /// The value of a timer that is there.
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        &mut self.nodes[index as usize].value
+    }
+
+    /// The indices of timers that are there, from `index` on.
+    pub(crate) fn indices_from(&self, index: u32) -> impl Iterator<Item = u32> + '_ {
+        // As many places as there ever were at once; all of them are looked at.
+        (index..self.nodes.capacity() as u32).filter(|&index| self.nodes.contains(index as usize))
+    }
+
+    /// One past the last index that any timer may have.
+    pub(crate) fn end_of_indices(&self) -> u32 {
+        self.nodes.capacity() as u32
+    }
+}
