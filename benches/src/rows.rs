@@ -1,6 +1,6 @@
 //! What each row is, in words, and in which unit.
 
-use crate::parts::ARMED_SIZES;
+use crate::parts::{ARMED_SIZES, RATES};
 
 /// A line of the table for each contender.
 #[derive(Clone, Debug)]
@@ -85,6 +85,15 @@ pub fn rows() -> Vec<Row> {
         });
     };
     use Unit::*;
+    for workers in [1, 2] {
+        let title =
+            format!("one task that sleeps 1 ms again and again, {workers} workers: a sleep");
+        row(&format!("sparse-{workers}"), CpuNanoseconds, &title);
+    }
+    for rate in RATES {
+        let title = format!("{} timeouts a second in bursts", readable(f64::from(*rate)));
+        row(&format!("bursts-{rate}"), PercentOfACore, &title);
+    }
     row("ready-1", Nanoseconds, "timeout, inner ready at once");
     row(
         "ready-2",
@@ -152,6 +161,19 @@ pub fn rows() -> Vec<Row> {
         Nanoseconds,
         "reset by key, 100,000 keys at random, 2 threads",
     );
+    for (id, title) in [
+        ("delay-map-1", "put a value under a key, and take it out"),
+        (
+            "delay-map-2",
+            "put a value under a key, and take it out, 2 threads",
+        ),
+        (
+            "delay-map-reset",
+            "start the delay of a key anew, 100,000 keys at random",
+        ),
+    ] {
+        row(id, Nanoseconds, title);
+    }
     for (id, what) in [
         ("armed", "arm and disarm one more"),
         ("replace", "replace one at random"),
@@ -161,6 +183,11 @@ pub fn rows() -> Vec<Row> {
             row(&format!("{id}-{size}"), Nanoseconds, &title);
         }
     }
+    row(
+        "memory-delay-map",
+        Bytes,
+        "a value of a DelayMap with its key, 16 bytes",
+    );
     row(
         "memory-sleep",
         Bytes,

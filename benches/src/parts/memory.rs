@@ -4,11 +4,12 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::process::Command;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
-use tickwheel::Timer;
+use tickwheel::{DelayMap, Timer};
 use tokio::task::unconstrained;
 use tokio_util::time::DelayQueue;
 
@@ -53,6 +54,19 @@ pub fn run(settings: &Settings) -> Vec<Record> {
             bytes_for_each(count, || {
                 let mut queue = DelayQueue::new();
                 move |after, _| Box::new(queue.insert((), after))
+            })
+        }),
+        record("memory-delay-map", name::TICKWHEEL, {
+            bytes_for_each(count, || {
+                let (map, expirations) = DelayMap::new(&Timer::current());
+                let mut key = 0_u64;
+                // All of them keep the map and its stream.
+                let kept = Arc::new(expirations);
+                move |after, _| {
+                    key += 1;
+                    map.insert(key, key, after).expect("the map is open");
+                    kept.clone()
+                }
             })
         }),
         record("memory-deadline", name::TICKWHEEL, {

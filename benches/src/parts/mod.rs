@@ -6,6 +6,7 @@
 pub mod alt_timer;
 mod armed;
 mod by_hand;
+mod delay_map;
 mod echo;
 mod expire;
 mod idle;
@@ -13,6 +14,7 @@ mod kestrel;
 mod map;
 pub mod memory;
 pub mod pending;
+mod program;
 mod ready;
 mod reset_many;
 mod reset_one;
@@ -22,6 +24,7 @@ mod timeouts;
 use std::process::Command;
 
 pub use armed::SIZES as ARMED_SIZES;
+pub use program::RATES;
 
 use crate::harness::Record;
 use crate::settings::Settings;
@@ -78,6 +81,7 @@ pub enum How {
 
 /// All of them, in the order in which they run.
 pub const PARTS: &[Part] = &[
+    program::PART,
     ready::PART,
     pending::PART,
     alt_timer::PART,
@@ -85,6 +89,7 @@ pub const PARTS: &[Part] = &[
     reset_one::PART,
     reset_many::PART,
     map::PART,
+    delay_map::PART,
     armed::PART,
     memory::PART,
     expire::PART,
