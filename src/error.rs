@@ -56,17 +56,24 @@ pub struct Cancelled(Cause);
 enum Cause {
     Handle,
     Replaced,
+    Drained,
     Shutdown,
 }
 
 impl Cancelled {
     pub(crate) const BY_HANDLE: Cancelled = Cancelled(Cause::Handle);
     pub(crate) const REPLACED: Cancelled = Cancelled(Cause::Replaced);
+    pub(crate) const DRAINED: Cancelled = Cancelled(Cause::Drained);
     pub(crate) const SHUTDOWN: Cancelled = Cancelled(Cause::Shutdown);
 
     /// Whether a newer deadline under the same key of a map took its place.
     pub fn is_replaced(&self) -> bool {
         self.0 == Cause::Replaced
+    }
+
+    /// Whether its map was [drained](crate::DeadlineMap::drain) or [closed](crate::DeadlineMap::close).
+    pub fn is_drained(&self) -> bool {
+        self.0 == Cause::Drained
     }
 
     /// Whether the runtime that drove the deadline's timer has shut down.
@@ -80,6 +87,7 @@ impl fmt::Display for Cancelled {
         f.write_str(match self.0 {
             Cause::Handle => "the deadline was cancelled",
             Cause::Replaced => "the deadline was replaced by a newer one under its key",
+            Cause::Drained => "the deadline was cancelled with all others of its map",
             Cause::Shutdown => {
                 "the runtime that drives the deadline's timer has shut down; \
                  make deadlines on a timer of a runtime that is running"

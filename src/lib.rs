@@ -122,6 +122,7 @@ mod driver;
 mod due;
 pub mod error;
 mod grid;
+mod hashing;
 mod interval;
 mod late_windows;
 mod metrics;
@@ -151,6 +152,7 @@ pub use tokio::time::{advance, pause, resume};
 
 pub use crate::deadline::{Deadline, DeadlineMap, KeyedDeadline, ResetHandle};
 pub use crate::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
+pub use crate::hashing::DefaultHashBuilder;
 pub use crate::interval::Interval;
 pub use crate::metrics::Metrics;
 pub use crate::sleep::Sleep;

@@ -1,88 +1,221 @@
 //! Where the maps keep what they hold: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A concurrent map of a library would do for look-ups, but not for what the maps promise besides: `drain`,
-//! `expire_all` and `close` are atomic against all keys, so all parts must be lockable at once; and a key's `Hash`
-//! is called before any lock, its `Drop` after it, so that a panic in it finds no lock held and no table half
-//! changed. The tables within the parts are hashbrown's, which take a hash and let `Eq` be asked of the caller.
+//! A concurrent map of a library would do for look-ups, but not for what the maps promise besides: `drain` and
+//! `close` are atomic against all keys, so all parts must be lockable at once; and a key's `Hash` is called before
+//! any lock, its `Drop` after it, so that a panic in it finds no lock held and no table half changed.
 //!
-//! Invariant: parts are locked one at a time, or all of them in their order. Under a part's lock the only user code
-//! is a key's `Eq`, during a look-up that changes nothing; so poison tells nothing and is ignored.
+//! ```text
+//!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> what it holds
+//! ```
+//!
+//! So an empty map costs what its list of groups does, however many cores there are to make parts for.
+//!
+//! Invariants:
+//!
+//! - Parts are locked one at a time, or all of them in their order. Under a part's lock the only user code is a key's
+//!   `Eq`, during a look-up that changes nothing; so poison tells nothing and is ignored.
+//! - A part is made with `making` locked, and who locks all parts has that lock first and to the end. So no part is
+//!   made meanwhile, and what is made later is made after all of it, `close` included.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
 use crate::clock::Clock;
+use crate::hashing::DefaultHashBuilder;
 
-pub(crate) struct Table<P> {
-    /// A power of two of them.
-    parts: Box<[Part<P>]>,
-    hashing: Hashing,
+pub(crate) struct Table<P, H = DefaultHashBuilder> {
+    groups: Box<[OnceLock<Group<P>>]>,
+    /// A power of two, as is the number of groups.
+    parts: usize,
+    make: fn() -> P,
+    making: Mutex<()>,
+    closed: AtomicBool,
+    hashing: H,
 }
 
-enum Hashing {
-    /// Keyed at random, so that nobody can choose keys that collide.
-    Random(RandomState),
-    /// For a clock that is paused: equal runs are to be equal.
-    Fixed(BuildHasherDefault<DefaultHasher>),
-}
+/// Of so many parts, or of all if there are fewer.
+const GROUP: usize = 16;
+
+type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
 
 /// On cache lines of its own, so that threads that use different parts do not disturb each other.
 #[repr(align(128))]
 struct Part<P>(Mutex<P>);
 
+/// All parts, locked; those that were not made are empty and stay so meanwhile.
+pub(crate) struct All<'a, P> {
+    parts: Vec<(usize, MutexGuard<'a, P>)>,
+    closed: &'a AtomicBool,
+    /// The last to go.
+    _making: MutexGuard<'a, ()>,
+}
+
 impl<P> Table<P> {
     /// A table of parts that `make` makes, some for each core.
-    pub(crate) fn new(clock: &Clock, make: impl Fn() -> P) -> Table<P> {
+    pub(crate) fn new(clock: &Clock, make: fn() -> P) -> Table<P> {
+        Table::with_hashing(DefaultHashBuilder::new(clock), make)
+    }
+}
+
+impl<P, H> Table<P, H> {
+    pub(crate) fn with_hashing(hashing: H, make: fn() -> P) -> Table<P, H> {
         // Asked once: on Linux it takes tens of microseconds.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
-        let parts = (4 * cores).next_power_of_two().min(256);
-        let hashing = if clock.is_virtual() {
-            Hashing::Fixed(BuildHasherDefault::default())
-        } else {
-            Hashing::Random(RandomState::new())
-        };
+        Table::with_parts((4 * cores).next_power_of_two().min(256), hashing, make)
+    }
+
+    fn with_parts(parts: usize, hashing: H, make: fn() -> P) -> Table<P, H> {
         Table {
-            parts: (0..parts).map(|_| Part(Mutex::new(make()))).collect(),
+            groups: (0..parts.div_ceil(GROUP))
+                .map(|_| OnceLock::new())
+                .collect(),
+            parts,
+            make,
+            making: Mutex::new(()),
+            closed: AtomicBool::new(false),
             hashing,
         }
     }
 
     /// The hash of a key. Calls the key's own code, so it is to be called with no part locked.
-    pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64 {
-        match &self.hashing {
-            Hashing::Random(random) => random.hash_one(key),
-            Hashing::Fixed(fixed) => fixed.hash_one(key),
-        }
-    }
-
-    /// Locks the part that holds what has this hash.
-    pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, P> {
-        self.lock_part(self.part_of(hash))
+    pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64
+    where
+        H: BuildHasher,
+    {
+        self.hashing.hash_one(key)
     }
 
     /// The number of the part that holds what has this hash.
     pub(crate) fn part_of(&self, hash: u64) -> usize {
         // hashbrown uses the lowest bits and the highest seven; these are others.
-        (hash >> 40) as usize & (self.parts.len() - 1)
+        (hash >> 40) as usize & (self.parts - 1)
     }
 
-    pub(crate) fn lock_part(&self, part: usize) -> MutexGuard<'_, P> {
-        self.parts[part]
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Locks a part. One that was not made is made.
+    #[inline]
+    pub(crate) fn lock_part(&self, number: usize) -> MutexGuard<'_, P> {
+        match self.made(number) {
+            Some(part) => part.lock(),
+            None => self.make(number).lock(),
+        }
+    }
+
+    /// Locks a part; `None` for one that was not made, and so is empty.
+    #[inline]
+    pub(crate) fn lock_made(&self, number: usize) -> Option<MutexGuard<'_, P>> {
+        Some(self.made(number)?.lock())
     }
 
     /// Locks every part.
-    pub(crate) fn lock_all(&self) -> Vec<MutexGuard<'_, P>> {
-        (0..self.parts.len())
-            .map(|part| self.lock_part(part))
-            .collect()
+    pub(crate) fn lock_all(&self) -> All<'_, P> {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = |number| Some((number, self.lock_made(number)?));
+        All {
+            parts: (0..self.parts).filter_map(lock).collect(),
+            closed: &self.closed,
+            _making: making,
+        }
+    }
+
+    /// Whether the table was closed; to be asked with the part locked that is meant.
+    pub(crate) fn is_closed(&self) -> bool {
+        // Who closes has the lock of the part, or of the making of it.
+        self.closed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn parts(&self) -> usize {
-        self.parts.len()
+        self.parts
+    }
+
+    #[inline]
+    fn made(&self, number: usize) -> Option<&Part<P>> {
+        let part = self.groups[number / GROUP].get()?[number % GROUP].get()?;
+        Some(part)
+    }
+
+    #[cold]
+    fn make(&self, number: usize) -> &Part<P> {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = self.groups[number / GROUP].get_or_init(|| {
+            let slots = self.parts.min(GROUP);
+            (0..slots).map(|_| OnceLock::new()).collect()
+        });
+        let part = group[number % GROUP].get_or_init(|| Box::new(Part(Mutex::new((self.make)()))));
+        drop(making);
+        part
+    }
+}
+
+impl<P> Part<P> {
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, P> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P> All<'_, P> {
+    /// Each part that was made, with its number.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut P)> {
+        self.parts
+            .iter_mut()
+            .map(|(number, part)| (*number, &mut **part))
+    }
+
+    /// Closes the table, for what it holds now and for all parts that are made later.
+    pub(crate) fn close(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(parts: usize) -> Table<Vec<u32>, ()> {
+        Table::with_parts(parts, (), Vec::new)
+    }
+
+    #[test]
+    fn parts_are_made_when_they_are_first_needed() {
+        for parts in [1, 8, 16, 256] {
+            let table = table(parts);
+            assert!((0..parts).all(|number| table.lock_made(number).is_none()));
+            let last = parts - 1;
+            table.lock_part(last).push(7);
+            assert_eq!(*table.lock_made(last).unwrap(), [7]);
+            let mut all = table.lock_all();
+            let made: Vec<_> = all.iter_mut().map(|(number, _)| number).collect();
+            assert_eq!(made, [last]);
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_made_after_a_close_is_closed_too() {
+        let table = table(256);
+        table.lock_part(3).push(1);
+        table.lock_all().close();
+        for number in [3, 200] {
+            let _part = table.lock_part(number);
+            assert!(table.is_closed());
+        }
+    }
+
+    #[test]
+    fn no_part_is_made_while_all_are_locked() {
+        let table = table(256);
+        let mut all = table.lock_all();
+        std::thread::scope(|scope| {
+            let maker = scope.spawn(|| {
+                let _part = table.lock_part(9);
+                assert!(table.is_closed(), "it was made after the close");
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!maker.is_finished());
+            all.close();
+            drop(all);
+        });
     }
 }

@@ -8,7 +8,7 @@
 //! | `COUNTING` | the moment of the last reset | pending, due at that moment plus `timeout` |
 //! | `STAMPED` | the stamp of the last reset | pending, due its timeout after the window of that stamp |
 //! | `ONCE` | the moment of the last reset | pending, due at `once_due` (after `reset_after`, `reset_at`) |
-//! | `SETTLED` | the outcome | expired, cancelled, replaced, or its runtime has shut down |
+//! | `SETTLED` | the outcome | expired, cancelled, replaced, drained, or its runtime has shut down |
 //!
 //! Who may touch what, and when:
 //!
@@ -54,6 +54,7 @@ pub(crate) enum Outcome {
     Expired,
     Cancelled,
     Replaced,
+    Drained,
     ShutDown,
 }
 
@@ -404,7 +405,8 @@ fn settled(outcome: Outcome) -> u64 {
         Outcome::Expired => 0,
         Outcome::Cancelled => 1,
         Outcome::Replaced => 2,
-        Outcome::ShutDown => 3,
+        Outcome::Drained => 3,
+        Outcome::ShutDown => 4,
     };
     pack(SETTLED, number)
 }
@@ -422,6 +424,7 @@ fn outcome(state: u64) -> Outcome {
         0 => Outcome::Expired,
         1 => Outcome::Cancelled,
         2 => Outcome::Replaced,
+        3 => Outcome::Drained,
         _ => Outcome::ShutDown,
     }
 }

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Deadline;
-use crate::due::Start;
-use crate::shard::{Afterwards, Hold, Told};
-use crate::tick::{Moment, Span};
-use crate::word::{Outcome, Reset, Status, Word};
+use super::access::Access;
+use crate::shard::{Afterwards, Hold};
+use crate::word::{Outcome, Status, Word};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
@@ -64,27 +62,26 @@ impl ResetHandle {
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().stamp();
         stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp))
-            || finish(self.reset_from(self.shard.start(self.word.timeout())))
+            || finish(self.access().reset(self.shard.start(self.word.timeout())))
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)
     /// counts the timeout again. `false` if it has expired or was cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
-        finish(self.reset_after_unwoken(delay))
+        finish(self.access().reset_after(delay))
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline here and now.
     /// `false` if it has expired or was cancelled.
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        finish(self.reset_at_unwoken(deadline))
+        finish(self.access().reset_at(deadline))
     }
 
     /// Changes the timeout. What is pending counts it from its last reset of any kind; if that makes it due
     /// already, it expires at once. `false` if it has expired or was cancelled: then the timeout holds from a
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        let tick = self.shard.clock().tick();
-        finish(self.change(self.now(), |word| word.set_timeout(timeout, tick)))
+        finish(self.access().set_timeout(timeout))
     }
 
     /// The timeout that a reset counts.
@@ -94,113 +91,43 @@ impl ResetHandle {
 
     /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was cancelled before.
     pub fn cancel(&self) -> bool {
-        finish(self.settle_unwoken(Outcome::Cancelled))
+        finish(self.access().settle(Outcome::Cancelled))
     }
 
     /// Expires the deadline now: it resolves to `Ok(())`. `false` if it has expired or was cancelled before.
     pub fn expire(&self) -> bool {
-        finish(self.settle_unwoken(Outcome::Expired))
+        finish(self.access().settle(Outcome::Expired))
     }
 
     /// Whether the deadline has neither expired nor been cancelled.
     pub fn is_pending(&self) -> bool {
-        if self.word.status() != Status::Pending {
-            return false;
-        }
-        let (is_pending, afterwards) = self.shard.word_is_pending(&self.word, self.now());
-        afterwards.wake();
-        is_pending
+        self.word.status() == Status::Pending && finish(self.access().is_pending())
     }
 
     /// When the deadline expires if nothing resets it, never before the last reset plus the timeout; `None` once it is no longer
     /// pending.
     pub fn deadline(&self) -> Option<Instant> {
-        self.told()
-            .map(|told| self.shard.clock().instant(told.deadline))
+        let told = finish(self.access().told())?;
+        Some(self.shard.clock().instant(told.deadline))
     }
 
     /// The time that is left, zero if the deadline is just about to expire, and never more than the timeout after a
     /// [`reset`](ResetHandle::reset); `None` once it is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
-        self.told().map(|told| told.left)
+        Some(finish(self.access().told())?.left)
     }
 
-    fn told(&self) -> Option<Told> {
-        let (told, afterwards) = self.shard.told_of_word(&self.word, self.now());
-        afterwards.wake();
-        told
-    }
-
-    fn now(&self) -> Moment {
-        self.shard.clock().now()
-    }
-}
-
-/// For the map, which holds a lock while it calls these, and does afterwards what they leave to do.
-impl ResetHandle {
-    /// Resets from a start that was taken with no lock held.
-    pub(super) fn reset_unwoken(&self, start: Start) -> (bool, Afterwards) {
-        match start {
-            Start::Stamp(stamp) if self.word.reset_to_later_stamp(stamp) => {
-                (true, Afterwards::default())
-            }
-            _ => self.reset_from(start),
+    fn access(&self) -> Access<'_> {
+        Access {
+            shard: &self.shard,
+            word: &self.word,
         }
-    }
-
-    fn reset_from(&self, start: Start) -> (bool, Afterwards) {
-        let fresh_start = || self.shard.start_uncounted(self.word.timeout());
-        match self
-            .word
-            .reset(start, fresh_start, self.shard.clock().tick())
-        {
-            Reset::Moved => (true, Afterwards::default()),
-            Reset::TooLate => (false, Afterwards::default()),
-            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(fresh_start)),
-        }
-    }
-
-    pub(super) fn reset_after_unwoken(&self, delay: Duration) -> (bool, Afterwards) {
-        let now = self.now();
-        self.change(now, |word| {
-            word.reset_once(now, now.after(Span::from(delay)));
-        })
-    }
-
-    pub(super) fn reset_at_unwoken(&self, deadline: Instant) -> (bool, Afterwards) {
-        let (now, due) = (self.now(), self.shard.clock().moment(deadline));
-        self.change(now, |word| word.reset_once(now, due))
-    }
-
-    pub(super) fn settle_unwoken(&self, outcome: Outcome) -> (bool, Afterwards) {
-        let (left, afterwards) = self.settle_at(self.now(), outcome);
-        (left.is_some(), afterwards)
-    }
-
-    /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it had come to its end
-    /// before.
-    pub(super) fn settle_at(
-        &self,
-        now: Moment,
-        outcome: Outcome,
-    ) -> (Option<Duration>, Afterwards) {
-        self.shard.settle_word(&self.word, now, outcome)
-    }
-
-    /// Changes when the deadline is due, under the shard's lock; `false` if it has come to its end.
-    fn change(&self, now: Moment, change: impl FnOnce(&Word)) -> (bool, Afterwards) {
-        self.shard.change_word(&self.word, now, change)
-    }
-
-    /// Whether this is a handle of that deadline.
-    pub(super) fn is_of(&self, deadline: &Deadline) -> bool {
-        Arc::ptr_eq(&self.word, &deadline.word)
     }
 }
 
 /// Does what is left to do, and gives the answer.
 #[inline]
-fn finish((answer, afterwards): (bool, Afterwards)) -> bool {
+pub(super) fn finish<R>((answer, afterwards): (R, Afterwards)) -> R {
     afterwards.wake();
     answer
 }

@@ -6,8 +6,10 @@
 //! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word settled, the word
 //! stays settled until it is restarted, and polling again gives the same answer.
 
+mod access;
 mod handle;
 mod map;
+mod segments;
 
 use std::fmt;
 use std::future::Future;
@@ -21,8 +23,9 @@ use tokio::task::coop;
 pub use handle::ResetHandle;
 pub use map::{DeadlineMap, KeyedDeadline};
 
+use crate::due::Start;
 use crate::error::Cancelled;
-use crate::shard::Hold;
+use crate::shard::{Hold, Shard};
 use crate::word::{Outcome, Status, Timeout, Word};
 
 /// A deadline that one task awaits and any task pushes back: [`Timer::deadline`](crate::Timer::deadline).
@@ -62,10 +65,8 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
-        let tick = shard.clock().tick();
-        let start = shard.start(Timeout::new(timeout, tick));
-        let word = Arc::new(Word::new(start, timeout, tick));
-        shard.arm_word(&word);
+        let start = shard.start(Timeout::new(timeout, shard.clock().tick()));
+        let word = arm(&shard, start, timeout);
         Deadline { shard, word }
     }
 
@@ -87,32 +88,49 @@ impl Future for Deadline {
     type Output = Result<(), Cancelled>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let coop = ready!(coop::poll_proceed(cx));
-        let status = match self.word.status() {
-            // A deadline that has passed is ready, whether or not the driver has come round.
-            Status::Pending => self.shard.poll_word(&self.word, cx.waker()),
-            settled => settled,
-        };
-        match status {
-            Status::Pending => Poll::Pending,
-            Status::Settled(outcome) => {
-                coop.made_progress();
-                Poll::Ready(match outcome {
-                    Outcome::Expired => Ok(()),
-                    Outcome::Cancelled => Err(Cancelled::BY_HANDLE),
-                    Outcome::Replaced => Err(Cancelled::REPLACED),
-                    Outcome::ShutDown => Err(Cancelled::SHUTDOWN),
-                })
-            }
-        }
+        poll(&self.shard, &self.word, cx)
     }
 }
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        if self.word.status() == Status::Pending {
-            self.shard.drop_word(&self.word);
+        cancel_unawaited(&self.shard, &self.word);
+    }
+}
+
+/// Arms the deadline that counts from `start`.
+fn arm(shard: &Shard, start: Start, timeout: Duration) -> Arc<Word> {
+    let word = Arc::new(Word::new(start, timeout, shard.clock().tick()));
+    shard.arm_word(&word);
+    word
+}
+
+fn poll(shard: &Arc<Shard>, word: &Word, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    let coop = ready!(coop::poll_proceed(cx));
+    let status = match word.status() {
+        // A deadline that has passed is ready, whether or not the driver has come round.
+        Status::Pending => shard.poll_word(word, cx.waker()),
+        settled => settled,
+    };
+    match status {
+        Status::Pending => Poll::Pending,
+        Status::Settled(outcome) => {
+            coop.made_progress();
+            Poll::Ready(match outcome {
+                Outcome::Expired => Ok(()),
+                Outcome::Cancelled => Err(Cancelled::BY_HANDLE),
+                Outcome::Replaced => Err(Cancelled::REPLACED),
+                Outcome::Drained => Err(Cancelled::DRAINED),
+                Outcome::ShutDown => Err(Cancelled::SHUTDOWN),
+            })
         }
+    }
+}
+
+/// Nobody will await it any more.
+fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
+    if word.status() == Status::Pending {
+        shard.drop_word(word);
     }
 }
 

@@ -70,12 +70,12 @@ pub(super) enum Found<K, V> {
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
         let shard = timer.hold();
-        let table = Table::new(shard.clock(), || Part::with_capacity(capacity));
+        let table = Table::new(shard.clock(), Part::new);
         let empty = || PartState {
             earliest: AtomicU64::new(NEVER),
             first_due: AtomicU64::new(NEVER),
         };
-        Inner {
+        let inner = Inner {
             timer: timer.clone(),
             _watch: timer.watch(),
             states: (0..table.parts()).map(|_| empty()).collect(),
@@ -87,6 +87,17 @@ impl<K, V> Inner<K, V> {
             closed: AtomicBool::new(false),
             next_number: AtomicU64::new(0),
             lookout: Lookout::new(),
+        };
+        inner.reserve(capacity);
+        inner
+    }
+
+    /// Makes room for so many keys.
+    fn reserve(&self, capacity: usize) {
+        let parts = if capacity > 0 { self.table.parts() } else { 0 };
+        for number in 0..parts {
+            let each = capacity.div_ceil(parts);
+            self.table.lock_part(number).reserve(each);
         }
     }
 
@@ -117,11 +128,19 @@ impl<K, V> Inner<K, V> {
         self.lock_number(self.table.part_of(hash))
     }
 
-    pub(super) fn lock_number(&self, number: usize) -> Locked<'_, K, V> {
+    fn lock_number(&self, number: usize) -> Locked<'_, K, V> {
         Locked {
             part: self.table.lock_part(number),
             number,
         }
+    }
+
+    /// Each part in turn, locked; those that were never needed are passed over.
+    pub(super) fn locked_parts(&self) -> impl Iterator<Item = Locked<'_, K, V>> {
+        (0..self.table.parts()).filter_map(|number| {
+            let part = self.table.lock_made(number)?;
+            Some(Locked { part, number })
+        })
     }
 
     /// To be called after something was set: lets the part go, and has the stream look in time.
@@ -173,9 +192,9 @@ impl<K, V> Inner<K, V> {
         let mut pending = 0;
         {
             let mut parts = self.table.lock_all();
-            for (part, state) in parts.iter_mut().zip(&self.states) {
+            for (number, part) in parts.iter_mut() {
                 pending += part.expire_all(now, tick);
-                state.tell(part);
+                self.states[number].tell(part);
             }
         }
         self.call_stream();
@@ -189,12 +208,12 @@ impl<K, V> Inner<K, V> {
         let now = {
             let mut parts = self.table.lock_all();
             let now = self.clock().now();
-            for (part, state) in parts.iter_mut().zip(&self.states) {
-                part.closed |= close;
+            for (number, part) in parts.iter_mut() {
                 taken.push(part.take_all());
-                state.tell(part);
+                self.states[number].tell(part);
             }
             if close {
+                parts.close();
                 self.closed.store(true, Ordering::SeqCst);
             }
             now

@@ -284,7 +284,9 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     }
 
     fn is_closed(&self, locked: &Locked<'_, K, V>) -> bool {
-        locked.part.closed || self.inner.timer.has_ended()
+        // Who closes has all parts locked, and this one is.
+        let _ = locked;
+        self.inner.table.is_closed() || self.inner.timer.has_ended()
     }
 
     /// Has the value of a key come out when `delay` has passed from now, earlier or later than before, but no later than its life;
@@ -475,8 +477,7 @@ impl<K, V> DelayMap<K, V> {
     where
         K: Clone,
     {
-        for number in 0..self.inner.table.parts() {
-            let part = self.inner.table.lock_part(number);
+        for Locked { part, .. } in self.inner.locked_parts() {
             let indices = part.indices().into_iter();
             let keys: Vec<_> = indices
                 .map(|index| (part.item(index).key.clone(), part.due_at(index)))
@@ -492,8 +493,7 @@ impl<K, V> DelayMap<K, V> {
     ///
     /// `keep` is called under the lock of a part: it must not call the map. If it panics, no more is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
-        for number in 0..self.inner.table.parts() {
-            let mut locked = self.inner.lock_number(number);
+        for mut locked in self.inner.locked_parts() {
             let mut removed = Vec::new();
             for index in locked.part.indices() {
                 let (key, value) = locked.part.entry_mut(index);
@@ -509,8 +509,8 @@ impl<K, V> DelayMap<K, V> {
     }
 
     fn each_part(&self, mut look: impl FnMut(&part::Part<K, V>)) {
-        for number in 0..self.inner.table.parts() {
-            look(&self.inner.table.lock_part(number));
+        for Locked { part, .. } in self.inner.locked_parts() {
+            look(&part);
         }
     }
 

@@ -39,7 +39,6 @@ pub(super) struct Part<K, V> {
     /// The index up to which the marked items were found.
     found: u32,
     settings: u64,
-    pub(super) closed: bool,
 }
 
 pub(super) struct Item<K, V> {
@@ -105,10 +104,10 @@ impl<K, V> Item<K, V> {
 }
 
 impl<K, V> Part<K, V> {
-    pub(super) fn with_capacity(capacity: usize) -> Part<K, V> {
+    pub(super) fn new() -> Part<K, V> {
         Part {
             items: Wheel::new(),
-            index: HashTable::with_capacity(capacity),
+            index: HashTable::new(),
             shrinking: Shrinking::default(),
             due: BinaryHeap::new(),
             stale: 0,
@@ -116,8 +115,14 @@ impl<K, V> Part<K, V> {
             marked: 0,
             found: 0,
             settings: 0,
-            closed: false,
         }
+    }
+
+    /// Makes room for so many items, in an empty part.
+    pub(super) fn reserve(&mut self, capacity: usize) {
+        self.items = Wheel::with_capacity(capacity);
+        self.index = HashTable::with_capacity(capacity);
+        self.shrinking.grown(self.index.capacity());
     }
 
     /// The item of a key. This is the only function that calls the key's own code.
@@ -291,12 +296,9 @@ impl<K, V> Part<K, V> {
 
     /// Takes everything out.
     pub(super) fn take_all(&mut self) -> Wheel<Item<K, V>> {
-        let closed = self.closed;
-        let settings = self.settings;
         let emptied = Part {
-            closed,
-            settings,
-            ..Part::with_capacity(0)
+            settings: self.settings,
+            ..Part::new()
         };
         std::mem::replace(self, emptied).items
     }

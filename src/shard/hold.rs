@@ -44,6 +44,11 @@ impl Hold {
         }
     }
 
+    /// A hold on that very shard, which may be another thread's.
+    pub(crate) fn counted(shard: &Arc<Shard>) -> Hold {
+        Hold(Some(shard.clone()))
+    }
+
     /// A hold from the calling thread's spare, if it has one of the own timer of a runtime.
     #[inline]
     pub(crate) fn spare_of_own_timer(id: runtime::Id) -> Option<Hold> {

@@ -169,6 +169,12 @@ impl Shard {
         &self.clock
     }
 
+    /// Which of its timer's shards it is.
+    #[inline]
+    pub(crate) fn number(&self) -> usize {
+        self.place.number
+    }
+
     /// Has no thread keep or lend the shard as its spare any more.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);

@@ -185,7 +185,13 @@ impl Timer {
         shard::of_this_thread(&self.inner.shards)
     }
 
-    /// A hold on that shard.
+    /// The shard of that number.
+    #[inline]
+    pub(crate) fn shard_of_number(&self, number: usize) -> &Arc<Shard> {
+        &self.inner.shards[number]
+    }
+
+    /// A hold on the calling thread's shard.
     #[inline]
     pub(crate) fn hold(&self) -> Hold {
         Hold::new(&self.inner.shards, &self.inner.clock)

@@ -1,0 +1,345 @@
+//! The entries of one part of a [`DeadlineMap`](super::DeadlineMap): a hash table that grows and shrinks by a step at a time.
+//!
+//! A table that doubles moves all that it holds at once, and who waits for its lock waits for that. So this one is
+//! made of *segments* of some hundred entries each, by linear hashing (Litwin 1980): when there are too many
+//! entries for the segments, the next segment in turn is split in two; when there are too few, the last one is merged
+//! into the one it was split from.
+//!
+//! ```text
+//!   n segments, 2^k <= n < 2^(k+1).   The hash's last k+1 bits name the segment,
+//!                                     or its last k bits if there is no such segment yet.
+//!   a split makes segment n of what segment n - 2^k holds
+//! ```
+//!
+//! A segment keeps its entries close together in a vector, and an index of their places by hash. So an empty place
+//! costs five bytes and not a whole entry.
+//!
+//! Invariants:
+//!
+//! - One insert or remove moves the entries of at most two segments; all of them together move an amortised constant.
+//! - Memory follows the number of entries, in whatever order they go; but what was reserved stays.
+//! - No code of a key runs here but in `is`, during a look-up that changes nothing.
+
+use hashbrown::HashTable;
+
+/// What keeps its own hash.
+pub(super) trait Hashed {
+    fn hash(&self) -> u32;
+}
+
+/// So many entries a segment has on average before the next one is split.
+const FULL: usize = 256;
+
+/// So few it has before the last one is merged: a split has been a while ago.
+const SPARSE: usize = FULL / 4;
+
+/// A segment with no more places than this is not worth shrinking.
+const KEPT: usize = 8;
+
+pub(super) struct Segments<E> {
+    segments: Vec<Segment<E>>,
+    len: usize,
+    /// So many segments were reserved: they stay, as large as they are.
+    reserved: usize,
+    /// Somebody walks through the segments one by one; none is merged meanwhile.
+    walkers: usize,
+}
+
+struct Segment<E> {
+    entries: Vec<E>,
+    /// Places in `entries`, by the hash.
+    index: HashTable<u32>,
+}
+
+/// The order in which somebody walks through all entries, some at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    next: usize,
+    /// How many segments there were when it began.
+    of: usize,
+}
+
+impl<E> Default for Segments<E> {
+    fn default() -> Self {
+        Segments {
+            segments: Vec::new(),
+            len: 0,
+            reserved: 0,
+            walkers: 0,
+        }
+    }
+}
+
+impl<E: Hashed> Segments<E> {
+    #[inline]
+    pub(super) fn find(&self, hash: u32, is: impl FnMut(&E) -> bool) -> Option<&E> {
+        let segment = self.segment_of(hash)?;
+        let place = segment.find(hash, is)?;
+        segment.entries.get(place)
+    }
+
+    pub(super) fn find_mut(&mut self, hash: u32, is: impl FnMut(&E) -> bool) -> Option<&mut E> {
+        let number = segment_of(hash, self.segments.len())?;
+        let segment = &mut self.segments[number];
+        let place = segment.find(hash, is)?;
+        segment.entries.get_mut(place)
+    }
+
+    /// Puts in an entry that is not there.
+    pub(super) fn insert(&mut self, entry: E) {
+        self.grow_if_due();
+        if let Some(number) = segment_of(entry.hash(), self.segments.len()) {
+            self.segments[number].insert(entry);
+            self.len += 1;
+        }
+    }
+
+    /// Takes out the entry that is meant.
+    pub(super) fn remove(&mut self, hash: u32, is: impl FnMut(&E) -> bool) -> Option<E> {
+        let number = segment_of(hash, self.segments.len())?;
+        let may_shrink = self.reserved == 0;
+        let entry = self.segments[number].remove(hash, is, may_shrink)?;
+        self.len -= 1;
+        self.shrink_if_due();
+        Some(entry)
+    }
+
+    /// Takes all out. Nothing that was reserved stays.
+    pub(super) fn take(&mut self) -> Taken<E> {
+        let walkers = self.walkers;
+        let taken = std::mem::take(self);
+        self.walkers = walkers;
+        Taken {
+            len: taken.len,
+            segments: taken.segments,
+        }
+    }
+
+    /// Makes room for so many entries in an empty table.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        // A power of two of them, each of which holds as much as the others.
+        self.reserved = entries.div_ceil(FULL).next_power_of_two();
+        self.segments.reserve_exact(self.reserved);
+        let average = entries.div_ceil(self.reserved);
+        // Hashes spread by chance.
+        let each = average + average / 8;
+        self.segments
+            .resize_with(self.reserved, || Segment::with_capacity(each));
+    }
+
+    #[inline]
+    fn segment_of(&self, hash: u32) -> Option<&Segment<E>> {
+        self.segments.get(segment_of(hash, self.segments.len())?)
+    }
+
+    #[inline]
+    fn grow_if_due(&mut self) {
+        if self.len >= self.segments.len() * FULL {
+            self.split();
+        }
+    }
+
+    #[cold]
+    fn split(&mut self) {
+        let new = self.segments.len();
+        if new < 4 {
+            self.segments.reserve_exact(1);
+        }
+        if new == 0 {
+            self.segments.push(Segment::with_capacity(0));
+            return;
+        }
+        let old = split_from(new);
+        let full = std::mem::replace(&mut self.segments[old], Segment::with_capacity(0));
+        let is_moved = |entry: &E| segment_of(entry.hash(), new + 1) == Some(new);
+        let moved = full.entries.iter().filter(|entry| is_moved(entry)).count();
+        let mut stays = Segment::with_capacity(full.entries.len() - moved);
+        let mut goes = Segment::with_capacity(moved);
+        for entry in full.entries {
+            let to = if is_moved(&entry) {
+                &mut goes
+            } else {
+                &mut stays
+            };
+            to.insert(entry);
+        }
+        self.segments[old] = stays;
+        self.segments.push(goes);
+    }
+
+    #[inline]
+    fn shrink_if_due(&mut self) {
+        if self.len < self.segments.len() * SPARSE && self.walkers == 0 {
+            self.merge();
+        }
+    }
+
+    #[cold]
+    fn merge(&mut self) {
+        // Two, so that what could not be merged while somebody walked is made up for.
+        for _ in 0..2 {
+            let left = self.segments.len().saturating_sub(1);
+            let is_due = self.len < self.segments.len() * SPARSE;
+            if !is_due || left < self.reserved.max(1) {
+                return;
+            }
+            if let Some(last) = self.segments.pop() {
+                let to = &mut self.segments[split_from(left)];
+                to.reserve(last.entries.len());
+                last.entries.into_iter().for_each(|entry| to.insert(entry));
+            }
+        }
+        if self.segments.len() < self.segments.capacity() / 4 {
+            self.segments.shrink_to(2 * self.segments.len());
+        }
+    }
+}
+
+/// Walking: whoever is there all the time is seen once, whatever comes and goes meanwhile.
+impl<E: Hashed> Segments<E> {
+    /// Begins a walk, to be ended.
+    pub(super) fn begin_walk(&mut self) -> Walk {
+        self.walkers += 1;
+        Walk {
+            next: 0,
+            of: self.segments.len(),
+        }
+    }
+
+    /// Shows the next some entries; `false` when the walk has come to its end.
+    ///
+    /// Goes by the segments that there were at its beginning. What was split from one since belongs to it.
+    pub(super) fn walk_on(&self, walk: &mut Walk, see: impl FnMut(&E)) -> bool {
+        if walk.next >= walk.of {
+            return false;
+        }
+        let is_of_next = |&number: &usize| segment_of(number as u32, walk.of) == Some(walk.next);
+        (walk.next..self.segments.len())
+            .step_by(1 << walk.of.ilog2())
+            .filter(is_of_next)
+            .flat_map(|number| &self.segments[number].entries)
+            .for_each(see);
+        walk.next += 1;
+        true
+    }
+
+    pub(super) fn end_walk(&mut self) {
+        self.walkers -= 1;
+        self.shrink_if_due();
+    }
+}
+
+/// What was taken out of a part.
+pub(super) struct Taken<E> {
+    len: usize,
+    segments: Vec<Segment<E>>,
+}
+
+impl<E> Taken<E> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn into_entries(self) -> impl Iterator<Item = E> {
+        self.segments
+            .into_iter()
+            .flat_map(|segment| segment.entries)
+    }
+}
+
+impl<E: Hashed> Segment<E> {
+    fn with_capacity(entries: usize) -> Segment<E> {
+        Segment {
+            entries: Vec::with_capacity(entries),
+            index: HashTable::with_capacity(entries),
+        }
+    }
+
+    #[inline]
+    fn find(&self, hash: u32, mut is: impl FnMut(&E) -> bool) -> Option<usize> {
+        let place = self.index.find(spread(hash), |&place| {
+            let entry = &self.entries[place as usize];
+            entry.hash() == hash && is(entry)
+        })?;
+        Some(*place as usize)
+    }
+
+    fn insert(&mut self, entry: E) {
+        let entries = &mut self.entries;
+        if entries.len() == entries.capacity() {
+            // By a quarter: there are many segments, and each is small.
+            entries.reserve_exact((entries.len() / 4).max(4));
+        }
+        let (hash, place) = (entry.hash(), entries.len() as u32);
+        entries.push(entry);
+        self.index
+            .insert_unique(spread(hash), place, hash_at(entries));
+    }
+
+    fn remove(&mut self, hash: u32, mut is: impl FnMut(&E) -> bool, may_shrink: bool) -> Option<E> {
+        let entries = &mut self.entries;
+        let found = self.index.find_entry(spread(hash), |&place| {
+            let entry = &entries[place as usize];
+            entry.hash() == hash && is(entry)
+        });
+        let (place, _) = found.ok()?.remove();
+        let entry = entries.swap_remove(place as usize);
+        if let Some(moved) = entries.get(place as usize) {
+            // The last one has moved to the place that has become free.
+            let was = entries.len() as u32;
+            if let Some(its) = self.index.find_mut(spread(moved.hash()), |&its| its == was) {
+                *its = place;
+            }
+        }
+        if may_shrink && entries.capacity() > KEPT && entries.len() < entries.capacity() / 4 {
+            self.shrink();
+        }
+        Some(entry)
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        let entries = &mut self.entries;
+        entries.shrink_to(entries.len() + entries.len() / 4);
+        self.index.shrink_to(0, hash_at(entries));
+    }
+
+    fn reserve(&mut self, more: usize) {
+        let entries = &mut self.entries;
+        entries.reserve_exact(more);
+        self.index.reserve(more, hash_at(entries));
+    }
+}
+
+fn hash_at<E: Hashed>(entries: &[E]) -> impl Fn(&u32) -> u64 {
+    |&place| spread(entries[place as usize].hash())
+}
+
+/// The segment of a hash among so many; `None` if there is none.
+#[inline]
+fn segment_of(hash: u32, segments: usize) -> Option<usize> {
+    let last = segments.checked_sub(1)?;
+    let hash = hash as usize;
+    // All ones, as many as `last` has bits.
+    let mask = usize::MAX
+        .checked_shr(last.leading_zeros())
+        .unwrap_or_default();
+    let number = hash & mask;
+    Some(if number <= last {
+        number
+    } else {
+        number & mask >> 1
+    })
+}
+
+/// The segment from which a new one takes what it holds.
+fn split_from(new: usize) -> usize {
+    new - (1 << new.ilog2())
+}
+
+/// A hash for the index of a segment, from one whose last bits are the segment's and whose first ones are the part's.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    // The golden ratio's bits. The product's upper half depends on all bits of the hash.
+    (u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(32)
+}
