@@ -121,13 +121,25 @@ impl Timeout {
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
+    /// The timeout in ticks, rounded up, with a mark if a stamp must not be used for it. Beside the state, as a reset by a
+    /// stamp reads these two.
+    timeout_ticks: AtomicU64,
     /// The timeout as it was set.
     timeout: AtomicU64,
-    /// The same in ticks, rounded up, with a mark if a stamp must not be used for it.
-    timeout_ticks: AtomicU64,
     once_due: AtomicU64,
     key_sequence: AtomicU64,
     key_index: AtomicU32,
+    /// Written once, and meaningful to who made the word alone.
+    mark: Mark,
+}
+
+/// What a map knows one of its words by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Of the key.
+    pub(crate) hash: u32,
+    /// The number of the shard that the word is on.
+    pub(crate) shard: u32,
 }
 
 impl Word {
@@ -140,7 +152,18 @@ impl Word {
             once_due: AtomicU64::new(0),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
+            mark: Mark::default(),
         }
+    }
+
+    pub(crate) fn with_mark(mut self, mark: Mark) -> Word {
+        self.mark = mark;
+        self
+    }
+
+    #[inline]
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -26,7 +26,7 @@ pub use map::{DeadlineMap, KeyedDeadline};
 use crate::due::Start;
 use crate::error::Cancelled;
 use crate::shard::{Hold, Shard};
-use crate::word::{Outcome, Status, Timeout, Word};
+use crate::word::{Mark, Outcome, Status, Timeout, Word};
 
 /// A deadline that one task awaits and any task pushes back: [`Timer::deadline`](crate::Timer::deadline).
 ///
@@ -66,7 +66,7 @@ pub struct Deadline {
 impl Deadline {
     pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
         let start = shard.start(Timeout::new(timeout, shard.clock().tick()));
-        let word = arm(&shard, start, timeout);
+        let word = arm(&shard, start, timeout, Mark::default());
         Deadline { shard, word }
     }
 
@@ -99,8 +99,9 @@ impl Drop for Deadline {
 }
 
 /// Arms the deadline that counts from `start`.
-fn arm(shard: &Shard, start: Start, timeout: Duration) -> Arc<Word> {
-    let word = Arc::new(Word::new(start, timeout, shard.clock().tick()));
+fn arm(shard: &Shard, start: Start, timeout: Duration, mark: Mark) -> Arc<Word> {
+    let word = Word::new(start, timeout, shard.clock().tick()).with_mark(mark);
+    let word = Arc::new(word);
     shard.arm_word(&word);
     word
 }

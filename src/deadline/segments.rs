@@ -11,9 +11,6 @@
 //!   a split makes segment n of what segment n - 2^k holds
 //! ```
 //!
-//! A segment keeps its entries close together in a vector, and an index of their places by hash. So an empty place
-//! costs five bytes and not a whole entry.
-//!
 //! Invariants:
 //!
 //! - One insert or remove moves the entries of at most two segments; all of them together move an amortised constant.
@@ -34,7 +31,7 @@ const FULL: usize = 256;
 const SPARSE: usize = FULL / 4;
 
 /// A segment with no more places than this is not worth shrinking.
-const KEPT: usize = 8;
+const KEPT: usize = 14;
 
 pub(super) struct Segments<E> {
     segments: Vec<Segment<E>>,
@@ -45,11 +42,7 @@ pub(super) struct Segments<E> {
     walkers: usize,
 }
 
-struct Segment<E> {
-    entries: Vec<E>,
-    /// Places in `entries`, by the hash.
-    index: HashTable<u32>,
-}
+struct Segment<E>(HashTable<E>);
 
 /// The order in which somebody walks through all entries, some at a time.
 #[derive(Clone, Copy, Debug)]
@@ -73,16 +66,13 @@ impl<E> Default for Segments<E> {
 impl<E: Hashed> Segments<E> {
     #[inline]
     pub(super) fn find(&self, hash: u32, is: impl FnMut(&E) -> bool) -> Option<&E> {
-        let segment = self.segment_of(hash)?;
-        let place = segment.find(hash, is)?;
-        segment.entries.get(place)
+        let number = segment_of(hash, self.segments.len())?;
+        self.segments[number].0.find(spread(hash), is)
     }
 
     pub(super) fn find_mut(&mut self, hash: u32, is: impl FnMut(&E) -> bool) -> Option<&mut E> {
         let number = segment_of(hash, self.segments.len())?;
-        let segment = &mut self.segments[number];
-        let place = segment.find(hash, is)?;
-        segment.entries.get_mut(place)
+        self.segments[number].0.find_mut(spread(hash), is)
     }
 
     /// Puts in an entry that is not there.
@@ -128,11 +118,6 @@ impl<E: Hashed> Segments<E> {
     }
 
     #[inline]
-    fn segment_of(&self, hash: u32) -> Option<&Segment<E>> {
-        self.segments.get(segment_of(hash, self.segments.len())?)
-    }
-
-    #[inline]
     fn grow_if_due(&mut self) {
         if self.len >= self.segments.len() * FULL {
             self.split();
@@ -150,12 +135,12 @@ impl<E: Hashed> Segments<E> {
             return;
         }
         let old = split_from(new);
-        let full = std::mem::replace(&mut self.segments[old], Segment::with_capacity(0));
+        let Segment(full) = std::mem::replace(&mut self.segments[old], Segment::with_capacity(0));
         let is_moved = |entry: &E| segment_of(entry.hash(), new + 1) == Some(new);
-        let moved = full.entries.iter().filter(|entry| is_moved(entry)).count();
-        let mut stays = Segment::with_capacity(full.entries.len() - moved);
+        let moved = full.iter().filter(|entry| is_moved(entry)).count();
+        let mut stays = Segment::with_capacity(full.len() - moved);
         let mut goes = Segment::with_capacity(moved);
-        for entry in full.entries {
+        for entry in full {
             let to = if is_moved(&entry) {
                 &mut goes
             } else {
@@ -181,12 +166,12 @@ impl<E: Hashed> Segments<E> {
             let left = self.segments.len().saturating_sub(1);
             let is_due = self.len < self.segments.len() * SPARSE;
             if !is_due || left < self.reserved.max(1) {
-                return;
+                break;
             }
-            if let Some(last) = self.segments.pop() {
+            if let Some(Segment(last)) = self.segments.pop() {
                 let to = &mut self.segments[split_from(left)];
-                to.reserve(last.entries.len());
-                last.entries.into_iter().for_each(|entry| to.insert(entry));
+                to.0.reserve(last.len(), hash_of);
+                last.into_iter().for_each(|entry| to.insert(entry));
             }
         }
         if self.segments.len() < self.segments.capacity() / 4 {
@@ -217,7 +202,7 @@ impl<E: Hashed> Segments<E> {
         (walk.next..self.segments.len())
             .step_by(1 << walk.of.ilog2())
             .filter(is_of_next)
-            .flat_map(|number| &self.segments[number].entries)
+            .flat_map(|number| &self.segments[number].0)
             .for_each(see);
         walk.next += 1;
         true
@@ -243,76 +228,35 @@ impl<E> Taken<E> {
     pub(super) fn into_entries(self) -> impl Iterator<Item = E> {
         self.segments
             .into_iter()
-            .flat_map(|segment| segment.entries)
+            .flat_map(|Segment(entries)| entries)
     }
 }
 
 impl<E: Hashed> Segment<E> {
     fn with_capacity(entries: usize) -> Segment<E> {
-        Segment {
-            entries: Vec::with_capacity(entries),
-            index: HashTable::with_capacity(entries),
-        }
-    }
-
-    #[inline]
-    fn find(&self, hash: u32, mut is: impl FnMut(&E) -> bool) -> Option<usize> {
-        let place = self.index.find(spread(hash), |&place| {
-            let entry = &self.entries[place as usize];
-            entry.hash() == hash && is(entry)
-        })?;
-        Some(*place as usize)
+        Segment(HashTable::with_capacity(entries))
     }
 
     fn insert(&mut self, entry: E) {
-        let entries = &mut self.entries;
-        if entries.len() == entries.capacity() {
-            // By a quarter: there are many segments, and each is small.
-            entries.reserve_exact((entries.len() / 4).max(4));
-        }
-        let (hash, place) = (entry.hash(), entries.len() as u32);
-        entries.push(entry);
-        self.index
-            .insert_unique(spread(hash), place, hash_at(entries));
+        self.0.insert_unique(hash_of(&entry), entry, hash_of);
     }
 
-    fn remove(&mut self, hash: u32, mut is: impl FnMut(&E) -> bool, may_shrink: bool) -> Option<E> {
-        let entries = &mut self.entries;
-        let found = self.index.find_entry(spread(hash), |&place| {
-            let entry = &entries[place as usize];
-            entry.hash() == hash && is(entry)
-        });
-        let (place, _) = found.ok()?.remove();
-        let entry = entries.swap_remove(place as usize);
-        if let Some(moved) = entries.get(place as usize) {
-            // The last one has moved to the place that has become free.
-            let was = entries.len() as u32;
-            if let Some(its) = self.index.find_mut(spread(moved.hash()), |&its| its == was) {
-                *its = place;
-            }
-        }
-        if may_shrink && entries.capacity() > KEPT && entries.len() < entries.capacity() / 4 {
-            self.shrink();
+    fn remove(&mut self, hash: u32, is: impl FnMut(&E) -> bool, may_shrink: bool) -> Option<E> {
+        let Segment(entries) = self;
+        let found = entries.find_entry(spread(hash), is);
+        let (entry, _) = found.ok()?.remove();
+        let capacity = entries.capacity();
+        if may_shrink && capacity > KEPT && entries.len() < capacity / 4 {
+            // Half as many again, so that it does not grow at the next insert.
+            entries.shrink_to(entries.len() + entries.len() / 2, hash_of);
         }
         Some(entry)
     }
-
-    #[cold]
-    fn shrink(&mut self) {
-        let entries = &mut self.entries;
-        entries.shrink_to(entries.len() + entries.len() / 4);
-        self.index.shrink_to(0, hash_at(entries));
-    }
-
-    fn reserve(&mut self, more: usize) {
-        let entries = &mut self.entries;
-        entries.reserve_exact(more);
-        self.index.reserve(more, hash_at(entries));
-    }
 }
 
-fn hash_at<E: Hashed>(entries: &[E]) -> impl Fn(&u32) -> u64 {
-    |&place| spread(entries[place as usize].hash())
+/// The hash by which an entry lies in its segment.
+fn hash_of<E: Hashed>(entry: &E) -> u64 {
+    spread(entry.hash())
 }
 
 /// The segment of a hash among so many; `None` if there is none.
@@ -337,9 +281,172 @@ fn split_from(new: usize) -> usize {
     new - (1 << new.ilog2())
 }
 
-/// A hash for the index of a segment, from one whose last bits are the segment's and whose first ones are the part's.
+/// A hash for within a segment, from one whose last bits are the segment's and whose first ones are the part's.
 #[inline]
 fn spread(hash: u32) -> u64 {
     // The golden ratio's bits. The product's upper half depends on all bits of the hash.
     (u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    struct Number(u32);
+
+    /// The lowest bits are all the same for 16 numbers in a row.
+    fn hash(number: u32) -> u32 {
+        (number / 16).wrapping_mul(0x9e37_79b9)
+    }
+
+    impl Hashed for Number {
+        fn hash(&self) -> u32 {
+            hash(self.0)
+        }
+    }
+
+    impl<E> Segments<E> {
+        fn places(&self) -> usize {
+            self.segments.capacity()
+                + self
+                    .segments
+                    .iter()
+                    .map(|one| one.0.capacity())
+                    .sum::<usize>()
+        }
+    }
+
+    fn has(segments: &Segments<Number>, number: u32) -> bool {
+        segments
+            .find(hash(number), |entry| entry.0 == number)
+            .is_some()
+    }
+
+    fn remove(segments: &mut Segments<Number>, number: u32) -> Option<Number> {
+        segments.remove(hash(number), |entry| entry.0 == number)
+    }
+
+    #[test]
+    fn the_segment_of_a_hash_changes_only_when_it_is_split() {
+        for hash in (0..1000).map(|hash: u32| hash.wrapping_mul(0x9e37_79b9)) {
+            for segments in 1..300 {
+                let before = segment_of(hash, segments).unwrap();
+                let after = segment_of(hash, segments + 1).unwrap();
+                assert!(before < segments);
+                let is_split = before == split_from(segments) && after == segments;
+                assert!(after == before || is_split);
+            }
+        }
+        assert_eq!(segment_of(7, 0), None);
+    }
+
+    #[test]
+    fn what_was_put_in_is_found_and_taken_out_in_any_order() {
+        let mut segments = Segments::default();
+        let mut model = BTreeMap::new();
+        let mut random = 1_u64;
+        // Grows, shrinks, and grows again.
+        for (rounds, removals_of_8) in [(40_000, 1), (60_000, 6), (20_000, 2)] {
+            for _ in 0..rounds {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let number = (random >> 40) as u32 % 20_000;
+                if (random >> 33) % 8 < removals_of_8 {
+                    assert_eq!(
+                        remove(&mut segments, number).is_some(),
+                        model.remove(&number).is_some()
+                    );
+                } else if model.insert(number, ()).is_none() {
+                    segments.insert(Number(number));
+                }
+                assert_eq!(segments.len, model.len());
+            }
+            for number in 0..20_000 {
+                assert_eq!(has(&segments, number), model.contains_key(&number));
+            }
+        }
+        let taken = segments.take();
+        assert_eq!(taken.len(), model.len());
+        assert!(
+            taken
+                .into_entries()
+                .all(|entry| model.remove(&entry.0).is_some())
+        );
+        assert!(model.is_empty() && segments.len == 0);
+    }
+
+    #[test]
+    fn room_is_given_back_in_whatever_order_entries_go() {
+        let orders: [fn(u32) -> u32; 3] = [
+            |n| n,
+            |n| 99_999 - n,
+            |n| n * 39_916_801_u32.wrapping_rem(100_000) % 100_000,
+        ];
+        for order in orders {
+            let mut segments = Segments::default();
+            (0..100_000).for_each(|number| segments.insert(Number(number)));
+            let mut left = 100_000;
+            for number in (0..100_000).map(|number| order(number % 100_000)) {
+                left -= usize::from(remove(&mut segments, number).is_some());
+                assert!(
+                    segments.places() <= 200 + 16 * left.max(segments.len),
+                    "{left}"
+                );
+            }
+            assert!(segments.places() < 200 || segments.len > 0);
+        }
+    }
+
+    #[test]
+    fn no_insert_or_remove_moves_more_than_a_few_segments() {
+        let mut segments = Segments::default();
+        for number in 0..200_000 {
+            segments.insert(Number(number));
+        }
+        let largest = segments.segments.iter().map(|one| one.0.capacity()).max();
+        assert!(largest.unwrap() <= 8 * FULL, "{largest:?}");
+    }
+
+    #[test]
+    fn what_was_reserved_is_room_for_as_many_and_stays() {
+        let mut segments = Segments::default();
+        segments.reserve(10_000);
+        let reserved = segments.places();
+        let numbers = || (0..10_000).map(|number| number * 16);
+        numbers().for_each(|number| segments.insert(Number(number)));
+        assert!(segments.places() < reserved + reserved / 8);
+        numbers().for_each(|number| drop(remove(&mut segments, number)));
+        assert!(segments.places() >= reserved);
+        segments.take();
+        assert_eq!(segments.places(), 0);
+    }
+
+    #[test]
+    fn a_walk_sees_once_whoever_is_there_all_the_time() {
+        for (before, inserted, removed) in [(5_000, 50_000, 0), (50_000, 0, 45_000), (0, 10_000, 0)]
+        {
+            let mut segments = Segments::default();
+            (0..before).for_each(|number| segments.insert(Number(number)));
+            let mut seen = BTreeMap::new();
+            let mut walk = segments.begin_walk();
+            let (mut next_in, mut next_out) = (before, 0);
+            while segments.walk_on(&mut walk, |entry| *seen.entry(entry.0).or_insert(0) += 1) {
+                for _ in 0..inserted / 20 {
+                    segments.insert(Number(next_in));
+                    next_in += 1;
+                }
+                for _ in 0..400.min(removed - next_out) {
+                    drop(remove(&mut segments, next_out));
+                    next_out += 1;
+                }
+            }
+            segments.end_walk();
+            for number in removed..before {
+                assert_eq!(seen.get(&number), Some(&1), "{number}");
+            }
+        }
+    }
 }

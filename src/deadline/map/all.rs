@@ -64,7 +64,7 @@ where
         // Keys whose deadline had come to its end before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flat_map(|part| part.into_entries()) {
-            match finish(inner.access(&entry.place).settle_at(now, Outcome::Drained)) {
+            match finish(inner.access(&entry.word).settle_at(now, Outcome::Drained)) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -83,9 +83,9 @@ where
         let now = inner.now();
         let mut expired = 0;
         inner.walk(
-            |entry| entry.place.clone(),
-            |place| {
-                let left = finish(inner.access(&place).settle_at(now, Outcome::Expired));
+            |entry| entry.word.clone(),
+            |word| {
+                let left = finish(inner.access(&word).settle_at(now, Outcome::Expired));
                 expired += usize::from(left.is_some());
             },
         );
@@ -128,8 +128,8 @@ where
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         inner.walk(
-            |entry| (entry.key.clone(), entry.place.clone()),
-            |(key, place)| f(&key, &inner.access(&place).handle()),
+            |entry| (entry.key.clone(), entry.word.clone()),
+            |(key, word)| f(&key, &inner.access(&word).handle()),
         );
     }
 }

@@ -20,7 +20,6 @@ use crate::deadline::handle::finish;
 use crate::deadline::segments::{Hashed, Segments};
 use crate::error::InsertError;
 use crate::places::Places;
-use crate::shard::Shard;
 use crate::table::Table;
 use crate::tick::Moment;
 use crate::timer::Timer;
@@ -34,37 +33,17 @@ pub(super) struct Inner<K> {
 
 pub(super) type Part<K> = Segments<Entry<K>>;
 
-/// As small as it can be: there are as many as keys, and a look-up reads one from memory.
+/// As small as it can be: there are as many as keys, and a look-up reads one from memory. The word, which a look-up
+/// goes on to, knows the hash and the shard.
 pub(super) struct Entry<K> {
-    hash: u32,
     pub(super) key: K,
-    pub(super) place: WordPlace,
-}
-
-/// A word, and the shard that it is on. A hold on the shard would be as wide as the word and counted by all cores.
-#[derive(Clone)]
-pub(super) struct WordPlace {
     pub(super) word: Arc<Word>,
-    shard: u32,
-}
-
-impl WordPlace {
-    pub(super) fn new(word: Arc<Word>, shard: &Shard) -> WordPlace {
-        WordPlace {
-            word,
-            shard: shard.number() as u32,
-        }
-    }
-
-    fn is(&self, other: &WordPlace) -> bool {
-        Arc::ptr_eq(&self.word, &other.word)
-    }
 }
 
 impl<K> Hashed for Entry<K> {
     #[inline]
     fn hash(&self) -> u32 {
-        self.hash
+        self.word.mark().hash
     }
 }
 
@@ -110,10 +89,11 @@ impl<K> Inner<K> {
     }
 
     #[inline]
-    pub(super) fn access<'a>(&'a self, place: &'a WordPlace) -> Access<'a> {
+    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>) -> Access<'a> {
+        let shard = word.mark().shard as usize;
         Access {
-            shard: self.timer.shard_of_number(place.shard as usize),
-            word: &place.word,
+            shard: self.timer.shard_of_number(shard),
+            word,
         }
     }
 
@@ -132,7 +112,7 @@ impl<K> Inner<K> {
     where
         K: Eq,
     {
-        let hash = keyed.hash;
+        let hash = keyed.word.mark().hash;
         // From here to the end of the block the key's `Eq` is all there is of user code.
         let (older, _unused) = {
             let mut part = self.table.lock_part(self.part_of(hash));
@@ -142,13 +122,13 @@ impl<K> Inner<K> {
             match part.find_mut(hash, |entry| entry.key == key) {
                 Some(_) if !replaces => return Ok(false),
                 Some(entry) => {
-                    let older = std::mem::replace(&mut entry.place, keyed.place.clone());
+                    let older = std::mem::replace(&mut entry.word, keyed.word.clone());
                     (older, key)
                 }
                 None if !self.places.take() => return Err(InsertError::AtCapacity(())),
                 None => {
-                    let place = keyed.place.clone();
-                    part.insert(Entry { hash, key, place });
+                    let word = keyed.word.clone();
+                    part.insert(Entry { key, word });
                     return Ok(true);
                 }
             }
@@ -170,10 +150,11 @@ impl<K> Inner<K> {
     }
 
     /// Takes the entry of a deadline out, unless it is there no more. It is to be dropped under no lock.
-    pub(super) fn take(&self, hash: u32, place: &WordPlace) -> Option<Entry<K>> {
+    pub(super) fn take(&self, word: &Arc<Word>) -> Option<Entry<K>> {
+        let hash = word.mark().hash;
         let mut part = self.lock(hash)?;
         // Known by its identity: no code of the key's is needed, and a newer deadline's is not touched.
-        let entry = part.remove(hash, |entry| entry.place.is(place))?;
+        let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
         self.places.give_back(1);
         Some(entry)
     }

@@ -8,10 +8,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::inner::{Inner, WordPlace};
+use super::inner::Inner;
 use crate::deadline::access::Access;
 use crate::deadline::{self, ResetHandle};
 use crate::error::Cancelled;
+use crate::word::Word;
 
 /// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
 ///
@@ -22,8 +23,7 @@ use crate::error::Cancelled;
 /// that no key leads to.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
-    pub(super) place: WordPlace,
-    pub(super) hash: u32,
+    pub(super) word: Arc<Word>,
     pub(super) key: K,
     pub(super) inner: Arc<Inner<K>>,
 }
@@ -46,7 +46,7 @@ impl<K> KeyedDeadline<K> {
     }
 
     fn access(&self) -> Access<'_> {
-        self.inner.access(&self.place)
+        self.inner.access(&self.word)
     }
 }
 
@@ -64,7 +64,7 @@ impl<K> Future for KeyedDeadline<K> {
 
 impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
-        let own = self.inner.take(self.hash, &self.place);
+        let own = self.inner.take(&self.word);
         let Access { shard, word } = self.access();
         deadline::cancel_unawaited(shard, word);
         // The entry's key is dropped here, after the locks, and then this one's own.
@@ -76,8 +76,8 @@ impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedDeadline")
             .field("key", &self.key)
-            .field("timeout", &self.place.word.timeout_set())
-            .field("status", &self.place.word.status())
+            .field("timeout", &self.word.timeout_set())
+            .field("status", &self.word.status())
             .finish_non_exhaustive()
     }
 }

@@ -39,8 +39,8 @@ use crate::error::InsertError;
 use crate::hashing::DefaultHashBuilder;
 use crate::shard::{Afterwards, Shard, Told};
 use crate::timer::Timer;
-use crate::word::{Outcome, Timeout};
-use inner::{Inner, WordPlace, fold};
+use crate::word::{Mark, Outcome, Timeout};
+use inner::{Inner, fold};
 
 /// One awaited deadline for each key; any task resets, cancels or expires it by the key alone.
 ///
@@ -228,9 +228,12 @@ where
         let entry_key = key.clone();
         let shard = inner.timer.shard();
         let (start, timeout) = start(shard);
-        let keyed = KeyedDeadline {
-            place: WordPlace::new(super::arm(shard, start, timeout), shard),
+        let mark = Mark {
             hash,
+            shard: shard.number() as u32,
+        };
+        let keyed = KeyedDeadline {
+            word: super::arm(shard, start, timeout, mark),
             key,
             inner: inner.clone(),
         };
@@ -243,10 +246,10 @@ where
     ///
     /// So whoever ends a deadline never ends a newer one that somebody else has put under the key.
     pub fn remove(&self, deadline: &KeyedDeadline<K>) -> bool {
-        let Some(own) = self.inner.take(deadline.hash, &deadline.place) else {
+        let Some(own) = self.inner.take(&deadline.word) else {
             return false;
         };
-        finish(self.inner.access(&own.place).settle(Outcome::Cancelled));
+        finish(self.inner.access(&own.word).settle(Outcome::Cancelled));
         // The entry's key is dropped here, after the locks.
         true
     }
@@ -269,13 +272,13 @@ where
         };
         // Nearly every one while the driver ticks.
         let is_reset = match start {
-            Start::Stamp(stamp) => entry.place.word.reset_to_later_stamp(stamp),
+            Start::Stamp(stamp) => entry.word.reset_to_later_stamp(stamp),
             Start::At(_) => false,
         };
         if is_reset {
             return true;
         }
-        let done = self.inner.access(&entry.place).reset(start);
+        let done = self.inner.access(&entry.word).reset(start);
         drop(part);
         finish(done)
     }
@@ -388,7 +391,7 @@ where
         let hash = self.hash(key);
         let part = self.inner.lock(hash)?;
         let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
-        Some(take(self.inner.access(&entry.place)))
+        Some(take(self.inner.access(&entry.word)))
     }
 
     #[inline]
