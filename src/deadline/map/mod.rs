@@ -5,6 +5,7 @@
 //! | `inner` | the entries: who puts them in and takes them out, and the limit |
 //! | `keyed` | the future of one key |
 //! | `all` | what is done to all keys at once |
+//! | `make` | how a map is made |
 //!
 //! Locks: a part of the table, then a shard of the timer. A deadline is acted on under the part's lock, so that it is
 //! that of the key in that moment. What is left to do, waking whoever awaits the deadline above all, is done after
@@ -20,6 +21,7 @@
 mod all;
 mod inner;
 mod keyed;
+mod make;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -38,7 +40,6 @@ use crate::due::Start;
 use crate::error::InsertError;
 use crate::hashing::DefaultHashBuilder;
 use crate::shard::{Afterwards, Shard, Told};
-use crate::timer::Timer;
 use crate::word::{Mark, Outcome, Timeout};
 use inner::{Inner, fold};
 
@@ -87,60 +88,6 @@ use inner::{Inner, fold};
 pub struct DeadlineMap<K, S = DefaultHashBuilder> {
     inner: Arc<Inner<K>>,
     hash_builder: S,
-}
-
-/// Makes a map.
-impl<K> DeadlineMap<K>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-{
-    /// An empty map whose deadlines are on `timer`.
-    pub fn new(timer: &Timer) -> Self {
-        Self::with_limit(timer, usize::MAX)
-    }
-
-    /// An empty map that holds at most `max` keys.
-    pub fn with_limit(timer: &Timer, max: usize) -> Self {
-        Self::with_limit_and_hasher(timer, max, hash_builder(timer))
-    }
-
-    /// An empty map with room for `capacity` keys made ahead, so that the first so many grow no table.
-    ///
-    /// That room stays when the keys go, until the map is drained. It is shared out evenly, so some of it may be
-    /// wanting where keys come to lie unevenly by chance.
-    pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
-        Self::with_capacity_and_hasher(timer, capacity, hash_builder(timer))
-    }
-}
-
-/// Makes a map with a hasher of one's own.
-impl<K, S> DeadlineMap<K, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    S: BuildHasher,
-{
-    /// An empty map that hashes its keys with what `hash_builder` makes.
-    ///
-    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is faster, and good for
-    /// keys that nobody can choose, such as numbers of one's own.
-    pub fn with_hasher(timer: &Timer, hash_builder: S) -> Self {
-        Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
-    }
-
-    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher.
-    pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
-        DeadlineMap {
-            inner: Arc::new(Inner::new(timer, max)),
-            hash_builder,
-        }
-    }
-
-    /// As [`with_capacity`](DeadlineMap::with_capacity), with a hasher.
-    pub fn with_capacity_and_hasher(timer: &Timer, capacity: usize, hash_builder: S) -> Self {
-        let map = Self::with_hasher(timer, hash_builder);
-        map.inner.reserve(capacity);
-        map
-    }
 }
 
 /// By key.
@@ -404,10 +351,6 @@ where
 fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
     let ticks = Timeout::new(timeout, shard.clock().tick());
     (shard.start(ticks), timeout)
-}
-
-fn hash_builder(timer: &Timer) -> DefaultHashBuilder {
-    DefaultHashBuilder::new(timer.shard().clock())
 }
 
 impl<K, S> DeadlineMap<K, S> {
