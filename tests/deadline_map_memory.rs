@@ -2,6 +2,7 @@
 //!
 //! One test in one process, so that nobody else allocates meanwhile.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -79,6 +80,12 @@ fn memory_comes_back_in_whatever_order_keys_go(timer: &Timer) {
         }
         let each = (used() - start) / KEYS;
         assert!(each <= 24 + 72 + 40, "{each} bytes for a key");
+        // A walk that ends, by a panic or not, leaves nothing behind that keeps memory.
+        assert_eq!(map.expire_all(), 0);
+        let stopped = catch_unwind(AssertUnwindSafe(|| {
+            map.for_each(|_, _| resume_unwind(Box::new("no message")));
+        }));
+        assert!(stopped.is_err());
         order(&mut keyed);
         keyed.truncate(KEYS / 100);
         let left = used() - start - list;
