@@ -1,8 +1,8 @@
 //! What all connections of a server share: who is there, and what can be done to them from outside their tasks.
 //!
 //! The [`Deadlines`] are under the connections' numbers. A connection's own tasks go by the
-//! deadline and its handle, the admin by the number. A `DeadlineMap` does not tell its keys, so who
-//! is there is kept beside it.
+//! deadline and its handle, the admin by the number. Their addresses are kept beside, in the order in
+//! which `list` shows them.
 //!
 //! Invariants:
 //!
