@@ -283,9 +283,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Ok(replaced)
     }
 
-    fn is_closed(&self, locked: &Locked<'_, K, V>) -> bool {
-        // Who closes has all parts locked, and this one is.
-        let _ = locked;
+    /// To be asked with a part locked: who closes has all of them.
+    fn is_closed(&self, _locked: &Locked<'_, K, V>) -> bool {
         self.inner.table.is_closed() || self.inner.timer.has_ended()
     }
 
@@ -428,6 +427,37 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     {
         let (mut locked, index) = self.find(key)?;
         Some(change(locked.part.value_mut(index)))
+    }
+
+    /// Uses the value of a key: looks at it or changes it, and starts its delay anew, in one; `None` for a key that is not there.
+    ///
+    /// `act` is called under the lock of a part: it must not call the map. If it panics, the delay goes on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let (cache, _expired) = DelayMap::new(&Timer::current());
+    /// cache.insert("page", "text", minute).unwrap();
+    /// tickwheel::sleep(minute / 2).await;
+    /// assert_eq!(cache.touch("page", minute, |text| *text), Some("text"));
+    /// assert_eq!(cache.remaining("page"), Some(minute));
+    /// # }
+    /// ```
+    pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (mut locked, index) = self.find(key)?;
+        let result = act(locked.part.value_mut(index));
+        let end = locked.part.end_of(index);
+        let setting = self.inner.due_now(|now| now.after(delay.into()).min(end));
+        locked.part.set(index, setting);
+        self.inner.plan_for(locked, setting);
+        Some(result)
     }
 
     fn find<Q>(&self, key: &Q) -> Option<(Locked<'_, K, V>, u32)>
