@@ -1,6 +1,7 @@
 //! The atomics and the lock that race-checked files use.
 //!
-//! One place to import them from, so that `tests/loom.rs` can compile those files against loom's instead.
+//! One place to import them from, so that `tests/loom.rs` can compile those files against loom's
+//! instead.
 
 use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

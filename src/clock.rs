@@ -2,20 +2,23 @@
 //!
 //! # Readings
 //!
-//! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under tokio's `test-util`, at
-//! any moment and with nobody told; then time is what that runtime says, and a caller outside it (a plain thread, a
-//! second runtime) has to step into its context to read it.
+//! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under
+//! tokio's `test-util`, at any moment and with nobody told; then time is what that runtime says,
+//! and a caller outside it (a plain thread, a second runtime) has to step into its context to read
+//! it.
 //!
-//! Invariants: a clock's readings never go back, and the epoch belongs to the timer and lies on its runtime's grid (see `grid`), so
-//! that two equal runs under a paused clock see equal moments. The clock of a runtime that is gone stands still.
+//! Invariants: a clock's readings never go back, and the epoch belongs to the timer and lies on its
+//! runtime's grid (see `grid`), so that two equal runs under a paused clock see equal moments. The
+//! clock of a runtime that is gone stands still.
 //!
 //! # Stamps
 //!
-//! While the driver *ticks* it publishes the current tick, and a caller takes that as its *stamp* in place of reading
-//! the clock. While it *rests*, `RESTING` is published, and callers read the clock. (Linux calls its published tick
-//! jiffies.)
+//! While the driver *ticks* it publishes the current tick, and a caller takes that as its *stamp*
+//! in place of reading the clock. While it *rests*, `RESTING` is published, and callers read the
+//! clock. (Linux calls its published tick jiffies.)
 //!
-//! The *window* of stamp `s` reaches from its publishing until the driver has replaced it. The driver, at each turn:
+//! The *window* of stamp `s` reaches from its publishing until the driver has replaced it. The
+//! driver, at each turn:
 //!
 //! ```text
 //!   r1 = reading         f1 = floor(r1)
@@ -24,33 +27,39 @@
 //!   turn the wheels up to f1
 //! ```
 //!
-//! **No timer fires early.** Let a call begin at moment `t`, as the caller's clock reads it, and load stamp `s` after
-//! that. Its timer is truly due at tick `end(s) + ceil(duration)`.
+//! **No timer fires early.** Let a call begin at moment `t`, as the caller's clock reads it, and
+//! load stamp `s` after that. Its timer is truly due at tick `end(s) + ceil(duration)`.
 //!
-//! 1. `t <= r2` of the turn that replaced `s`. Else the caller's reading came after the driver's reading `r2`, which
-//!    came after the swap; the load comes after the caller's reading, so in the one order of all sequentially
-//!    consistent operations it comes after the swap, and would not have given `s`.
+//! 1. `t <= r2` of the turn that replaced `s`. Else the caller's reading came after the driver's
+//!    reading `r2`, which came after the swap; the load comes after the caller's reading, so in the
+//!    one order of all sequentially consistent operations it comes after the swap, and would not
+//!    have given `s`.
 //! 2. So `t <= r2 <= start of tick end(s)`, and `t + duration <=` the start of the due tick.
-//! 3. A timer fires only in a turn to `f1 >=` its true due, that is, when the clock has read at least that start.
+//! 3. A timer fires only in a turn to `f1 >=` its true due, that is, when the clock has read at
+//!    least that start.
 //!
-//! The second reading must come after the swap: a driver that the system stops between `r1` and the swap would else
-//! close the window before it has ended, and 1 fails. That the driver was late, for whatever reason, shows in `r2`.
+//! The second reading must come after the swap: a driver that the system stops between `r1` and the
+//! swap would else close the window before it has ended, and 1 fails. That the driver was late, for
+//! whatever reason, shows in `r2`.
 //!
-//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed at `s + 2 + ticks`, so a turn
-//! to `f1` looks at it only if `s + 2 <= f1`. By then `s` was replaced, by this turn at the latest, and its end noted:
-//! closing a window is one critical section of the log, so whoever holds the log sees a window either open, still
-//! published, or noted. A stamp that is published again (two turns in one tick, a short rest) has two windows, which
-//! count as one with the later end. A timer whose window ended late is linked again, at its true due.
+//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed at
+//! `s + 2 + ticks`, so a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was
+//! replaced, by this turn at the latest, and its end noted: closing a window is one critical section of the log, so
+//! whoever holds the log sees a window either open, still published, or noted. A stamp that is
+//! published again (two turns in one tick, a short rest) has two windows, which count as one with
+//! the later end. A timer whose window ended late is linked again, at its true due.
 //!
-//! **Virtual time is never stamped.** Where the clock is not between two readings of the system's clock it is paused or
-//! has been; the driver looks at each tick, and then rests.
+//! **Virtual time is never stamped.** Where the clock is not between two readings of the system's
+//! clock it is paused or has been; the driver looks at each tick, and then rests.
 //!
-//! **What is told before a window has ended** (`told`): the deadline of a call that took stamp `s` lies between `t + duration` and
-//! its true due, and neither is known. What is told counts from the reading of who asks first, or from the window's end if that has
-//! come: not before `t`, and not after `end(s)`. It is kept, so that it does not change.
+//! **What is told before a window has ended** (`told`): the deadline of a call that took stamp `s`
+//! lies between `t + duration` and its true due, and neither is known. What is told counts from the
+//! reading of who asks first, or from the window's end if that has come: not before `t`, and not
+//! after `end(s)`. It is kept, so that it does not change.
 //!
-//! Who decides: callers count their readings, a tick at a time (`shard::readings`). When they are more than a tick costs, the
-//! driver is asked to tick. Now and then it rests, and ticks again if it is asked to.
+//! Who decides: callers count their readings, a tick at a time (`shard::readings`). When they are
+//! more than a tick costs, the driver is asked to tick. Now and then it rests, and ticks again if
+//! it is asked to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -78,7 +87,8 @@ pub(crate) struct Clock {
     ticking_wanted: AtomicBool,
 }
 
-/// On cache lines of its own: it is read by every core at each arm and reset, and written once a tick.
+/// On cache lines of its own: it is read by every core at each arm and reset, and written once a
+/// tick.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Published(AtomicU64);
@@ -100,7 +110,8 @@ struct RuntimeClock {
     was_virtual: AtomicBool,
     /// When it stopped, once the runtime has gone.
     stopped: OnceLock<Instant>,
-    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so poison is ignored.
+    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so
+    /// poison is ignored.
     handle: RwLock<Option<Handle>>,
 }
 
@@ -124,8 +135,8 @@ impl RuntimeClock {
         let now = match Handle::try_current() {
             Ok(current) if current.id() == self.runtime => Instant::now(),
             Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
-            // Where tokio drops a future that it refuses to spawn, nobody can step into another context. Nothing tells so but
-            // that this looks like a task outside of any runtime.
+            // Where tokio drops a future that it refuses to spawn, nobody can step into another
+            // context. Nothing tells so but that this looks like a task outside of any runtime.
             _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
                 self.read_on_another_thread()?
             }
@@ -156,7 +167,8 @@ impl RuntimeClock {
         })
     }
 
-    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its timers. Gives when that was.
+    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its
+    /// timers. Gives when that was.
     fn stop(&self) -> Option<Instant> {
         let now = self.read()?;
         let at = *self.stopped.get_or_init(|| now);
@@ -169,7 +181,8 @@ impl RuntimeClock {
 }
 
 impl Clock {
-    /// The clock of the runtime of `handle`, beginning at `epoch`. To be called in that runtime's context.
+    /// The clock of the runtime of `handle`, beginning at `epoch`. To be called in that runtime's
+    /// context.
     pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant) -> Clock {
         let source = match handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle, epoch)),
@@ -227,7 +240,8 @@ impl Clock {
         is_virtual
     }
 
-    /// Whether the clock was seen to be virtual. It is for ever after, as it goes on from where it was paused.
+    /// Whether the clock was seen to be virtual. It is for ever after, as it goes on from where it
+    /// was paused.
     pub(crate) fn was_virtual(&self) -> bool {
         match &self.source {
             Source::System => false,
@@ -255,7 +269,8 @@ impl Clock {
         }
     }
 
-    /// Whether a deadline that was not armed yet is due. On a virtual clock it is when its tick has begun, as tokio's are.
+    /// Whether a deadline that was not armed yet is due. On a virtual clock it is when its tick has
+    /// begun, as tokio's are.
     pub(crate) fn is_due_now(&self, due: Due) -> bool {
         if matches!(due, Due::Stamped(due) if self.stamp() == Some(due.stamp)) {
             // It lies ahead, unless the driver is stalled, and then it is left to that.
@@ -266,15 +281,16 @@ impl Clock {
             && (!self.is_virtual() || due.placed(self.tick) <= self.tick.current(now))
     }
 
-    /// What to tell as the deadline of a timer that counts from a stamp. It is never before the call that made the timer plus its
-    /// duration, nor after the timer's true due, also if the window of the stamp has not ended.
+    /// What to tell as the deadline of a timer that counts from a stamp. It is never before the
+    /// call that made the timer plus its duration, nor after the timer's true due, also if the
+    /// window of the stamp has not ended.
     pub(crate) fn told(&self, due: StampedDue) -> Moment {
         let ticks = due.placed - (due.stamp + WINDOW);
         self.told_start(due.stamp).after(self.tick.span(ticks))
     }
 
-    /// What to tell as the moment from which a timer counts that has a stamp: the end of the stamp's window, or now if that comes
-    /// first.
+    /// What to tell as the moment from which a timer counts that has a stamp: the end of the
+    /// stamp's window, or now if that comes first.
     pub(crate) fn told_start(&self, stamp: u64) -> Moment {
         let end = self.log().window_end(stamp);
         let now = self.now();
@@ -306,7 +322,8 @@ impl Clock {
     }
 
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
-        /// Some platforms cannot name an instant as far away as `Moment::MAX`; 30 years is tokio's bound too.
+        /// Some platforms cannot name an instant as far away as `Moment::MAX`; 30 years is tokio's
+        /// bound too.
         const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
         let before = moment.until_epoch();
         if before > Duration::ZERO {
@@ -341,7 +358,8 @@ impl Clock {
         self.ticking_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Publishes a tick, or that the driver rests, and closes the window of what was published before.
+    /// Publishes a tick, or that the driver rests, and closes the window of what was published
+    /// before.
     pub(crate) fn publish(&self, tick: Option<u64>) {
         let new = tick.unwrap_or(RESTING);
         let mut log = self.log();
@@ -380,7 +398,8 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// The tick from which a stamped timer may fire; `None` if the window of its stamp has not ended.
+    /// The tick from which a stamped timer may fire; `None` if the window of its stamp has not
+    /// ended.
     pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
         let lateness = self.lateness(due.stamp)?;
         Some(due.placed.saturating_add(lateness))

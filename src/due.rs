@@ -1,8 +1,9 @@
 //! When a timer is due: known exactly, or counted from a stamp.
 //!
-//! A *stamp* is the tick that the driver has published. Who takes a stamp has read no clock, and knows only that the
-//! call falls into the stamp's window (see `clock`). So a timer that counts from stamp `s` is placed at `s + 2` plus
-//! its ticks, and its true due is that plus however late the window of `s` ended.
+//! A *stamp* is the tick that the driver has published. Who takes a stamp has read no clock, and
+//! knows only that the call falls into the stamp's window (see `clock`). So a timer that counts
+//! from stamp `s` is placed at `s + 2` plus its ticks, and its true due is that plus however late
+//! the window of `s` ended.
 //!
 //! Invariant: the tick at which a timer is placed is never later than its true due.
 

@@ -71,7 +71,8 @@ impl Cancelled {
         self.0 == Cause::Replaced
     }
 
-    /// Whether its map was [drained](crate::DeadlineMap::drain) or [closed](crate::DeadlineMap::close).
+    /// Whether its map was [drained](crate::DeadlineMap::drain) or
+    /// [closed](crate::DeadlineMap::close).
     pub fn is_drained(&self) -> bool {
         self.0 == Cause::Drained
     }

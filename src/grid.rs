@@ -1,13 +1,16 @@
-//! tokio's grid: the instants at which its time driver fires, a millisecond apart since the runtime was built.
+//! tokio's grid: the instants at which its time driver fires, a millisecond apart since the runtime
+//! was built.
 //!
-//! A timer's ticks begin on that grid, so that a deadline is rounded up once, and not to a tick and then to a millisecond.
-//! Under a paused clock the instants are then tokio's own, also when that stands between two whole milliseconds.
+//! A timer's ticks begin on that grid, so that a deadline is rounded up once, and not to a tick and
+//! then to a millisecond. Under a paused clock the instants are then tokio's own, also when that
+//! stands between two whole milliseconds.
 //!
-//! tokio does not tell its grid, but shows it: a sleep that is reset has elapsed at once if its deadline, rounded up to the grid,
-//! is no later than the millisecond that the time driver has worked up to. So the last deadline that has elapsed lies on
-//! the grid, and is found by halving.
+//! tokio does not tell its grid, but shows it: a sleep that is reset has elapsed at once if its
+//! deadline, rounded up to the grid, is no later than the millisecond that the time driver has
+//! worked up to. So the last deadline that has elapsed lies on the grid, and is found by halving.
 //!
-//! Invariant: nothing but the rounding hangs on what is found here. Where it is not found, ticks begin somewhere else.
+//! Invariant: nothing but the rounding hangs on what is found here. Where it is not found, ticks
+//! begin somewhere else.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -17,10 +20,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The instant from which ticks are to be counted, not in the future. To be called in the context of the runtime of `handle`.
+/// The instant from which ticks are to be counted, not in the future. To be called in the context
+/// of the runtime of `handle`.
 pub(crate) fn epoch(handle: &Handle) -> Instant {
     let now = Instant::now();
-    // A thread outside a current-thread runtime must not touch its timers: its clock may be paused, and run to them.
+    // A thread outside a current-thread runtime must not touch its timers: its clock may be paused,
+    // and run to them.
     if handle.runtime_flavor() == RuntimeFlavor::CurrentThread && worker_index().is_none() {
         return now;
     }
@@ -38,7 +43,8 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
         sleep.as_mut().reset(deadline);
         sleep.is_elapsed()
     };
-    // Within a millisecond after what the time driver has worked up to, and that is at most so long ago.
+    // Within a millisecond after what the time driver has worked up to, and that is at most so long
+    // ago.
     let mut elapsed = now;
     let mut ahead = now + MILLISECOND;
     let mut step = MILLISECOND;
@@ -54,7 +60,8 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
             ahead = middle;
         }
     }
-    // Both are looked at again, in this order. What has elapsed stays so; so the line has not moved in between.
+    // Both are looked at again, in this order. What has elapsed stays so; so the line has not moved
+    // in between.
     let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
     let since = now.checked_duration_since(elapsed)?;
     let part = since.as_nanos() % MILLISECOND.as_nanos();

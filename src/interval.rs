@@ -1,7 +1,7 @@
 //! The [`Interval`]: ticks with a period.
 //!
-//! Invariant: its sleep's deadline is the next tick. After a tick the deadline moves on at once, and is armed when
-//! the next tick is polled for.
+//! Invariant: its sleep's deadline is the next tick. After a tick the deadline moves on at once,
+//! and is armed when the next tick is polled for.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -16,8 +16,8 @@ use crate::sleep::Sleep;
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///
-/// It behaves as [`tokio::time::Interval`] does, and is `Unpin`. A tick counts as missed when it is taken more than
-/// 5 ms late; what happens then is its [`MissedTickBehavior`].
+/// It behaves as [`tokio::time::Interval`] does, and is `Unpin`. A tick counts as missed when it is
+/// taken more than 5 ms late; what happens then is its [`MissedTickBehavior`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

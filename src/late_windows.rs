@@ -1,15 +1,16 @@
 //! The log of late windows: by how much the window of a stamp ended later than it should.
 //!
-//! Invariant: for a stamp whose window has ended, `lateness` is at least by how many ticks that was after
-//! `stamp + WINDOW`. It is exact for recent ones. The log is bounded: when it is full, neighbours of its older half are
-//! merged into one range, which has the worst lateness of the two and the stamps between them. Those pairs are taken
-//! for which this adds the least lateness over all their stamps; so a great stall keeps a range of its own, and what
-//! is added to the rest is little, and always on the side of firing later.
+//! Invariant: for a stamp whose window has ended, `lateness` is at least by how many ticks that was
+//! after `stamp + WINDOW`. It is exact for recent ones. The log is bounded: when it is full,
+//! neighbours of its older half are merged into one range, which has the worst lateness of the two
+//! and the stamps between them. Those pairs are taken for which this adds the least lateness over
+//! all their stamps; so a great stall keeps a range of its own, and what is added to the rest is
+//! little, and always on the side of firing later.
 
 use crate::due::WINDOW;
 
-/// So many ranges at most, of 32 bytes each. A stall is one range, so this is many seconds of a driver that is late
-/// at every other tick.
+/// So many ranges at most, of 32 bytes each. A stall is one range, so this is many seconds of a
+/// driver that is late at every other tick.
 const CAPACITY: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -31,8 +32,8 @@ struct Range {
 }
 
 impl LateWindows {
-    /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order; one may come again,
-    /// if it was published twice, and then the later end counts.
+    /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order;
+    /// one may come again, if it was published twice, and then the later end counts.
     pub(crate) fn ended(&mut self, stamp: u64, end: u64) {
         let lateness = end.saturating_sub(stamp + WINDOW);
         if lateness == 0 {
@@ -68,7 +69,8 @@ impl LateWindows {
     fn merge_in_the_older_half(&mut self) {
         let newer = self.ranges.split_off(CAPACITY / 2);
         let older = std::mem::take(&mut self.ranges);
-        // The pairs begin one range later every other time, so that each range meets both of its neighbours.
+        // The pairs begin one range later every other time, so that each range meets both of its
+        // neighbours.
         self.merged_from_second = !self.merged_from_second;
         let (alone, paired) = older.split_at(usize::from(self.merged_from_second));
         let mut costs: Vec<u64> = paired

@@ -1,8 +1,8 @@
 //! Timers for tokio programs that hold very many deadlines which almost never fire.
 //!
-//! One idle deadline for each of 100,000 connections, a timeout around each of a million requests a second: nearly
-//! all of them are armed, pushed back and dropped, and never fire. tickwheel makes that cheap on every core, with
-//! `tokio::time`'s own names and semantics.
+//! One idle deadline for each of 100,000 connections, a timeout around each of a million requests a
+//! second: nearly all of them are armed, pushed back and dropped, and never fire. tickwheel makes
+//! that cheap on every core, with `tokio::time`'s own names and semantics.
 //!
 //! # Uses
 //!
@@ -21,8 +21,9 @@
 //! # }
 //! ```
 //!
-//! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`], any other resets it
-//! through a [`ResetHandle`], by `&self`, without a lock, and learns whether it was in time.
+//! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`], any other
+//! resets it through a [`ResetHandle`], by `&self`, without a lock, and learns whether it was in
+//! time.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -42,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key, a [`DelayMap`] one stream of delayed
-//! values; any task resets or removes knowing only the key.
+//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key, a [`DelayMap`] one
+//! stream of delayed values; any task resets or removes knowing only the key.
 //!
 //! **A timer of one's own**, with another accuracy, held to save the look-up of the runtime's own.
 //!
@@ -62,25 +63,28 @@
 //! # Guarantees
 //!
 //! - **Never early.** No timer completes before its deadline as the clock of its runtime reads it.
-//! - **Late by at most one tick** (1 ms by default), and by two under a load of very many operations, besides tokio's
-//!   own rounding to a millisecond and scheduling.
-//! - **Exactly one outcome.** A reset that returns `true` moved the deadline; one that returns `false` came after
-//!   it had expired or was cancelled.
-//! - **Drop is cancel.** In O(1); the timer's memory is used again at once, the waker is let go, and no lock is held
-//!   while a waker is woken or dropped.
-//! - **Any duration.** Zero, now and the past are ready at the first poll; [`Duration::MAX`] saturates; uptime has
-//!   no bound that a process reaches.
-//! - **Runtime gone.** When the runtime that drives a timer shuts down, its own tasks are dropped while they are pending, and are
-//!   told nothing, as with tokio's timers. Whoever waits from elsewhere is woken then: [`Sleep`], [`Timeout`] and [`Interval`] panic, as tokio's do; a [`Deadline`] resolves to
-//!   [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`] ends. Nothing hangs.
-//! - **Isolation.** A waker that panics, a panicking `Hash` or `Eq` of a key, or a task that blocks its worker, does not stop the
-//!   driver or lose another timer. Wakers run where tokio's own timers run theirs, so one that blocks holds up tokio's time driver.
-//! - **What is told is true.** A deadline that is told is never before the call plus its duration, the time that is left never more
-//!   than the timeout, and neither changes by itself.
-//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, follows `pause`, `advance` and
-//!   auto-advance, and never makes virtual time run by itself.
-//! - **Idle is idle.** With nothing armed there are no wake-ups at all, and with 100,000 deadlines an hour away
-//!   fewer than ten a second.
+//! - **Late by at most one tick** (1 ms by default), and by two under a load of very many
+//!   operations, besides tokio's own rounding to a millisecond and scheduling.
+//! - **Exactly one outcome.** A reset that returns `true` moved the deadline; one that returns
+//!   `false` came after it had expired or was cancelled.
+//! - **Drop is cancel.** In O(1); the timer's memory is used again at once, the waker is let go,
+//!   and no lock is held while a waker is woken or dropped.
+//! - **Any duration.** Zero, now and the past are ready at the first poll; [`Duration::MAX`]
+//!   saturates; uptime has no bound that a process reaches.
+//! - **Runtime gone.** When the runtime that drives a timer shuts down, its own tasks are dropped
+//!   while they are pending, and are told nothing, as with tokio's timers. Whoever waits from
+//!   elsewhere is woken then: [`Sleep`], [`Timeout`] and [`Interval`] panic, as tokio's do; a
+//!   [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`]
+//!   ends. Nothing hangs.
+//! - **Isolation.** A waker that panics, a panicking `Hash` or `Eq` of a key, or a task that blocks
+//!   its worker, does not stop the driver or lose another timer. Wakers run where tokio's own
+//!   timers run theirs, so one that blocks holds up tokio's time driver.
+//! - **What is told is true.** A deadline that is told is never before the call plus its duration,
+//!   the time that is left never more than the timeout, and neither changes by itself.
+//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, follows `pause`,
+//!   `advance` and auto-advance, and never makes virtual time run by itself.
+//! - **Idle is idle.** With nothing armed there are no wake-ups at all, and with 100,000 deadlines
+//!   an hour away fewer than ten a second.
 //!
 //! # How it works
 //!
@@ -95,15 +99,18 @@
 //!  driver: its alarm fires at the next due; turn the wheel, collect wakers, unlock, wake them
 //! ```
 //!
-//! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing wheels](wheel) behind a lock
-//! of its own, and one driver that turns them all. The driver is no task: it is the waker of one tokio timer, its alarm, which turns
-//! the wheels where tokio's own timers fire and sets the alarm for the next due. With nothing armed there is no alarm. Under a load at which reading the clock costs more than that, it
-//! *ticks*: it publishes the current tick, and arming and resetting take that in place of reading the clock. It keeps
-//! a log of when it was late, so that no timer fires early for it. A [`Deadline`]'s reset does not touch the wheel: it writes the
-//! moment into an atomic word, and when the timer's slot comes the driver asks the word for the true due.
+//! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing
+//! wheels](wheel) behind a lock of its own, and one driver that turns them all. The driver is no
+//! task: it is the waker of one tokio timer, its alarm, which turns the wheels where tokio's own
+//! timers fire and sets the alarm for the next due. With nothing armed there is no alarm. Under a
+//! load at which reading the clock costs more than that, it *ticks*: it publishes the current tick,
+//! and arming and resetting take that in place of reading the clock. It keeps a log of when it was
+//! late, so that no timer fires early for it. A [`Deadline`]'s reset does not touch the wheel: it
+//! writes the moment into an atomic word, and when the timer's slot comes the driver asks the word
+//! for the true due.
 //!
-//! To read the source, begin with `tick`, then `wheel`, `due`, `clock`, `shard`, `driver` (its `bell` and its `alarm` first), `sleep`,
-//! `word`, `deadline` and `delay_map`.
+//! To read the source, begin with `tick`, then `wheel`, `due`, `clock`, `shard`, `driver` (its
+//! `bell` and its `alarm` first), `sleep`, `word`, `deadline` and `delay_map`.
 //!
 //! # Features
 //!
@@ -164,12 +171,13 @@ use crate::timer::current;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
 ///
-/// As [`tokio::time::sleep`]. Zero is ready at the first poll; a duration that is too long to be counted saturates.
-/// See [`Sleep`] for its guarantees.
+/// As [`tokio::time::sleep`]. Zero is ready at the first poll; a duration that is too long to be
+/// counted saturates. See [`Sleep`] for its guarantees.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in one without a time driver. In an `async` block it is called when that is polled.
+/// Outside a tokio runtime, and in one without a time driver. In an `async` block it is called when
+/// that is polled.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -184,7 +192,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, on the current runtime's own timer.
 ///
-/// As [`tokio::time::sleep_until`]. A deadline that has passed is ready at the first poll. See [`Sleep`].
+/// As [`tokio::time::sleep_until`]. A deadline that has passed is ready at the first poll. See
+/// [`Sleep`].
 ///
 /// # Panics
 ///
@@ -203,10 +212,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(current::hold(), deadline)
 }
 
-/// Bounds the time of a future: gives its output, or [`Elapsed`](error::Elapsed) if it is not ready in time.
+/// Bounds the time of a future: gives its output, or [`Elapsed`](error::Elapsed) if it is not ready
+/// in time.
 ///
-/// As [`tokio::time::timeout`]; on the current runtime's own timer. The future is polled first, so if it is ready
-/// at the first poll nothing is armed, and it wins over a deadline that has passed. See [`Timeout`].
+/// As [`tokio::time::timeout`]; on the current runtime's own timer. The future is polled first, so
+/// if it is ready at the first poll nothing is armed, and it wins over a deadline that has passed.
+/// See [`Timeout`].
 ///
 /// # Panics
 ///

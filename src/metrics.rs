@@ -1,6 +1,7 @@
 //! [`Metrics`]: what a timer holds and has done, in numbers.
 //!
-//! Invariant: `armed` is `pending` plus `fired` plus what was disarmed, at the moment at which each shard was read.
+//! Invariant: `armed` is `pending` plus `fired` plus what was disarmed, at the moment at which each
+//! shard was read.
 
 use crate::shard::Counts;
 
@@ -33,8 +34,8 @@ pub struct Metrics {
     pub disarmed: u64,
     /// How often the driver was woken, by an arm or by the time.
     pub wake_ups: u64,
-    /// Whether the driver ticks now, so that arming and resetting read no clock. It does under a load of very many
-    /// operations.
+    /// Whether the driver ticks now, so that arming and resetting read no clock. It does under a
+    /// load of very many operations.
     pub ticking: bool,
 }
 

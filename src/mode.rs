@@ -4,9 +4,10 @@
 //!   resting --(callers' readings were many: `Readings`)--> ticking --(after some ticks)--> resting
 //! ```
 //!
-//! Going back to rest, once in a while, is how it is found out whether there is still reason to tick: if there is,
-//! callers ask for it again within a part of a tick, and then it ticks twice as long before it rests again, up to
-//! `MOST_TICKS`. So a short burst costs few ticks, and a lasting load costs few rests.
+//! Going back to rest, once in a while, is how it is found out whether there is still reason to
+//! tick: if there is, callers ask for it again within a part of a tick, and then it ticks twice as
+//! long before it rests again, up to `MOST_TICKS`. So a short burst costs few ticks, and a lasting
+//! load costs few rests.
 //!
 //! Invariant: a virtual clock is never ticked on.
 
@@ -85,8 +86,8 @@ pub(crate) fn may_tick(tick: TickLength) -> bool {
     tick.as_duration() >= SHORTEST_TICK
 }
 
-/// For this crate's own tests and profiles, which are to be run in both modes: what the environment forces, in a build
-/// with debug assertions or with `--cfg tickwheel_test_mode`.
+/// For this crate's own tests and profiles, which are to be run in both modes: what the environment
+/// forces, in a build with debug assertions or with `--cfg tickwheel_test_mode`.
 fn forced() -> Option<Policy> {
     if !cfg!(any(debug_assertions, tickwheel_test_mode)) {
         return None;

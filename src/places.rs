@@ -1,7 +1,7 @@
 //! The limit of a map: so many places, each taken by one key.
 //!
-//! Invariant: never more places are taken than there are; a key has its place from before it is put into the map
-//! until after it was taken out.
+//! Invariant: never more places are taken than there are; a key has its place from before it is put
+//! into the map until after it was taken out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,8 +1,9 @@
 //! When a store that has grown gives memory back.
 //!
-//! A store is shrunk when less than an eighth of its places is in use. A slab can drop only the free
-//! places behind its last entry: that entry pins all places before it. So after a shrink the last
-//! entry is watched, and the slab is shrunk again once half of its places lie behind the last one.
+//! A store is shrunk when less than an eighth of its places is in use. A slab can drop only the
+//! free places behind its last entry: that entry pins all places before it. So after a shrink the
+//! last entry is watched, and the slab is shrunk again once half of its places lie behind the last
+//! one.
 //!
 //! Invariant: shrinking costs a constant share of the removals and turns. The first shrink after a
 //! growth is paid for by the removals that emptied seven eighths. Each later one comes after a look

@@ -7,11 +7,13 @@
 //!    armed --(poll: the timer has fired)------------------+      reset: unarmed, or armed elsewhere
 //! ```
 //!
-//! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets the key. The
-//! timer fires at a tick that begins at the deadline or later, so a fired timer is a passed deadline.
+//! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets
+//! the key. The timer fires at a tick that begins at the deadline or later, so a fired timer is a
+//! passed deadline.
 //!
-//! As tokio's, an armed sleep is ready when the driver has fired it, and reads no clock: of a message that came before the
-//! deadline and a task that is polled after it, the message is found first.
+//! As tokio's, an armed sleep is ready when the driver has fired it, and reads no clock: of a
+//! message that came before the deadline and a task that is polled after it, the message is found
+//! first.
 
 use std::fmt;
 use std::future::Future;
@@ -29,23 +31,27 @@ use crate::shard::{Hold, Moved, NotArmed, Polled};
 use crate::tick::Moment;
 use crate::wheel::Key;
 
-/// A future that is ready once its deadline has passed: [`sleep`](crate::sleep), [`sleep_until`](crate::sleep_until).
+/// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
+/// [`sleep_until`](crate::sleep_until).
 ///
-/// It behaves as [`tokio::time::Sleep`] does, and is `Unpin` besides: `&mut sleep` can be awaited, in a `select!`
-/// say, without pinning.
+/// It behaves as [`tokio::time::Sleep`] does, and is `Unpin` besides: `&mut sleep` can be awaited,
+/// in a `select!` say, without pinning.
 ///
-/// - Never early; late by at most one tick of its timer, two under a load of very many operations, besides tokio's
-///   rounding to a millisecond and scheduling.
+/// - Never early; late by at most one tick of its timer, two under a load of very many operations,
+///   besides tokio's rounding to a millisecond and scheduling.
 /// - A deadline of now or in the past is ready at the first poll.
-/// - Nothing is armed before the first poll that is pending: making and dropping a sleep takes no lock.
-/// - Dropping it is cancelling it: the timer's memory and the waker are given back at once, in O(1).
+/// - Nothing is armed before the first poll that is pending: making and dropping a sleep takes no
+///   lock.
+/// - Dropping it is cancelling it: the timer's memory and the waker are given back at once, in
+///   O(1).
 /// - Polled again after it was ready it is ready again, until [`reset`](Sleep::reset).
-/// - The task that polled last is the one that is woken. It goes by the clock of its timer's runtime, wherever it
-///   is polled.
+/// - The task that polled last is the one that is woken. It goes by the clock of its timer's
+///   runtime, wherever it is polled.
 ///
 /// # Panics
 ///
-/// When it is polled while pending and the runtime that drives its timer has shut down, as tokio's does.
+/// When it is polled while pending and the runtime that drives its timer has shut down, as tokio's
+/// does.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -89,7 +95,8 @@ pub(crate) enum FirstPoll {
     IsReady,
     /// It may have been due when it was made: look at the clock.
     Looks,
-    /// It was not due when it was made: look at the clock only if the driver may have passed it over since.
+    /// It was not due when it was made: look at the clock only if the driver may have passed it
+    /// over since.
     LooksIfUnplanned,
     /// It is not ready before the driver has come by: leave it to that.
     Arms,
@@ -120,11 +127,13 @@ impl Sleep {
         }
     }
 
-    /// The instant from which the sleep is ready: never before the call that made or reset it plus its duration.
+    /// The instant from which the sleep is ready: never before the call that made or reset it plus
+    /// its duration.
     ///
-    /// One that is too far away to be counted, 146 years from the making of the timer, is taken to be there. While the
-    /// driver ticks, a sleep for a duration is made without reading the clock. Then the clock is read here, the first time;
-    /// what is told lies up to two ticks after that duration from its making, and stays.
+    /// One that is too far away to be counted, 146 years from the making of the timer, is taken to
+    /// be there. While the driver ticks, a sleep for a duration is made without reading the clock.
+    /// Then the clock is read here, the first time; what is told lies up to two ticks after that
+    /// duration from its making, and stays.
     pub fn deadline(&self) -> Instant {
         let clock = self.shard.clock();
         let moment = match self.due.into() {
@@ -146,7 +155,8 @@ impl Sleep {
         first.map_or_else(|before| Moment::from_bits(before - 1), |_| moment)
     }
 
-    /// Whether the sleep has elapsed: its timer has fired; or, if it was reset and not polled since, its deadline has passed.
+    /// Whether the sleep has elapsed: its timer has fired; or, if it was reset and not polled
+    /// since, its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
         match (self.phase, self.key()) {
             (Phase::New, _) => false,
@@ -158,16 +168,17 @@ impl Sleep {
 
     /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
     ///
-    /// As [`tokio::time::Sleep::reset`]: it takes a pinned reference, so that it can be called through a projection. See
-    /// [`reset_at`](Sleep::reset_at) for the rest.
+    /// As [`tokio::time::Sleep::reset`]: it takes a pinned reference, so that it can be called
+    /// through a projection. See [`reset_at`](Sleep::reset_at) for the rest.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().reset_at(deadline);
     }
 
     /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
     ///
-    /// A task that waits for this sleep stays registered, and is woken at the new deadline; before this returns, if that
-    /// has passed and the driver has come by since. Costs one lock of the timer's shard if the sleep is armed, else nothing.
+    /// A task that waits for this sleep stays registered, and is woken at the new deadline; before
+    /// this returns, if that has passed and the driver has come by since. Costs one lock of the
+    /// timer's shard if the sleep is armed, else nothing.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -235,7 +246,8 @@ impl Sleep {
         match self.first_poll {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => self.shard.clock().is_due_now(due),
-            // What is due at the plan or after it fires with the turn that is planned, as what is armed does.
+            // What is due at the plan or after it fires with the turn that is planned, as what is
+            // armed does.
             FirstPoll::LooksIfUnplanned => {
                 self.shard.is_unplanned(due) && self.shard.clock().is_due_now(due)
             }
@@ -258,8 +270,8 @@ impl Sleep {
         &self.shard
     }
 
-    /// Polls while the task's budget is not used up. A unit of it is taken only for progress: nearly all polls stay pending,
-    /// and have none to give back.
+    /// Polls while the task's budget is not used up. A unit of it is taken only for progress:
+    /// nearly all polls stay pending, and have none to give back.
     #[inline]
     pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_elapsed(cx));

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use crate::wheel::SlotCounts;
 
-/// What every level of a timer's wheels held at one moment: [`Timer::snapshot`](crate::Timer::snapshot).
+/// What every level of a timer's wheels held at one moment:
+/// [`Timer::snapshot`](crate::Timer::snapshot).
 ///
-/// Its [`Display`](fmt::Display) draws it, a line a level, a mark a slot: `.` for an empty one, the number of
-/// timers up to 9, and `+` for more.
+/// Its [`Display`](fmt::Display) draws it, a line a level, a mark a slot: `.` for an empty one, the
+/// number of timers up to 9, and `+` for more.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

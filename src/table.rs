@@ -1,21 +1,25 @@
 //! Where the maps keep what they hold: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A concurrent map of a library would do for look-ups, but not for what the maps promise besides: `drain` and
-//! `close` are atomic against all keys, so all parts must be lockable at once; and a key's `Hash` is called before
-//! any lock, its `Drop` after it, so that a panic in it finds no lock held and no table half changed.
+//! A concurrent map of a library would do for look-ups, but not for what the maps promise besides:
+//! `drain` and `close` are atomic against all keys, so all parts must be lockable at once; and a
+//! key's `Hash` is called before any lock, its `Drop` after it, so that a panic in it finds no lock
+//! held and no table half changed.
 //!
 //! ```text
 //!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> what it holds
 //! ```
 //!
-//! So an empty map costs what its list of groups does, however many cores there are to make parts for.
+//! So an empty map costs what its list of groups does, however many cores there are to make parts
+//! for.
 //!
 //! Invariants:
 //!
-//! - Parts are locked one at a time, or all of them in their order. Under a part's lock the only user code is a key's
-//!   `Eq`, during a look-up that changes nothing; so poison tells nothing and is ignored.
-//! - A part is made with `making` locked, and who locks all parts has that lock first and to the end. So no part is
-//!   made meanwhile, and what is made later is made after all of it, `close` included.
+//! - Parts are locked one at a time, or all of them in their order. Under a part's lock the only
+//!   user code is a key's `Eq`, during a look-up that changes nothing; so poison tells nothing and
+//!   is ignored.
+//! - A part is made with `making` locked, and who locks all parts has that lock first and to the
+//!   end. So no part is made meanwhile, and what is made later is made after all of it, `close`
+//!   included.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,13 +1,14 @@
 //! Tick arithmetic and rounding; nothing else in the crate knows nanoseconds.
 //!
-//! A [`Moment`] is a point in time, counted in nanoseconds from its timer's epoch. A *tick* is a whole number
-//! of [`TickLength`]s since the epoch.
+//! A [`Moment`] is a point in time, counted in nanoseconds from its timer's epoch. A *tick* is a
+//! whole number of [`TickLength`]s since the epoch.
 //!
-//! Invariant: a deadline is rounded up to its tick and a clock reading is rounded down, so "the current tick has
-//! reached the due tick" implies "the deadline has passed". All never-early reasoning starts from this line.
+//! Invariant: a deadline is rounded up to its tick and a clock reading is rounded down, so "the
+//! current tick has reached the due tick" implies "the deadline has passed". All never-early
+//! reasoning starts from this line.
 //!
-//! Everything saturates. The range ends [`Moment::MAX`], 146 years, from the epoch: what lies further away is
-//! taken to be there, so no uptime and no duration can overflow.
+//! Everything saturates. The range ends [`Moment::MAX`], 146 years, from the epoch: what lies
+//! further away is taken to be there, so no uptime and no duration can overflow.
 
 use std::time::Duration;
 
@@ -115,8 +116,8 @@ pub(crate) struct TickLength {
 #[derive(Clone, Copy, Debug)]
 struct WholeTicks {
     per_second: u64,
-    /// `2^64 / nanos`, rounded up: multiplying by it and dropping 64 bits divides exactly what is below `2^32`
-    /// (Granlund and Montgomery 1994).
+    /// `2^64 / nanos`, rounded up: multiplying by it and dropping 64 bits divides exactly what is
+    /// below `2^32` (Granlund and Montgomery 1994).
     reciprocal: u64,
 }
 
@@ -144,8 +145,8 @@ impl TickLength {
         Duration::from_nanos(self.nanos)
     }
 
-    /// The first tick that does not begin before `deadline`: the tick from which a timer may fire. None is later than the
-    /// last one that a clock comes to.
+    /// The first tick that does not begin before `deadline`: the tick from which a timer may fire.
+    /// None is later than the last one that a clock comes to.
     pub(crate) fn due(self, deadline: Moment) -> u64 {
         let due = deadline.to_bits().div_ceil(self.nanos);
         due.min(self.current(Moment::MAX))
@@ -159,7 +160,8 @@ impl TickLength {
                 per_second,
                 reciprocal,
             }) => {
-                // Rounded up by adding all but one of a tick's nanoseconds; below 2 * 10^9, so below 2^32.
+                // Rounded up by adding all but one of a tick's nanoseconds; below 2 * 10^9, so
+                // below 2^32.
                 let nanos = u64::from(duration.subsec_nanos()) + (self.nanos - 1);
                 let ticks = (u128::from(nanos) * u128::from(reciprocal)) >> 64;
                 duration
@@ -178,9 +180,10 @@ impl TickLength {
         self.ticks(duration).min(self.most)
     }
 
-    /// How many ticks a duration takes, if a timer of it may count from a stamp. For no time at all it may not, as that
-    /// is due at once; nor for a part of a coarse tick, as rounding that up would make it late by a tick more; nor for half of all time. A part of
-    /// a tick of a millisecond or less is no more than what tokio rounds up.
+    /// How many ticks a duration takes, if a timer of it may count from a stamp. For no time at all
+    /// it may not, as that is due at once; nor for a part of a coarse tick, as rounding that up
+    /// would make it late by a tick more; nor for half of all time. A part of a tick of a
+    /// millisecond or less is no more than what tokio rounds up.
     #[inline]
     pub(crate) fn stampable_ticks(self, duration: Duration) -> Option<u64> {
         let ticks = self.ticks(duration);

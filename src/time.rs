@@ -1,6 +1,8 @@
-//! All that `tokio::time` holds, under its names: replace `tokio::time` by `tickwheel::time`, and nothing else.
+//! All that `tokio::time` holds, under its names: replace `tokio::time` by `tickwheel::time`, and
+//! nothing else.
 //!
-//! What sleeps is this crate's, on the current runtime's own timer. What only names or tells time is tokio's.
+//! What sleeps is this crate's, on the current runtime's own timer. What only names or tells time
+//! is tokio's.
 //!
 //! ```
 //! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};

@@ -1,7 +1,7 @@
 //! The [`Timeout`] future.
 //!
-//! Invariant: the inner future is polled first, so one that is ready wins over a deadline that has passed, and a
-//! timeout whose future is ready at the first poll arms nothing.
+//! Invariant: the inner future is polled first, so one that is ready wins over a deadline that has
+//! passed, and a timeout whose future is ready at the first poll arms nothing.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -14,15 +14,18 @@ use crate::error::Elapsed;
 use crate::sleep::Sleep;
 
 pin_project! {
-    /// A future that is bounded in time: [`timeout`](crate::timeout), [`timeout_at`](crate::timeout_at).
+    /// A future that is bounded in time: [`timeout`](crate::timeout),
+    /// [`timeout_at`](crate::timeout_at).
     ///
-    /// It gives the output of the future within, or [`Elapsed`] if that was not ready before the deadline. It
-    /// behaves as [`tokio::time::Timeout`] does:
+    /// It gives the output of the future within, or [`Elapsed`] if that was not ready before the
+    /// deadline. It behaves as [`tokio::time::Timeout`] does:
     ///
-    /// - The inner future is polled first; if it is ready it wins, also over a deadline that has passed.
+    /// - The inner future is polled first; if it is ready it wins, also over a deadline that has
+    ///   passed.
     /// - Dropping it drops the inner future. Await `&mut future` within, or take it back with
     ///   [`into_inner`](Timeout::into_inner), to go on with it after the deadline.
-    /// - If the inner future uses up the task's cooperative budget, the deadline is looked at all the same.
+    /// - If the inner future uses up the task's cooperative budget, the deadline is looked at all
+    ///   the same.
     ///
     /// # Panics
     ///
@@ -76,8 +79,8 @@ fn poll_deadline(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> P
     let elapsed = if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
     } else if had_budget {
-        // The inner future has used the budget up. If it always does, a deadline that obeyed the budget would
-        // never be looked at.
+        // The inner future has used the budget up. If it always does, a deadline that obeyed the
+        // budget would never be looked at.
         pin!(coop::unconstrained(sleep)).poll(cx)
     } else {
         Pin::new(sleep).poll(cx)

@@ -1,7 +1,7 @@
 //! The state word of a deadline: what makes `reset` lock-free and its answer exact.
 //!
-//! One `AtomicU64` says whether the deadline is pending and from when its timeout counts, so one compare-exchange
-//! decides between a reset and the expiry, and exactly one of them wins.
+//! One `AtomicU64` says whether the deadline is pending and from when its timeout counts, so one
+//! compare-exchange decides between a reset and the expiry, and exactly one of them wins.
 //!
 //! | tag | the other 62 bits | the deadline is |
 //! |---|---|---|
@@ -12,28 +12,35 @@
 //!
 //! Who may touch what, and when:
 //!
-//! - `reset` needs no lock. It may only replace `COUNTING` or `STAMPED` by a later one of the two, and so only moves the
-//!   due later. (From a stamp to a moment it may come out up to two ticks earlier, as a stamp counts from the end of its
-//!   window; the timer then fires where it is placed, no later than a stamp would have had it.)
-//! - Everything else is done with the lock of the deadline's shard held: `timeout` and `once_due` are written,
-//!   `ONCE` and `SETTLED` are entered and left, the key is read and written.
-//! - Hence, for who holds the lock: a settled word stays settled, `timeout` and `once_due` stand still, and the
-//!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot comes, the driver
-//!   asks the word for the true due and links the timer again if that is later.
+//! - `reset` needs no lock. It may only replace `COUNTING` or `STAMPED` by a later one of the two,
+//!   and so only moves the due later. (From a stamp to a moment it may come out up to two ticks
+//!   earlier, as a stamp counts from the end of its window; the timer then fires where it is
+//!   placed, no later than a stamp would have had it.)
+//! - Everything else is done with the lock of the deadline's shard held: `timeout` and `once_due`
+//!   are written, `ONCE` and `SETTLED` are entered and left, the key is read and written.
+//! - Hence, for who holds the lock: a settled word stays settled, `timeout` and `once_due` stand
+//!   still, and the due can only grow. The timer in the wheel is linked at the due or earlier; when
+//!   its slot comes, the driver asks the word for the true due and links the timer again if that is
+//!   later.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails if a reset came
-//!   first, and it looks again; the reset's fails if the driver came first, and it answers `false`.
-//! - *Reset against `set_timeout` or `reset_after`.* The word holds when the reset was and not the due, so a reset carries
-//!   no stale timeout with it. One that read a pending state before a `reset_after` fails its exchange.
-//! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have passed, and settles it under
-//!   the lock; its answer does not depend on how busy the driver is. (By a stamp it sees only what the driver published.)
-//! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one, nor a later stamp; the
-//!   later one covers it, and its answer `true` holds. A moment and a stamp cannot be compared. If the word holds the
-//!   one and the reset the other, because the driver went to rest or to tick meanwhile, the reset takes a fresh start
-//!   after it has read the word, which is later than whatever the word holds.
-//! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key finds no timer.
+//! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails
+//!   if a reset came first, and it looks again; the reset's fails if the driver came first, and it
+//!   answers `false`.
+//! - *Reset against `set_timeout` or `reset_after`.* The word holds when the reset was and not the
+//!   due, so a reset carries no stale timeout with it. One that read a pending state before a
+//!   `reset_after` fails its exchange.
+//! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have
+//!   passed, and settles it under the lock; its answer does not depend on how busy the driver is.
+//!   (By a stamp it sees only what the driver published.)
+//! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one, nor
+//!   a later stamp; the later one covers it, and its answer `true` holds. A moment and a stamp
+//!   cannot be compared. If the word holds the one and the reset the other, because the driver went
+//!   to rest or to tick meanwhile, the reset takes a fresh start after it has read the word, which
+//!   is later than whatever the word holds.
+//! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key
+//!   finds no timer.
 
 use std::time::Duration;
 
@@ -61,12 +68,13 @@ pub(crate) enum Outcome {
 /// What became of a reset that took no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reset {
-    /// The deadline was pending and is now due no earlier than the moment of the reset plus the timeout.
+    /// The deadline was pending and is now due no earlier than the moment of the reset plus the
+    /// timeout.
     Moved,
     /// The deadline had come to its end.
     TooLate,
-    /// The deadline was set once, so the reset may move it earlier, or it has passed and must be settled: that needs
-    /// the lock.
+    /// The deadline was set once, so the reset may move it earlier, or it has passed and must be
+    /// settled: that needs the lock.
     NeedsLock,
 }
 
@@ -121,8 +129,8 @@ impl Timeout {
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
-    /// The timeout in ticks, rounded up, with a mark if a stamp must not be used for it. Beside the state, as a reset by a
-    /// stamp reads these two.
+    /// The timeout in ticks, rounded up, with a mark if a stamp must not be used for it. Beside the
+    /// state, as a reset by a stamp reads these two.
     timeout_ticks: AtomicU64,
     /// The timeout as it was set.
     timeout: AtomicU64,
@@ -180,8 +188,9 @@ impl Word {
         Timeout(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
-    /// Counts anew from `stamp` if the deadline is pending, counts from that or an earlier one, and by that stamp has not
-    /// passed: nearly every reset while the driver ticks. If this is `false`, nothing was done, and `reset` is to be called.
+    /// Counts anew from `stamp` if the deadline is pending, counts from that or an earlier one, and
+    /// by that stamp has not passed: nearly every reset while the driver ticks. If this is `false`,
+    /// nothing was done, and `reset` is to be called.
     #[inline]
     pub(crate) fn reset_to_later_stamp(&self, stamp: u64) -> bool {
         let state = self.state.load(Ordering::Acquire);
@@ -195,7 +204,8 @@ impl Word {
         may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
     }
 
-    /// Counts anew from `start` if the deadline is pending, or from a fresh one; see the file's head. Takes no lock.
+    /// Counts anew from `start` if the deadline is pending, or from a fresh one; see the file's
+    /// head. Takes no lock.
     pub(crate) fn reset(
         &self,
         mut start: Start,
@@ -258,13 +268,14 @@ impl Word {
         }
     }
 
-    /// Brings the deadline to its end and gives what it was before; `None` if it had come to one before.
+    /// Brings the deadline to its end and gives what it was before; `None` if it had come to one
+    /// before.
     pub(crate) fn settle(&self, outcome: Outcome) -> Option<Before> {
         self.update(|_| settled(outcome)).map(Before)
     }
 
-    /// Counts anew, whatever it was set to, from a start that is taken after the word was read. Does nothing if it is
-    /// settled, as the next two.
+    /// Counts anew, whatever it was set to, from a start that is taken after the word was read.
+    /// Does nothing if it is settled, as the next two.
     pub(crate) fn reset_locked(&self, fresh_start: impl Fn() -> Start) {
         self.update(|state| {
             let start = fresh_start();
@@ -285,9 +296,11 @@ impl Word {
         }
     }
 
-    /// Has a deadline that counts from a stamp count from the moment that `start` gives for that; so what is told of it stays.
+    /// Has a deadline that counts from a stamp count from the moment that `start` gives for that;
+    /// so what is told of it stays.
     ///
-    /// `start` is called after the word was read, so it knows the time of whatever reset the word holds to have passed.
+    /// `start` is called after the word was read, so it knows the time of whatever reset the word
+    /// holds to have passed.
     pub(crate) fn count_from(&self, start: impl Fn(u64) -> Moment) {
         self.update(|state| match state & TAG_MASK {
             STAMPED => pack(COUNTING, start(bits(state)).to_bits()),
@@ -343,8 +356,8 @@ impl Word {
         }
     }
 
-    /// Where the timer lies in the wheel: index and sequence, meaningful to the shard alone. The sequence is zero
-    /// before the first timer.
+    /// Where the timer lies in the wheel: index and sequence, meaningful to the shard alone. The
+    /// sequence is zero before the first timer.
     pub(crate) fn key(&self) -> (u32, u64) {
         (
             self.key_index.load(Ordering::Relaxed),
@@ -374,7 +387,8 @@ impl Word {
         }
     }
 
-    /// Replaces a pending state by what `next` makes of it, and gives it; `None` if the word is settled.
+    /// Replaces a pending state by what `next` makes of it, and gives it; `None` if the word is
+    /// settled.
     fn update(&self, next: impl Fn(u64) -> u64) -> Option<u64> {
         let mut state = self.state.load(Ordering::Acquire);
         while status(state) == Status::Pending {

@@ -26,7 +26,8 @@ fn current_thread() -> Runtime {
         .unwrap()
 }
 
-/// CPU time of two hundred turns, after so many threads have used the timer, which live on, and all its handles are gone.
+/// CPU time of two hundred turns, after so many threads have used the timer, which live on, and all
+/// its handles are gone.
 fn cpu_of_turns(threads: usize) -> Duration {
     // All of this runtime runs on this thread, and nothing else does.
     let runtime = current_thread();

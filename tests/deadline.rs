@@ -1,4 +1,5 @@
-//! `Deadline` and `ResetHandle` under the paused clock: examples, and a model under random operations.
+//! `Deadline` and `ResetHandle` under the paused clock: examples, and a model under random
+//! operations.
 
 use proptest::prelude::*;
 use tickwheel::error::Cancelled;

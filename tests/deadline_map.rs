@@ -232,8 +232,8 @@ fn when_the_runtime_has_gone_every_call_returns_and_deadlines_say_so() {
     );
 }
 
-/// Whatever finds a deadline passed wakes its waiter, here one that uses the map and drops others of it: under a lock of
-/// the map's that would never end.
+/// Whatever finds a deadline passed wakes its waiter, here one that uses the map and drops others
+/// of it: under a lock of the map's that would never end.
 #[tokio::test(start_paused = true)]
 async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
     use std::sync::{Arc, Mutex};
@@ -549,8 +549,8 @@ proptest! {
     }
 }
 
-/// Four threads insert, reset and drain at once. Each deadline ends once: it expires, is replaced, or is cancelled
-/// and in the result of exactly one drain.
+/// Four threads insert, reset and drain at once. Each deadline ends once: it expires, is replaced,
+/// or is cancelled and in the result of exactly one drain.
 #[test]
 fn nothing_is_lost_or_doubled_between_four_threads() {
     const KEYS: u64 = 64;

@@ -1,4 +1,5 @@
-//! `DeadlineMap`: what is done by a borrowed key, to all keys, and to places when a key's own code panics.
+//! `DeadlineMap`: what is done by a borrowed key, to all keys, and to places when a key's own code
+//! panics.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -334,8 +335,8 @@ async fn no_panic_of_a_keys_code_costs_a_place_or_harms_another_key() {
     assert_eq!(Timer::current().metrics().pending, 0);
 }
 
-/// Drains race with deadlines that are dropped, removed, restarted, and walked through. At the end no place is taken, and
-/// none more than there are keys was given back.
+/// Drains race with deadlines that are dropped, removed, restarted, and walked through. At the end
+/// no place is taken, and none more than there are keys was given back.
 #[test]
 fn places_are_right_whatever_races_with_a_drain() {
     const KEYS: u64 = 3_000;
@@ -384,7 +385,8 @@ struct Known {
     pending: BTreeSet<u64>,
 }
 
-/// Random calls on thousands of keys that no other thread uses, each answer compared with what is known.
+/// Random calls on thousands of keys that no other thread uses, each answer compared with what is
+/// known.
 fn compare_with_what_is_known(map: &DeadlineMap<u64>, thread: u64, threads: u64) {
     let mut random = fastrand::Rng::with_seed(thread);
     let mut known = Known::default();

@@ -1,4 +1,5 @@
-//! `DeadlineMap`: what it keeps in memory, counted by the allocator, and how long it makes others wait.
+//! `DeadlineMap`: what it keeps in memory, counted by the allocator, and how long it makes others
+//! wait.
 //!
 //! One test in one process, so that nobody else allocates meanwhile.
 
@@ -115,8 +116,9 @@ fn what_a_drain_has_taken_is_freed(timer: &Timer) {
     assert_eq!((map.len(), keyed.len()), (0, KEYS));
 }
 
-/// Under locks that are held for the whole of a drain somebody would wait for nearly all of it. Here a wait is what the
-/// system lets this thread wait for a processor; so each is compared with the drain, and one good try of some will do.
+/// Under locks that are held for the whole of a drain somebody would wait for nearly all of it.
+/// Here a wait is what the system lets this thread wait for a processor; so each is compared with
+/// the drain, and one good try of some will do.
 fn nobody_waits_long_for_a_drain(timer: &Timer) {
     let longest_wait_and_drain = || {
         let map = DeadlineMap::new(timer);

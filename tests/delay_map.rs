@@ -1,4 +1,5 @@
-//! `DelayMap`: each value comes out once, one way, in the order of deadlines, and nothing is slept through.
+//! `DelayMap`: each value comes out once, one way, in the order of deadlines, and nothing is slept
+//! through.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -300,7 +301,8 @@ async fn what_was_removed_or_moved_does_not_pull_the_paused_clock_along() {
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
-/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever is armed.
+/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever
+/// is armed.
 async fn idle_for_a_moment() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     thread::spawn(move || {
@@ -360,7 +362,8 @@ async fn what_is_due_between_a_removed_one_and_the_next_is_not_slept_through() {
         assert_pending!(expirations.poll_next());
         settle().await;
         act(&map);
-        // Nobody has polled the stream since: it is to be woken by what is put in now, or by its alarm.
+        // Nobody has polled the stream since: it is to be woken by what is put in now, or by its
+        // alarm.
         map.insert(2, (), 20 * MS).unwrap();
         if expirations.is_woken() {
             assert_pending!(expirations.poll_next());
@@ -509,8 +512,8 @@ async fn a_hundred_thousand_values_come_out_in_the_order_of_their_due() {
     assert!(map.is_empty());
 }
 
-/// A set at each phase within a rotation, moved after each gap to each delay: the combinations in which a wheel that
-/// moves without relinking loses a round.
+/// A set at each phase within a rotation, moved after each gap to each delay: the combinations in
+/// which a wheel that moves without relinking loses a round.
 #[tokio::test(start_paused = true)]
 async fn every_phase_delay_and_gap_of_a_set_and_a_move_fires_once_and_in_time() {
     let timer = Timer::builder().slots(8).build().unwrap();
@@ -700,8 +703,8 @@ proptest! {
     }
 }
 
-/// Four threads insert, reset, remove and drain while the stream is consumed. Every value carries a number; each
-/// number comes out exactly once: replaced, removed, drained or expired.
+/// Four threads insert, reset, remove and drain while the stream is consumed. Every value carries a
+/// number; each number comes out exactly once: replaced, removed, drained or expired.
 #[test]
 fn nothing_is_lost_or_doubled_between_four_threads_and_the_stream() {
     const EACH: u64 = 20_000;
@@ -755,7 +758,8 @@ fn nothing_is_lost_or_doubled_between_four_threads_and_the_stream() {
     assert_eq!(out, (0..4 * EACH).collect::<Vec<_>>());
 }
 
-/// One inserts what is due at once, the other waits for it: a wake-up that is lost is a test that hangs.
+/// One inserts what is due at once, the other waits for it: a wake-up that is lost is a test that
+/// hangs.
 #[test]
 fn no_wake_up_of_the_stream_is_lost() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,5 @@
-//! `DelayMap` under pressure: zero delays from many threads, backlogs, panics in keys, and what its users ask of it besides.
+//! `DelayMap` under pressure: zero delays from many threads, backlogs, panics in keys, and what its
+//! users ask of it besides.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,8 +32,8 @@ fn multi_thread() -> Runtime {
         .unwrap()
 }
 
-/// A plain thread inserts what is due at once, takes it out again, and inserts another: whatever the stream was about to do, it is
-/// woken for that.
+/// A plain thread inserts what is due at once, takes it out again, and inserts another: whatever
+/// the stream was about to do, it is woken for that.
 #[test]
 fn a_value_that_comes_and_goes_before_another_leaves_nobody_asleep() {
     for runtime in [current_thread(), multi_thread()] {

@@ -1,4 +1,5 @@
-//! That a program compiles with no more than its `use` lines changed: the items of `tokio::time`, and their signatures.
+//! That a program compiles with no more than its `use` lines changed: the items of `tokio::time`,
+//! and their signatures.
 
 use std::fmt::{Debug, Display};
 use std::future::{Future, Ready, pending};
@@ -11,7 +12,8 @@ macro_rules! program {
         mod $name {
             use super::*;
 
-            // Every public item of tokio::time 1.54. `advance`, `pause` and `resume` are of its `test-util`.
+            // Every public item of tokio::time 1.54. `advance`, `pause` and `resume` are of its
+            // `test-util`.
             #[cfg(feature = "test-util")]
             use $($time)::+::{advance, pause, resume};
             use $($time)::+::{

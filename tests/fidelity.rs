@@ -1,7 +1,8 @@
-//! Programs that leave a trace, each run with tokio's timers and with tickwheel's: both leave the same.
+//! Programs that leave a trace, each run with tokio's timers and with tickwheel's: both leave the
+//! same.
 //!
-//! A program is written once, against `time`, and compiled against either `time` module. What it asserts itself holds
-//! for both. Whatever hangs or spins is a failure, not a wait.
+//! A program is written once, against `time`, and compiled against either `time` module. What it
+//! asserts itself holds for both. Whatever hangs or spins is a failure, not a wait.
 
 use std::fmt::Debug;
 use std::future::pending;
@@ -284,7 +285,8 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    /// What had passed when the driver last came round is passed; what has since is the driver's to find.
+    /// What had passed when the driver last came round is passed; what has since is the driver's to
+    /// find.
     async fn a_reset_to_the_past_before_the_driver_has_come_round_is_as_tokios() -> Vec<bool> in paused {
         let start = Instant::now();
         let mut trace = Vec::new();
@@ -417,7 +419,8 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    /// Both are runnable when the blocking task has ended: the connection is polled before the driver comes round.
+    /// Both are runnable when the blocking task has ended: the connection is polled before the
+    /// driver comes round.
     async fn a_message_comes_before_the_idle_sleep_when_another_task_blocked_the_thread()
         -> Vec<&'static str> in one_thread
     {

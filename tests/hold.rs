@@ -1,4 +1,5 @@
-//! Each thread keeps a spare hold on the shards that it used last. That keeps no task alive, and loses no timer.
+//! Each thread keeps a spare hold on the shards that it used last. That keeps no task alive, and
+//! loses no timer.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -155,8 +156,8 @@ fn poll_once(sleep: &mut Sleep) {
     assert!(pending.is_pending());
 }
 
-/// Threads make timers and drop them, make futures and hand them to one another, and arm some of them long after the
-/// timer has gone. Whatever was armed fires, and in the end no task is left.
+/// Threads make timers and drop them, make futures and hand them to one another, and arm some of
+/// them long after the timer has gone. Whatever was armed fires, and in the end no task is left.
 #[test]
 fn timers_come_and_go_under_futures_that_wander_between_threads() {
     const THREADS: usize = 4;

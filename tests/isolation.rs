@@ -1,5 +1,5 @@
-//! One timer's misbehaving user does not harm another: wakers that panic, that use the timer while they are woken
-//! or dropped, and workers that are blocked.
+//! One timer's misbehaving user does not harm another: wakers that panic, that use the timer while
+//! they are woken or dropped, and workers that are blocked.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,7 +135,8 @@ async fn a_waker_may_arm_reset_and_drop_timers_while_it_is_woken() {
     assert_eq!(meddling.woken.load(Ordering::Relaxed), 500);
 }
 
-/// A waker whose last clone uses the timer when it is dropped: under a lock of the timer's that would never end.
+/// A waker whose last clone uses the timer when it is dropped: under a lock of the timer's that
+/// would never end.
 struct MeddlingDrop(Meddling);
 
 impl Wake for MeddlingDrop {
@@ -160,7 +161,8 @@ async fn a_waker_is_dropped_under_no_lock() {
             handles: Vec::new(),
         })))
     };
-    // Fired, dropped, replaced by another task's, and its deadline cancelled, expired, dropped and passed.
+    // Fired, dropped, replaced by another task's, and its deadline cancelled, expired, dropped and
+    // passed.
     let mut fired = timer.sleep(MS);
     arm(&mut fired, &waker());
     settle().await;
@@ -240,7 +242,8 @@ fn a_waker_that_blocks_for_a_while_loses_no_other_timer() {
     assert_eq!(timer.metrics().fired, 12);
 }
 
-/// The task arms a timer, which wakes the driver, and blocks its worker at once. The driver must not wait with it.
+/// The task arms a timer, which wakes the driver, and blocks its worker at once. The driver must
+/// not wait with it.
 #[test]
 fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -255,7 +258,8 @@ fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() 
             async move {
                 let mut nap = task::spawn(timer.sleep(20 * MS));
                 assert_pending!(nap.poll());
-                // No await from here on: this blocks the worker until the timer has fired, or for ever.
+                // No await from here on: this blocks the worker until the timer has fired, or for
+                // ever.
                 let start = Instant::now();
                 while !nap.is_woken() && start.elapsed() < 10 * Duration::from_secs(1) {
                     std::thread::sleep(MS);
@@ -267,7 +271,8 @@ fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() 
     });
 }
 
-/// Goes to the end of the run queue; tokio's `yield_now` waits for the runtime to look for events besides.
+/// Goes to the end of the run queue; tokio's `yield_now` waits for the runtime to look for events
+/// besides.
 async fn wake_self_and_yield() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
@@ -280,8 +285,8 @@ async fn wake_self_and_yield() {
     .await;
 }
 
-/// A great many timers that are due at one tick are fired in batches, between which other tasks run: whether they
-/// are in one shard or spread over many.
+/// A great many timers that are due at one tick are fired in batches, between which other tasks
+/// run: whether they are in one shard or spread over many.
 #[tokio::test(start_paused = true)]
 async fn a_great_many_timers_of_one_tick_let_other_tasks_run_in_between() {
     let one = Timer::new();

@@ -2,8 +2,9 @@
 //!
 //! What the admin can do to connections is tested on tickwheel's timer and on tokio's.
 //!
-//! Nothing here asserts that something was fast. What waits for the server waits as long as [`LONGEST_WAIT`]; where a
-//! connection must not be closed, its timeout is an hour, but where a test lets a deadline expire.
+//! Nothing here asserts that something was fast. What waits for the server waits as long as
+//! [`LONGEST_WAIT`]; where a connection must not be closed, its timeout is an hour, but where a
+//! test lets a deadline expire.
 
 #[path = "../examples/keepalive_server/admin.rs"]
 mod admin;
@@ -255,7 +256,8 @@ async fn list_shows_each_open_connection_with_its_number_its_time_and_its_client
     let who: Vec<_> = list.iter().map(|(id, _, client)| (*id, *client)).collect();
     assert_eq!(who, [(1, address(&first)), (2, address(&second))]);
     for (_, remaining, _) in list {
-        // A deadline may be two ticks later than its timeout, when it was made without reading the clock.
+        // A deadline may be two ticks later than its timeout, when it was made without reading the
+        // clock.
         let longest = HOUR + Duration::from_millis(2);
         assert!(
             remaining <= longest && remaining > HOUR / 2,

@@ -1,7 +1,9 @@
-//! Under loom: the state word of a deadline, every interleaving of resets with expiry, cancel and the others; and the bell of
-//! the driver, every interleaving of arms with a turn and with who attends; and the lookout of a map's stream.
+//! Under loom: the state word of a deadline, every interleaving of resets with expiry, cancel and
+//! the others; and the bell of the driver, every interleaving of arms with a turn and with who
+//! attends; and the lookout of a map's stream.
 //!
-//! The crate's own files are compiled here against loom's atomics. A loom mutex stands for the shard's lock.
+//! The crate's own files are compiled here against loom's atomics. A loom mutex stands for the
+//! shard's lock.
 
 #![allow(dead_code, unreachable_pub)] // Not every part of the files is used here.
 
@@ -74,8 +76,8 @@ impl Shared {
         }
     }
 
-    /// A reset as a handle does it; a stamp is taken at the beginning of its tick. If the start cannot be compared with
-    /// what the word holds, `fresh` is what the driver says by then.
+    /// A reset as a handle does it; a stamp is taken at the beginning of its tick. If the start
+    /// cannot be compared with what the word holds, `fresh` is what the driver says by then.
     fn reset_with(&self, start: Start, fresh: Start) -> JoinHandle<bool> {
         let shared = self.clone();
         thread::spawn(move || {
@@ -115,8 +117,8 @@ impl Shared {
     }
 }
 
-/// Runs a model for a driver that rests, whose callers read the clock, and for one that ticks. A deadline that counts
-/// from tick 0 is due `due` at 10 or, by a stamp, two ticks later.
+/// Runs a model for a driver that rests, whose callers read the clock, and for one that ticks. A
+/// deadline that counts from tick 0 is due `due` at 10 or, by a stamp, two ticks later.
 fn in_both_modes(model: impl Fn(fn(u64) -> Start, u64) + Sync + Send + Copy + 'static) {
     loom::model(move || model(|tick| Start::At(at(tick)), 0));
     loom::model(move || model(Start::Stamp, WINDOW));
@@ -158,8 +160,8 @@ fn of_two_resets_the_later_one_counts() {
     });
 }
 
-/// The driver goes to rest, or to tick, while one reset is on its way with an old start and another comes with a new
-/// one. The old one must not undo the new one.
+/// The driver goes to rest, or to tick, while one reset is on its way with an old start and another
+/// comes with a new one. The old one must not undo the new one.
 #[test]
 fn a_reset_that_was_overtaken_by_a_change_of_mode_does_not_undo_a_newer_one() {
     // Ticking at 3, then resting: the newer reset is at moment 8, and a fresh start is no earlier.
@@ -298,7 +300,8 @@ impl Driven {
     }
 }
 
-/// Three threads at the bell interleave in too many ways for all of them; a lost request shows with few preemptions.
+/// Three threads at the bell interleave in too many ways for all of them; a lost request shows with
+/// few preemptions.
 fn with_few_preemptions(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);

@@ -1,5 +1,5 @@
-//! A timer that is used where tokio's context is in somebody else's hands: within a spawn that tokio refuses, and while
-//! a thread's locals are destroyed.
+//! A timer that is used where tokio's context is in somebody else's hands: within a spawn that
+//! tokio refuses, and while a thread's locals are destroyed.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,8 +47,8 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
-/// Runs something in the drop of a future that `tokio::spawn` refuses, as the runtime that is entered is gone. tokio has
-/// its context in use meanwhile.
+/// Runs something in the drop of a future that `tokio::spawn` refuses, as the runtime that is
+/// entered is gone. tokio has its context in use meanwhile.
 fn in_a_refused_spawn<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     let gone = current_thread();
     let handle = gone.handle().clone();
@@ -236,7 +236,8 @@ impl Armed {
     }
 }
 
-/// A thread ends with a paused runtime in a local of its own, which is destroyed after tokio's if it was there before those.
+/// A thread ends with a paused runtime in a local of its own, which is destroyed after tokio's if
+/// it was there before those.
 fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Armed) {
     let (sender, seen) = mpsc::channel();
     let thread = thread::spawn(move || {

@@ -1,6 +1,8 @@
-//! In real time, on real threads: never early, exactly one outcome, no lost wake-up, no needless one.
+//! In real time, on real threads: never early, exactly one outcome, no lost wake-up, no needless
+//! one.
 //!
-//! Nothing here asserts that something was fast, but for one count of wake-ups; "never early" is exact.
+//! Nothing here asserts that something was fast, but for one count of wake-ups; "never early" is
+//! exact.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,8 +29,8 @@ fn multi_thread() -> Runtime {
         .unwrap()
 }
 
-/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that is paused while it
-/// ticks may move by two ticks before that is found out.
+/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that
+/// is paused while it ticks may move by two ticks before that is found out.
 fn is_forced_to_tick() -> bool {
     std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking")
 }
@@ -46,7 +48,8 @@ impl Numbers {
     }
 }
 
-/// Tasks that sleep for random times, below and above a tick, beside others that block their worker.
+/// Tasks that sleep for random times, below and above a tick, beside others that block their
+/// worker.
 async fn sleep_among_blockers(tasks: u64, rounds: usize) {
     let done = Arc::new(AtomicBool::new(false));
     let blocker = tokio::spawn({
@@ -103,7 +106,8 @@ fn is_never_early_on_a_multi_thread_runtime_with_blocked_workers() {
     multi_thread().block_on(sleep_among_blockers(1_000, 40));
 }
 
-/// Many plain threads arm and poll at the very edge of firing; one wake-up lost, and a thread hangs.
+/// Many plain threads arm and poll at the very edge of firing; one wake-up lost, and a thread
+/// hangs.
 #[test]
 fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {
     let runtime = multi_thread();
@@ -127,8 +131,9 @@ fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {
     }
 }
 
-/// Ten thousand deadlines that expire while plain threads reset them. A reset that returned `true` moved its
-/// deadline: nothing expires before that reset plus the timeout. One that returned `false` came after the end.
+/// Ten thousand deadlines that expire while plain threads reset them. A reset that returned `true`
+/// moved its deadline: nothing expires before that reset plus the timeout. One that returned
+/// `false` came after the end.
 #[test]
 fn of_a_reset_and_the_expiry_exactly_one_wins_ten_thousand_times() {
     let runtime = multi_thread();
@@ -142,8 +147,8 @@ fn of_a_reset_and_the_expiry_exactly_one_wins_ten_thousand_times() {
     );
 }
 
-/// Five hundred deadlines and three threads that reset them at random, with pauses in which some expire. Gives how
-/// many resets were in time.
+/// Five hundred deadlines and three threads that reset them at random, with pauses in which some
+/// expire. Gives how many resets were in time.
 fn race_resets_against_expiry(runtime: &Runtime, timer: &Timer, round: u64) -> usize {
     const DEADLINES: usize = 500;
     const TIMEOUT: Duration = Duration::from_millis(3);
@@ -207,7 +212,8 @@ fn race_resets_against_expiry(runtime: &Runtime, timer: &Timer, round: u64) -> u
     in_time
 }
 
-/// Cancel, expire and reset from several threads at once: one of cancel and expire is `true`, and its outcome holds.
+/// Cancel, expire and reset from several threads at once: one of cancel and expire is `true`, and
+/// its outcome holds.
 #[test]
 fn of_a_cancel_and_an_expire_that_race_exactly_one_wins_ten_thousand_times() {
     const ROUNDS: usize = 10_000;

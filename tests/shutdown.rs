@@ -1,5 +1,5 @@
-//! The end of a runtime: its own tasks go while they are pending, as with tokio's timers, and whoever waits from
-//! elsewhere is told.
+//! The end of a runtime: its own tasks go while they are pending, as with tokio's timers, and
+//! whoever waits from elsewhere is told.
 
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -275,7 +275,8 @@ fn a_wait_that_begins_while_the_runtime_shuts_down_is_told() {
     }
 }
 
-/// The waits begin when the shutdown drops a task, before it has come to the timers, or a little later.
+/// The waits begin when the shutdown drops a task, before it has come to the timers, or a little
+/// later.
 fn begin_during_a_shutdown_of(runtime: Runtime, kind: Kind, round: u32) {
     // The timer is in use.
     let first = runtime.spawn(async { tickwheel::sleep(MS).await });
@@ -549,7 +550,8 @@ fn the_panic_after_a_shutdown_has_tokios_sentence_beside_ours() {
     }
 }
 
-/// Threads arm while the runtime goes: whatever is told, none is told that its time has come before it has.
+/// Threads arm while the runtime goes: whatever is told, none is told that its time has come before
+/// it has.
 #[test]
 fn nothing_elapses_early_as_a_runtime_ends() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -24,8 +24,8 @@ fn move_the_clock_only(by: Duration) {
     let _ = task::spawn(tokio::time::advance(by)).poll();
 }
 
-/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that is paused while it
-/// ticks may move by two ticks before that is found out.
+/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that
+/// is paused while it ticks may move by two ticks before that is found out.
 fn is_forced_to_tick() -> bool {
     std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking")
 }
@@ -268,7 +268,8 @@ async fn an_hour_under_the_paused_clock_takes_no_real_time() {
     assert!(real.elapsed() < Duration::from_secs(10));
 }
 
-/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever is armed.
+/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever
+/// is armed.
 async fn idle_for_a_moment() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

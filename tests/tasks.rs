@@ -1,7 +1,8 @@
-//! A timer is no task: it spawns none for a tick, and where nothing is pending none of its own is left.
+//! A timer is no task: it spawns none for a tick, and where nothing is pending none of its own is
+//! left.
 //!
-//! tokio numbers the tasks of a process in one row, which is how these are counted. So no other test may be here that
-//! spawns tasks at the same time: all take turns.
+//! tokio numbers the tasks of a process in one row, which is how these are counted. So no other
+//! test may be here that spawns tasks at the same time: all take turns.
 
 use std::future::pending;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! A driver that ticks: never early though nobody reads a clock, also when it is stalled; and its going and coming.
+//! A driver that ticks: never early though nobody reads a clock, also when it is stalled; and its
+//! going and coming.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -99,8 +100,8 @@ async fn a_virtual_clock_is_never_ticked_on() {
     assert_eq!(start.elapsed(), MS);
 }
 
-/// More threads than cores reset one deadline, so that some are stopped by the system in the middle of a reset, while
-/// the driver goes to rest and to tick. None of them undoes another's.
+/// More threads than cores reset one deadline, so that some are stopped by the system in the middle
+/// of a reset, while the driver goes to rest and to tick. None of them undoes another's.
 #[test]
 fn a_reset_that_is_overtaken_by_a_change_of_mode_undoes_no_other() {
     const TIMEOUT: Duration = Duration::from_millis(20);
@@ -204,8 +205,8 @@ struct Counts {
     done: AtomicBool,
 }
 
-/// Very many timers are armed, reset and dropped, and some fire, while workers are blocked at random and so stall the
-/// driver. Whatever fires is compared with the clock, exactly.
+/// Very many timers are armed, reset and dropped, and some fire, while workers are blocked at
+/// random and so stall the driver. Whatever fires is compared with the clock, exactly.
 #[test]
 fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_operations() {
     const FIRED: u64 = if cfg!(debug_assertions) {
@@ -310,7 +311,8 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
     assert_eq!(early, 0, "of {fired}");
 }
 
-/// Makes it tick and then stalls the driver, whose runtime has one worker, for a while: the window of the stamp stays open.
+/// Makes it tick and then stalls the driver, whose runtime has one worker, for a while: the window
+/// of the stamp stays open.
 fn with_an_open_window(check: impl FnOnce(&Timer) + Send + 'static) {
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -375,7 +377,8 @@ fn a_deadline_tells_no_more_than_its_timeout_and_nothing_before_it() {
     });
 }
 
-/// Whatever the driver does meanwhile, and however often it is reset, a deadline is told by the rules and fires by what was told.
+/// Whatever the driver does meanwhile, and however often it is reset, a deadline is told by the
+/// rules and fires by what was told.
 #[test]
 fn what_is_told_is_true_under_load() {
     let runtime = multi_thread();

@@ -568,7 +568,8 @@ fn a_map_that_follows_another_does_not_run_the_paused_clock() {
     });
 }
 
-/// A local of a thread that is destroyed after tokio's own pushes a deadline of a running runtime back.
+/// A local of a thread that is destroyed after tokio's own pushes a deadline of a running runtime
+/// back.
 #[test]
 fn a_reset_from_a_thread_that_ends_ends_no_timer_of_a_runtime_that_runs() {
     struct ResetsAtTheEnd(Option<tickwheel::ResetHandle>);

@@ -1,5 +1,5 @@
-//! Who is woken when: what is no task of tokio's is as early as with tokio's timers, and a worker that blocks holds
-//! up nobody but itself.
+//! Who is woken when: what is no task of tokio's is as early as with tokio's timers, and a worker
+//! that blocks holds up nobody but itself.
 
 use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver};
@@ -90,7 +90,8 @@ fn wait_everywhere(handle: &Handle, due: Instant, sleep_until: SleepUntil) -> La
     lateness
 }
 
-/// How late the waits are that are due with forty tasks, of which each then blocks its worker for 10 ms.
+/// How late the waits are that are due with forty tasks, of which each then blocks its worker for
+/// 10 ms.
 fn lateness_beside_forty_tasks(
     workers: usize,
     sleep_until: SleepUntil,
@@ -113,11 +114,13 @@ fn lateness_beside_forty_tasks(
     lateness
 }
 
-/// Runs both until ours was as early as tokio's once, for each kind of wait; noise must not fail it.
+/// Runs both until ours was as early as tokio's once, for each kind of wait; noise must not fail
+/// it.
 fn assert_as_early_as_on_tokio(workers: usize) {
     let mut best = lateness_beside_forty_tasks(workers, on_tickwheel);
     let tokios = lateness_beside_forty_tasks(workers, on_tokio);
-    // Which of two workers' shards is turned first is chance, and tasks go in that order; what is no task does not.
+    // Which of two workers' shards is turned first is chance, and tasks go in that order; what is
+    // no task does not.
     let allowance = |name: &str| match name.ends_with("JoinSet") || name.starts_with("a task's") {
         true => 60 * MS * workers as u32,
         false => 60 * MS,
@@ -188,7 +191,8 @@ fn sleep_in_a_task(
     slept.recv_timeout(PATIENCE).unwrap()
 }
 
-/// A task of the runtime arms a sleep, in the context of another runtime if there is one, and then blocks its worker.
+/// A task of the runtime arms a sleep, in the context of another runtime if there is one, and then
+/// blocks its worker.
 fn block_a_worker_with(
     runtime: &Runtime,
     other: Option<&Runtime>,
@@ -242,7 +246,8 @@ fn a_task_that_arms_and_blocks_its_worker_stalls_no_timer() {
     }
 }
 
-/// The first user of a timer blocks its worker at once; with or without a sleep, and in whatever context.
+/// The first user of a timer blocks its worker at once; with or without a sleep, and in whatever
+/// context.
 #[test]
 fn a_task_that_makes_a_timer_and_blocks_its_worker_does_not_stall_it() {
     let other = multi_thread(1);

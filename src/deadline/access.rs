@@ -1,7 +1,8 @@
-//! What can be done to a deadline by whoever reaches its shard and its word, while a map's lock may be held.
+//! What can be done to a deadline by whoever reaches its shard and its word, while a map's lock may
+//! be held.
 //!
-//! Invariant: nothing here wakes anybody or runs user code. What is left to do is given back as [`Afterwards`], to be
-//! done under no lock.
+//! Invariant: nothing here wakes anybody or runs user code. What is left to do is given back as
+//! [`Afterwards`], to be done under no lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,8 +61,8 @@ impl Access<'_> {
         (left.is_some(), afterwards)
     }
 
-    /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it had come to its end
-    /// before.
+    /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it
+    /// had come to its end before.
     pub(super) fn settle_at(self, now: Moment, outcome: Outcome) -> (Option<Duration>, Afterwards) {
         self.shard.settle_word(self.word, now, outcome)
     }

@@ -1,8 +1,9 @@
 //! The [`ResetHandle`]: all that can be done to a deadline without awaiting it.
 //!
-//! Invariant: every answer is exact. `true` means that this call found the deadline pending and did what it says;
-//! `false` means that the deadline had come to its end before. A deadline that has passed has come to its end, whether
-//! or not the driver has come round to it: whoever looks first settles it.
+//! Invariant: every answer is exact. `true` means that this call found the deadline pending and did
+//! what it says; `false` means that the deadline had come to its end before. A deadline that has
+//! passed has come to its end, whether or not the driver has come round to it: whoever looks first
+//! settles it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use crate::word::{Outcome, Status, Word};
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
 /// Clones are equal, and good for as long as the deadline lives, also after a
-/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. All are safe to call on a
-/// deadline that has ended, was dropped, or whose runtime has gone; they then answer `false` or `None`.
+/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. All are
+/// safe to call on a deadline that has ended, was dropped, or whose runtime has gone; they then
+/// answer `false` or `None`.
 ///
 /// | call | cost |
 /// |---|---|
@@ -53,11 +55,12 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// Takes no lock of the timer's, and at most one successful compare-exchange; the timer in the wheel is moved when
-    /// its slot comes. While the driver ticks, it goes by the published tick: a driver that is stalled may then not
-    /// see yet that the deadline has passed, and what has not expired is moved. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
-    /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes too late, take
-    /// the lock of the deadline's shard.
+    /// Takes no lock of the timer's, and at most one successful compare-exchange; the timer in the
+    /// wheel is moved when its slot comes. While the driver ticks, it goes by the published tick: a
+    /// driver that is stalled may then not see yet that the deadline has passed, and what has not
+    /// expired is moved. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
+    /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes
+    /// too late, take the lock of the deadline's shard.
     #[inline]
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().stamp();
@@ -65,21 +68,22 @@ impl ResetHandle {
             || finish(self.access().reset(self.shard.start(self.word.timeout())))
     }
 
-    /// Moves the deadline, once, to now plus `delay`, earlier or later; the next [`reset`](ResetHandle::reset)
-    /// counts the timeout again. `false` if it has expired or was cancelled.
+    /// Moves the deadline, once, to now plus `delay`, earlier or later; the next
+    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if it has expired or was
+    /// cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
         finish(self.access().reset_after(delay))
     }
 
-    /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the deadline here and now.
-    /// `false` if it has expired or was cancelled.
+    /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the
+    /// deadline here and now. `false` if it has expired or was cancelled.
     pub fn reset_at(&self, deadline: Instant) -> bool {
         finish(self.access().reset_at(deadline))
     }
 
-    /// Changes the timeout. What is pending counts it from its last reset of any kind; if that makes it due
-    /// already, it expires at once. `false` if it has expired or was cancelled: then the timeout holds from a
-    /// [`restart`](crate::Deadline::restart) on.
+    /// Changes the timeout. What is pending counts it from its last reset of any kind; if that
+    /// makes it due already, it expires at once. `false` if it has expired or was cancelled: then
+    /// the timeout holds from a [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         finish(self.access().set_timeout(timeout))
     }
@@ -89,12 +93,14 @@ impl ResetHandle {
         self.word.timeout_set()
     }
 
-    /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was cancelled before.
+    /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was
+    /// cancelled before.
     pub fn cancel(&self) -> bool {
         finish(self.access().settle(Outcome::Cancelled))
     }
 
-    /// Expires the deadline now: it resolves to `Ok(())`. `false` if it has expired or was cancelled before.
+    /// Expires the deadline now: it resolves to `Ok(())`. `false` if it has expired or was
+    /// cancelled before.
     pub fn expire(&self) -> bool {
         finish(self.access().settle(Outcome::Expired))
     }
@@ -104,15 +110,15 @@ impl ResetHandle {
         self.word.status() == Status::Pending && finish(self.access().is_pending())
     }
 
-    /// When the deadline expires if nothing resets it, never before the last reset plus the timeout; `None` once it is no longer
-    /// pending.
+    /// When the deadline expires if nothing resets it, never before the last reset plus the
+    /// timeout; `None` once it is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
         let told = finish(self.access().told())?;
         Some(self.shard.clock().instant(told.deadline))
     }
 
-    /// The time that is left, zero if the deadline is just about to expire, and never more than the timeout after a
-    /// [`reset`](ResetHandle::reset); `None` once it is no longer pending.
+    /// The time that is left, zero if the deadline is just about to expire, and never more than the
+    /// timeout after a [`reset`](ResetHandle::reset); `None` once it is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         Some(finish(self.access().told())?.left)
     }

@@ -1,10 +1,10 @@
 //! The [`Deadline`] future: armed when it is made, awaited by one task, pushed back by any.
 //!
-//! The state lives in a [`Word`](crate::word::Word) that the deadline, its handles and its timer in the wheel
-//! share; the word's file tells who may touch what.
+//! The state lives in a [`Word`](crate::word::Word) that the deadline, its handles and its timer in
+//! the wheel share; the word's file tells who may touch what.
 //!
-//! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word settled, the word
-//! stays settled until it is restarted, and polling again gives the same answer.
+//! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word
+//! settled, the word stays settled until it is restarted, and polling again gives the same answer.
 
 mod access;
 mod handle;
@@ -28,17 +28,20 @@ use crate::error::Cancelled;
 use crate::shard::{Hold, Shard};
 use crate::word::{Mark, Outcome, Status, Timeout, Word};
 
-/// A deadline that one task awaits and any task pushes back: [`Timer::deadline`](crate::Timer::deadline).
+/// A deadline that one task awaits and any task pushes back:
+/// [`Timer::deadline`](crate::Timer::deadline).
 ///
-/// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`] when it is
-/// cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
+/// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`]
+/// when it is cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
-/// - Never early; late by at most one tick of its timer, two under a load of very many operations, besides tokio's
-///   rounding to a millisecond and scheduling.
-/// - Exactly one outcome: every reset that returned `true` was in time, and the deadline had not expired.
+/// - Never early; late by at most one tick of its timer, two under a load of very many operations,
+///   besides tokio's rounding to a millisecond and scheduling.
+/// - Exactly one outcome: every reset that returned `true` was in time, and the deadline had not
+///   expired.
 /// - Dropping it takes its timer out in O(1); its handles then answer `false`.
-/// - Polled again after it was ready it gives the same answer, until [`restart`](Deadline::restart).
+/// - Polled again after it was ready it gives the same answer, until
+///   [`restart`](Deadline::restart).
 /// - The task that polled last is the one that is woken.
 ///
 /// ```
@@ -75,10 +78,11 @@ impl Deadline {
         ResetHandle::new(self.shard.clone(), self.word.clone())
     }
 
-    /// Makes the deadline pending again, after any outcome, to expire when its timeout has passed from now.
+    /// Makes the deadline pending again, after any outcome, to expire when its timeout has passed
+    /// from now.
     ///
-    /// On one that is pending this is a reset. Handles from before are good after it. If the runtime that drives
-    /// the timer has gone, the deadline stays [`Cancelled`].
+    /// On one that is pending this is a reset. Handles from before are good after it. If the
+    /// runtime that drives the timer has gone, the deadline stays [`Cancelled`].
     pub fn restart(&mut self) {
         self.shard.restart_word(&self.word);
     }

@@ -1,8 +1,9 @@
 //! The alarm of the stream: which timer wakes it, and at which tick.
 //!
-//! Invariant: it holds a key from when the stream has armed the timer until it is taken, gone off or not. It is set to the
-//! earliest due by the stream, and put off by whoever removes what was the earliest. It has no waker in hand: those
-//! are cloned, registered and dropped with the alarm's lock let go.
+//! Invariant: it holds a key from when the stream has armed the timer until it is taken, gone off
+//! or not. It is set to the earliest due by the stream, and put off by whoever removes what was the
+//! earliest. It has no waker in hand: those are cloned, registered and dropped with the alarm's
+//! lock let go.
 
 use crate::shard::Shard;
 use crate::wheel::Key;
@@ -24,7 +25,8 @@ impl Alarm {
         self.armed = Some(Armed { key, at });
     }
 
-    /// Has the timer go off at tick `at`, and gives its key; `None` if there is none, or it has gone off.
+    /// Has the timer go off at tick `at`, and gives its key; `None` if there is none, or it has
+    /// gone off.
     pub(super) fn move_to(&mut self, shard: &Shard, at: u64) -> Option<Key> {
         let Armed { key, at: before } = self.armed?;
         let is_armed = at == before || shard.move_to_tick(key, at);

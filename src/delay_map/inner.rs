@@ -1,7 +1,8 @@
 //! What the handles of a [`DelayMap`](super::DelayMap) and its stream share.
 //!
-//! Invariant: `earliest` and `first_due` of a part say what is in it whenever its lock is free. So the stream chooses by them
-//! which part it locks, and after a change the caller knows by them whether the stream has to look earlier.
+//! Invariant: `earliest` and `first_due` of a part say what is in it whenever its lock is free. So
+//! the stream chooses by them which part it locks, and after a change the caller knows by them
+//! whether the stream has to look earlier.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -107,14 +108,15 @@ impl<K, V> Inner<K, V> {
 
     /// How something is set now that is due at `deadline` of now.
     ///
-    /// To be called with the part locked: of two resets of a key, the one that sets it last has then read the clock last.
+    /// To be called with the part locked: of two resets of a key, the one that sets it last has
+    /// then read the clock last.
     pub(super) fn due_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
         let now = self.clock().now();
         let deadline = deadline(now);
         // What is due already waits for no tick to begin.
         let tick = (deadline > now).then(|| self.clock().tick().due(deadline));
-        // One count for all keys would be one cache line for all cores. Where there is but one core to use it, it makes
-        // ties come out in the order in which they were set.
+        // One count for all keys would be one cache line for all cores. Where there is but one core
+        // to use it, it makes ties come out in the order in which they were set.
         let one_count = self.clock().is_pausable();
         let number = one_count.then(|| self.next_number.fetch_add(1, Ordering::Relaxed) + 1);
         Setting {
@@ -152,7 +154,8 @@ impl<K, V> Inner<K, V> {
         if self.clock().is_pausable() {
             return self.plan_again(Locked { part, number });
         }
-        // A plan that is too early costs one look too many. To find the earliest again would cost more, each time.
+        // A plan that is too early costs one look too many. To find the earliest again would cost
+        // more, each time.
         if tick < state.earliest.load(Ordering::Relaxed) && setting.tick.is_some() {
             state.earliest.store(tick, Ordering::Release);
         }
@@ -168,8 +171,8 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// To be called after a part was changed in whatever way: lets the part go, has the stream look in time, and on a clock that can
-    /// be paused not too early.
+    /// To be called after a part was changed in whatever way: lets the part go, has the stream look
+    /// in time, and on a clock that can be paused not too early.
     pub(super) fn plan_again(&self, Locked { part, number }: Locked<'_, K, V>) {
         let before = self.states[number].tell(&part);
         let now = self.states[number].looked_for();
@@ -254,8 +257,9 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// On a clock that can be paused: moves the alarm to the earliest, or it would pull virtual time along. Whether or
-    /// not anybody polls the stream now, so it is not left to the stream. On the system's clock one look too early is cheaper.
+    /// On a clock that can be paused: moves the alarm to the earliest, or it would pull virtual
+    /// time along. Whether or not anybody polls the stream now, so it is not left to the stream. On
+    /// the system's clock one look too early is cheaper.
     fn put_alarm_off(&self) {
         if !self.clock().is_pausable() {
             return;
@@ -281,7 +285,8 @@ impl<K, V> Inner<K, V> {
 }
 
 impl PartState {
-    /// The tick at which there is something to look for in the part: the first of all, if something is due.
+    /// The tick at which there is something to look for in the part: the first of all, if something
+    /// is due.
     fn looked_for(&self) -> u64 {
         if self.first_due.load(Ordering::Acquire) == NEVER {
             self.earliest.load(Ordering::Acquire)
@@ -388,11 +393,13 @@ impl<K, V> Inner<K, V> {
         self.lookout.begins_to_wait();
     }
 
-    /// Sets the alarm to the earliest and polls it; ready if that has come. To be called after `start_waiting`.
+    /// Sets the alarm to the earliest and polls it; ready if that has come. To be called after
+    /// `start_waiting`.
     pub(super) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         loop {
             let Some(key) = self.set_alarm_to_earliest() else {
-                // Armed for no time at first, so that a removal which comes before it is set is not overlooked.
+                // Armed for no time at first, so that a removal which comes before it is set is not
+                // overlooked.
                 match self.shard.arm_for_never(cx.waker().clone()) {
                     Ok(key) => self.alarm().armed(key, NEVER),
                     Err(NotArmed::Fired) => {}
@@ -421,7 +428,8 @@ impl<K, V> Inner<K, V> {
         key
     }
 
-    /// Whether something is due at tick `now`, as far as anybody has told. To be asked after `start_waiting`.
+    /// Whether something is due at tick `now`, as far as anybody has told. To be asked after
+    /// `start_waiting`.
     pub(super) fn is_looked_for_by(&self, now: u64) -> bool {
         self.looked_for() <= now
     }
@@ -435,7 +443,8 @@ impl<K, V> Inner<K, V> {
         drop(self.lookout.call());
     }
 
-    /// Whether nothing will come any more. To be asked after `start_waiting`, or a wake-up may be lost.
+    /// Whether nothing will come any more. To be asked after `start_waiting`, or a wake-up may be
+    /// lost.
     pub(super) fn is_finished(&self) -> bool {
         let nothing_comes = self.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
         nothing_comes && self.places.taken() == 0

@@ -1,7 +1,8 @@
 //! The lookout: how who changes a map has its stream look, if it has to.
 //!
-//! The stream *waits* when nothing is due: it leaves its waker here and says until which tick it waits; an alarm of the timer's
-//! wakes it then. Who makes something due earlier calls it. While it does not wait it will look by itself, and nobody calls.
+//! The stream *waits* when nothing is due: it leaves its waker here and says until which tick it
+//! waits; an alarm of the timer's wakes it then. Who makes something due earlier calls it. While it
+//! does not wait it will look by itself, and nobody calls.
 //!
 //! ```text
 //!   looks by itself --(nothing is due: the waker, `begins_to_wait`)--> reads the parts --(`waits_until`)--> waits
@@ -12,16 +13,21 @@
 //! Who may touch what, and when:
 //!
 //! - The stream alone stops and begins to wait. It says until when with the alarm locked.
-//! - On a clock that can be paused who removes the earliest puts the stream off, with the alarm locked (`is_put_off`).
-//! - Anybody asks whether the stream has to be called, after the change was made; and calls it, under no lock.
+//! - On a clock that can be paused who removes the earliest puts the stream off, with the alarm
+//!   locked (`is_put_off`).
+//! - Anybody asks whether the stream has to be called, after the change was made; and calls it,
+//!   under no lock.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *A change comes as the stream begins to wait.* The stream leaves its waker, says that it waits without end, and then reads the
-//!   parts. Who makes a change writes the part and then reads until when the stream waits. A sequentially consistent fence lies
-//!   between the two steps of each, so one of the two sees the other: the stream finds the change, or is called.
-//! - *A change comes as the stream is put off.* The same: the parts are read after it was said that the stream waits without end.
-//! - *Zero has two meanings.* None but one: a stream that waits until tick 0, or not at all, looks no later than that by itself.
+//! - *A change comes as the stream begins to wait.* The stream leaves its waker, says that it waits
+//!   without end, and then reads the parts. Who makes a change writes the part and then reads until
+//!   when the stream waits. A sequentially consistent fence lies between the two steps of each, so
+//!   one of the two sees the other: the stream finds the change, or is called.
+//! - *A change comes as the stream is put off.* The same: the parts are read after it was said that
+//!   the stream waits without end.
+//! - *Zero has two meanings.* None but one: a stream that waits until tick 0, or not at all, looks
+//!   no later than that by itself.
 //! - *The waker was taken by an earlier call.* Then the stream was woken, and has not looked since.
 
 use std::task::Waker;
@@ -48,7 +54,8 @@ impl Lookout {
         }
     }
 
-    /// Whether the stream has to be called for what is due at `tick`. To be asked after a part says so.
+    /// Whether the stream has to be called for what is due at `tick`. To be asked after a part says
+    /// so.
     pub(super) fn is_called_for(&self, tick: u64) -> bool {
         fence(Ordering::SeqCst);
         tick < self.until.load(Ordering::Acquire)
@@ -59,7 +66,8 @@ impl Lookout {
         self.lock().take()
     }
 
-    /// The earliest has gone: has the stream wait without end until `waits_on_until` says otherwise. `false` if it does not wait.
+    /// The earliest has gone: has the stream wait without end until `waits_on_until` says
+    /// otherwise. `false` if it does not wait.
     pub(super) fn is_put_off(&self) -> bool {
         let put_off = |until| (until != LOOKS_BY_ITSELF).then_some(NEVER);
         let before = self

@@ -1,8 +1,8 @@
 //! The [`DelayMap`]: delayed values by key, and one stream of what has expired.
 //!
-//! The map turns wheels of its own, one in each part of its table, and its stream is their driver: an alarm on the
-//! timer wakes it at the earliest due of all parts. So a value costs no waker and no entry in the timer's wheels,
-//! and everything about a key is under the one lock of its part.
+//! The map turns wheels of its own, one in each part of its table, and its stream is their driver:
+//! an alarm on the timer wakes it at the earliest due of all parts. So a value costs no waker and
+//! no entry in the timer's wheels, and everything about a key is under the one lock of its part.
 //!
 //! ```text
 //!   insert --> waiting: in its part's wheel --(stream: advance)--> due: in its part's list of what is due, in order
@@ -13,17 +13,20 @@
 //!
 //! Invariants:
 //!
-//! - An item is in its part from its insert until it comes out, due or not. Whoever takes it out does so under the
-//!   part's lock, so it comes out once, one way.
-//! - The stream takes the first of all that is due, once all parts have been searched up to the present tick. What is set to be
-//!   due at once goes straight among what is due, so the search has an end whatever others do meanwhile.
+//! - An item is in its part from its insert until it comes out, due or not. Whoever takes it out
+//!   does so under the part's lock, so it comes out once, one way.
+//! - The stream takes the first of all that is due, once all parts have been searched up to the
+//!   present tick. What is set to be due at once goes straight among what is due, so the search has
+//!   an end whatever others do meanwhile.
 //! - No wake-up is lost: [`lookout`] has the argument.
-//! - On the system's clock the alarm may be too early when its item was removed: one empty look. On a clock that can
-//!   be paused whoever removes an item puts the alarm off, or the removed item would pull time along.
+//! - On the system's clock the alarm may be too early when its item was removed: one empty look. On
+//!   a clock that can be paused whoever removes an item puts the alarm off, or the removed item
+//!   would pull time along.
 //!
-//! Locks: the alarm, then a shard of the timer, with no waker in hand; a part, or the lookout's waker, and nothing within. Under a
-//! part's lock the only user code is a key's `Eq` during a look-up, and what the user gives to be called with a value
-//! (`with_value`, `update`, `retain`). Values, keys and wakers are dropped after all.
+//! Locks: the alarm, then a shard of the timer, with no waker in hand; a part, or the lookout's
+//! waker, and nothing within. Under a part's lock the only user code is a key's `Eq` during a
+//! look-up, and what the user gives to be called with a value (`with_value`, `update`, `retain`).
+//! Values, keys and wakers are dropped after all.
 
 mod alarm;
 mod inner;
@@ -50,25 +53,28 @@ pub use weak::WeakDelayMap;
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
-/// Any number of clones insert, reset and remove from any task or thread, by `&self`; the one [`Expirations`] is the
-/// stream, and its consumer may use the map from its own loop.
+/// Any number of clones insert, reset and remove from any task or thread, by `&self`; the one
+/// [`Expirations`] is the stream, and its consumer may use the map from its own loop.
 ///
 /// - Never early; late by at most two ticks of the timer, besides tokio's rounding and scheduling.
-/// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove), [`drain`](DelayMap::drain),
-///   [`close`](DelayMap::close), or replaced by an [`insert`](DelayMap::insert). What is due but not yet taken from
-///   the stream can still be removed, reset or drained.
+/// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
+///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
+///   [`insert`](DelayMap::insert). What is due but not yet taken from the stream can still be
+///   removed, reset or drained.
 /// - Values come out in the order of their deadlines.
-/// - The stream ends when the map is closed and empty, or every handle of the map is gone and it is empty, or the
-///   timer's runtime has shut down. Dropping the stream closes the map and drops what it holds.
+/// - The stream ends when the map is closed and empty, or every handle of the map is gone and it is
+///   empty, or the timer's runtime has shut down. Dropping the stream closes the map and drops what
+///   it holds.
 ///
 /// | call | cost |
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`expire_all`](DelayMap::expire_all), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
 ///
-/// Every look-up takes any borrowed form of the key, as a `HashMap`'s do. A key's `Hash` is called with no lock held, its `Eq` under
-/// the lock of a part; keys and values are dropped after all locks. If one of them panics, that call panics and no other key
-/// is harmed. `Eq` must not call the map.
+/// Every look-up takes any borrowed form of the key, as a `HashMap`'s do. A key's `Hash` is called
+/// with no lock held, its `Eq` under the lock of a part; keys and values are dropped after all
+/// locks. If one of them panics, that call panics and no other key is harmed. `Eq` must not call
+/// the map.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -123,18 +129,20 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         )
     }
 
-    /// Puts a value under a key, to come out of the stream when `delay` has passed. A value that was under the key
-    /// is replaced and given back, and the delay starts anew.
+    /// Puts a value under a key, to come out of the stream when `delay` has passed. A value that
+    /// was under the key is replaced and given back, and the delay starts anew.
     ///
     /// # Errors
     ///
-    /// Gives the value back: [`InsertError::Closed`] when the map is closed, its stream was dropped, or the timer's
-    /// runtime has gone; [`InsertError::AtCapacity`] if the key is new and the map holds as many as it may.
+    /// Gives the value back: [`InsertError::Closed`] when the map is closed, its stream was
+    /// dropped, or the timer's runtime has gone; [`InsertError::AtCapacity`] if the key is new and
+    /// the map holds as many as it may.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
         self.insert_due(key, value, |now| now.after(delay.into()))
     }
 
-    /// Puts a value under a key, to come out of the stream at `deadline`; else as [`insert`](DelayMap::insert).
+    /// Puts a value under a key, to come out of the stream at `deadline`; else as
+    /// [`insert`](DelayMap::insert).
     ///
     /// # Errors
     ///
@@ -149,8 +157,9 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.insert_due(key, value, |_| deadline)
     }
 
-    /// As [`insert`](DelayMap::insert), with a life: however often the delay starts anew, the value comes out when `life` has
-    /// passed from now, at the latest. (Time to live beside time to idle.)
+    /// As [`insert`](DelayMap::insert), with a life: however often the delay starts anew, the value
+    /// comes out when `life` has passed from now, at the latest. (Time to live beside time to
+    /// idle.)
     ///
     /// # Errors
     ///
@@ -187,7 +196,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         )
     }
 
-    /// Puts a value under a key that is not there; `Some` gives the value back if the key is there, and nothing changes.
+    /// Puts a value under a key that is not there; `Some` gives the value back if the key is there,
+    /// and nothing changes.
     ///
     /// # Errors
     ///
@@ -288,8 +298,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.inner.table.is_closed() || self.inner.timer.has_ended()
     }
 
-    /// Has the value of a key come out when `delay` has passed from now, earlier or later than before, but no later than its life;
-    /// `false` for a key that is not there.
+    /// Has the value of a key come out when `delay` has passed from now, earlier or later than
+    /// before, but no later than its life; `false` for a key that is not there.
     pub fn reset<Q>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -324,7 +334,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         true
     }
 
-    /// Has the value of a key come out of the stream now; `false` for a key that is not there, or whose value is due already.
+    /// Has the value of a key come out of the stream now; `false` for a key that is not there, or
+    /// whose value is due already.
     pub fn expire<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -372,7 +383,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.due_at(key).map(|at| self.inner.clock().instant(at))
     }
 
-    /// The time that is left until the value of a key comes out, zero if it is due; `None` for a key that is not there.
+    /// The time that is left until the value of a key comes out, zero if it is due; `None` for a
+    /// key that is not there.
     pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
@@ -393,9 +405,11 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Some(locked.part.due_at(index))
     }
 
-    /// Looks at the value of a key, due or not; `None` for a key that is not there. Its delay goes on.
+    /// Looks at the value of a key, due or not; `None` for a key that is not there. Its delay goes
+    /// on.
     ///
-    /// `look` is called under the lock of a part: it must not call the map. If it panics, nothing is changed.
+    /// `look` is called under the lock of a part: it must not call the map. If it panics, nothing
+    /// is changed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -417,9 +431,11 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Some(look(&locked.part.item(index).value))
     }
 
-    /// Changes the value of a key, due or not; `None` for a key that is not there. Its delay goes on.
+    /// Changes the value of a key, due or not; `None` for a key that is not there. Its delay goes
+    /// on.
     ///
-    /// `change` is called under the lock of a part: it must not call the map. If it panics, the value is as it left it.
+    /// `change` is called under the lock of a part: it must not call the map. If it panics, the
+    /// value is as it left it.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -429,9 +445,11 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Some(change(locked.part.value_mut(index)))
     }
 
-    /// Uses the value of a key: looks at it or changes it, and starts its delay anew, in one; `None` for a key that is not there.
+    /// Uses the value of a key: looks at it or changes it, and starts its delay anew, in one;
+    /// `None` for a key that is not there.
     ///
-    /// `act` is called under the lock of a part: it must not call the map. If it panics, the delay goes on.
+    /// `act` is called under the lock of a part: it must not call the map. If it panics, the delay
+    /// goes on.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -501,8 +519,8 @@ impl<K, V> DelayMap<K, V> {
         keys
     }
 
-    /// Calls `act` with each key and when its value is to come out, in no order, with no lock held: it may use the map. Each was
-    /// there at some moment of the call.
+    /// Calls `act` with each key and when its value is to come out, in no order, with no lock held:
+    /// it may use the map. Each was there at some moment of the call.
     pub fn for_each(&self, mut act: impl FnMut(&K, Instant))
     where
         K: Clone,
@@ -521,7 +539,8 @@ impl<K, V> DelayMap<K, V> {
 
     /// Keeps what `keep` says, due or not, and drops the rest. The delays go on.
     ///
-    /// `keep` is called under the lock of a part: it must not call the map. If it panics, no more is dropped.
+    /// `keep` is called under the lock of a part: it must not call the map. If it panics, no more
+    /// is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut locked in self.inner.locked_parts() {
             let mut removed = Vec::new();
@@ -561,13 +580,14 @@ impl<K, V> DelayMap<K, V> {
         items.into_iter().map(with_time_left).collect()
     }
 
-    /// Has everything come out of the stream now, in the order of the deadlines that it had, and says how many were
-    /// pending. Atomic, as [`drain`](DelayMap::drain) is.
+    /// Has everything come out of the stream now, in the order of the deadlines that it had, and
+    /// says how many were pending. Atomic, as [`drain`](DelayMap::drain) is.
     pub fn expire_all(&self) -> usize {
         self.inner.expire_all()
     }
 
-    /// Takes everything out, and the stream ends; every later insert is an error. A second close finds nothing.
+    /// Takes everything out, and the stream ends; every later insert is an error. A second close
+    /// finds nothing.
     pub fn close(&self) -> Vec<(K, V)> {
         let (_, items) = self.inner.take_all(true);
         items.into_iter().map(Item::into_pair).collect()
@@ -579,8 +599,8 @@ impl<K, V> DelayMap<K, V> {
     }
 }
 
-/// Drops a key that is not needed, after the lock. Should that panic, the value that is to be given back is dropped and not lost, as
-/// it is not on its way yet.
+/// Drops a key that is not needed, after the lock. Should that panic, the value that is to be given
+/// back is dropped and not lost, as it is not on its way yet.
 fn let_go<K, V>(locked: Locked<'_, K, V>, key: K) {
     drop(locked);
     drop(key);

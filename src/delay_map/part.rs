@@ -1,4 +1,5 @@
-//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and what of them is due.
+//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and what of them is
+//! due.
 //!
 //! ```text
 //!   waiting: in a slot of the wheel --(its tick has come, or it is expired)--> due: detached, and named in `due`
@@ -8,11 +9,14 @@
 //!
 //! Invariants:
 //!
-//! - An item is in the wheel's storage and in the index, or in neither. It is detached there exactly while `due` names it.
-//! - `due` has a good name for each item that is due, with a good one on top, in the order in which they come out: by when they were due, and of those
-//!   that were made due at once, by the deadlines that they had, and then in the order in which they were set.
-//! - Items that [`expire_all`](Part::expire_all) has made due are still waiting until [`find_expired`](Part::find_expired) comes by
-//!   them, so that no call takes long. A mark tells them by their numbers.
+//! - An item is in the wheel's storage and in the index, or in neither. It is detached there
+//!   exactly while `due` names it.
+//! - `due` has a good name for each item that is due, with a good one on top, in the order in which
+//!   they come out: by when they were due, and of those that were made due at once, by the
+//!   deadlines that they had, and then in the order in which they were set.
+//! - Items that [`expire_all`](Part::expire_all) has made due are still waiting until
+//!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. A mark tells
+//!   them by their numbers.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -29,7 +33,8 @@ pub(super) struct Part<K, V> {
     /// Indices of items, by the hash of the key.
     index: HashTable<u32>,
     shrinking: Shrinking,
-    /// The names of what is due, the first on top. Also stale ones of items that were set anew or taken out, but fewer than of others.
+    /// The names of what is due, the first on top. Also stale ones of items that were set anew or
+    /// taken out, but fewer than of others.
     due: BinaryHeap<Reverse<(Name, u32)>>,
     stale: usize,
     /// The latest last.
@@ -250,7 +255,8 @@ impl<K, V> Part<K, V> {
         self.index.iter().copied().collect()
     }
 
-    /// Moves on towards a tick by at most so many items. Gives whether all that is due by then was found.
+    /// Moves on towards a tick by at most so many items. Gives whether all that is due by then was
+    /// found.
     pub(super) fn advance(&mut self, now: u64, budget: usize) -> bool {
         if !self.find_expired(budget) {
             return false;
@@ -385,7 +391,8 @@ impl<K, V> Part<K, V> {
         }
     }
 
-    /// An item is not due any more, neither by its name nor by a mark. To be followed by `uncover`, when it is changed.
+    /// An item is not due any more, neither by its name nor by a mark. To be followed by `uncover`,
+    /// when it is changed.
     fn forget_due(&mut self, index: u32) {
         let item = self.items.at(index);
         if self.items.is_detached(index) {

@@ -1,7 +1,7 @@
 //! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
 //!
-//! Invariant: the stream waits only when nothing is due in any part; whatever changes that before its alarm goes off calls it. Of
-//! two polls the later one's waker counts.
+//! Invariant: the stream waits only when nothing is due in any part; whatever changes that before
+//! its alarm goes off calls it. Of two polls the later one's waker counts.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -21,7 +21,8 @@ use crate::tick::Moment;
 /// So many items are looked at for one poll; then other tasks have their turn.
 const BATCH: usize = 512;
 
-/// So often a poll looks again because something became due meanwhile; then other tasks have their turn.
+/// So often a poll looks again because something became due meanwhile; then other tasks have their
+/// turn.
 const LOOKS: usize = 8;
 
 /// A value whose delay has passed.
@@ -32,24 +33,26 @@ pub struct Expired<K, V> {
     /// The value.
     pub value: V,
     /// The instant at which it was due; never later than when it came out. For one that
-    /// [`expire_all`](super::DelayMap::expire_all) made come before its time, the instant of that call.
+    /// [`expire_all`](super::DelayMap::expire_all) made come before its time, the instant of that
+    /// call.
     pub deadline: Instant,
 }
 
 /// The stream of what has expired in a [`DelayMap`](super::DelayMap).
 ///
-/// It ends when the map is closed and empty, or every handle of the map is gone and it is empty, or the timer's
-/// runtime has shut down; what is then left in the map can still be drained. Dropping it closes the map and drops
-/// what that holds.
+/// It ends when the map is closed and empty, or every handle of the map is gone and it is empty, or
+/// the timer's runtime has shut down; what is then left in the map can still be drained. Dropping
+/// it closes the map and drops what that holds.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future of its next item, as in a `select!`, loses nothing: a value leaves the map in the moment in
-/// which the stream gives it.
+/// Dropping a future of its next item, as in a `select!`, loses nothing: a value leaves the map in
+/// the moment in which the stream gives it.
 #[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
-    /// All parts were searched for what is due by then; so what was found to be due by then comes out before all else.
+    /// All parts were searched for what is due by then; so what was found to be due by then comes
+    /// out before all else.
     searched: Moment,
     ended: bool,
 }
@@ -99,7 +102,8 @@ impl<K, V> Expirations<K, V> {
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has ended.
+    /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
+    /// ended.
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
         if self.ended || self.inner.timer.has_ended() {
             self.end();
@@ -118,8 +122,8 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// Waits for the next value, and puts it and whatever is due besides into `buffer`, at most `limit` values. Gives how many;
-    /// zero once the stream has ended, or for a limit of zero.
+    /// Waits for the next value, and puts it and whatever is due besides into `buffer`, at most
+    /// `limit` values. Gives how many; zero once the stream has ended, or for a limit of zero.
     ///
     /// # Cancel safety
     ///

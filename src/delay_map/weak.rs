@@ -1,6 +1,7 @@
 //! The [`WeakDelayMap`]: a handle that does not keep the stream from ending.
 //!
-//! Invariant: it is upgraded only while another handle is there; once the last has gone there is none again.
+//! Invariant: it is upgraded only while another handle is there; once the last has gone there is
+//! none again.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

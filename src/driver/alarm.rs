@@ -1,9 +1,9 @@
 //! The alarm: the one timer of tokio's that a driver has.
 //!
-//! It is a [`tokio::time::Sleep`] beside the driver, in no task. Its waker makes the turn where tokio's own timers
-//! fire, and who arms something earlier than the alarm is set for resets it, as tokio's own sleeps register themselves. (A
-//! `tokio::time::Interval` is the same sleep within, but forgets its waker at each tick, and then it has to be polled before
-//! it can be set again.)
+//! It is a [`tokio::time::Sleep`] beside the driver, in no task. Its waker makes the turn where
+//! tokio's own timers fire, and who arms something earlier than the alarm is set for resets it, as
+//! tokio's own sleeps register themselves. (A `tokio::time::Interval` is the same sleep within, but
+//! forgets its waker at each tick, and then it has to be polled before it can be set again.)
 //!
 //! ```text
 //!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
@@ -11,24 +11,28 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! Beside that, the alarm is *attached* while tokio has its waker. Firing spends the waker; polling attaches it again, also
-//! to an alarm that is unset. So an alarm that rests can be set by any thread, without a runtime's context and
-//! without a poll.
+//! Beside that, the alarm is *attached* while tokio has its waker. Firing spends the waker; polling
+//! attaches it again, also to an alarm that is unset. So an alarm that rests can be set by any
+//! thread, without a runtime's context and without a poll.
 //!
-//! Where it may be polled: a poll panics once the runtime's time driver has ended. So only these attach it:
+//! Where it may be polled: a poll panics once the runtime's time driver has ended. So only these
+//! attach it:
 //!
 //! - the time driver itself, after a look that it has not ended (below);
 //! - a task of the runtime (an errand), as the time driver ends after the last of them;
-//! - a thread that works for the runtime right now, as far as it can be told. (One that has gone into `block_in_place` looks the
-//!   same, and so does another runtime's worker that has entered this one. Should the runtime end between the look and the poll,
-//!   the panic is caught, and counts as the end.)
+//! - a thread that works for the runtime right now, as far as it can be told. (One that has gone
+//!   into `block_in_place` looks the same, and so does another runtime's worker that has entered
+//!   this one. Should the runtime end between the look and the poll, the panic is caught, and
+//!   counts as the end.)
 //!
-//! How the end of the time driver is told: it fires all of its timers, so an attached alarm that is set learns of it by its
-//! waker, after the last task was dropped. And from then on each sleep that is reset has elapsed at once. So: an alarm
-//! that has elapsed while the instant that it was reset to lies ahead tells the end, surely, to any thread.
+//! How the end of the time driver is told: it fires all of its timers, so an attached alarm that is
+//! set learns of it by its waker, after the last task was dropped. And from then on each sleep that
+//! is reset has elapsed at once. So: an alarm that has elapsed while the instant that it was reset
+//! to lies ahead tells the end, surely, to any thread.
 //!
-//! While nothing is armed it is unset on a clock that can be paused, as virtual time runs to the next timer whatever that is. On
-//! the system's clock it is then set for the end of time, where it wakes nobody; so there the end is told in any case.
+//! While nothing is armed it is unset on a clock that can be paused, as virtual time runs to the
+//! next timer whatever that is. On the system's clock it is then set for the end of time, where it
+//! wakes nobody; so there the end is told in any case.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -92,8 +96,8 @@ impl Alarm {
         self.is_attached = false;
     }
 
-    /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset; or, where no virtual clock would run to it, set for
-    /// the end of time, so that it tells of the time driver's end.
+    /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset; or, where no virtual
+    /// clock would run to it, set for the end of time, so that it tells of the time driver's end.
     pub(super) fn set(&mut self, tick: u64, place: Place) -> Set {
         if tick == NEVER && self.clock.is_pausable() {
             return self.unset(place);

@@ -1,8 +1,9 @@
 //! The bell: how anybody has the driver do something, without a task and without waiting.
 //!
-//! The driver is not a task. It is what its *attendant* does, and the attendant is whoever has rung the bell while
-//! nobody was at it: tokio's time driver when the alarm fires, an errand, or a thread that arms. Who rings while
-//! somebody is at it leaves its request there and goes on; the attendant sees to it before it leaves.
+//! The driver is not a task. It is what its *attendant* does, and the attendant is whoever has rung
+//! the bell while nobody was at it: tokio's time driver when the alarm fires, an errand, or a
+//! thread that arms. Who rings while somebody is at it leaves its request there and goes on; the
+//! attendant sees to it before it leaves.
 //!
 //! ```text
 //!   free --(ring: "attend")--> attended --(leave, nothing was requested meanwhile)--> free
@@ -17,15 +18,17 @@
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *A request comes as the attendant leaves.* Leaving is one compare-exchange from "attended, nothing requested". Either
-//!   it fails and the attendant goes on, or it came first, and who rings then attends.
-//! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm lowers its shard's plan
-//!   and then reads `set_for`. A turn first sets `set_for` to `NEVER`, then reads the plans, and sets it again after
-//!   that. A sequentially consistent fence lies between the two steps of each. So an arm that reads what stood there before the
-//!   turn has lowered its plan before the turn reads it. One that reads `NEVER` rings. One that reads what the turn has set
-//!   afterwards has the alarm at that tick before it, and the turn at that tick reads its plan.
-//! - *The alarm fires while it is being set*, by who rings on the attendant's own thread, under what it holds: that is a
-//!   request like any other, and no lock is needed for it.
+//! - *A request comes as the attendant leaves.* Leaving is one compare-exchange from "attended,
+//!   nothing requested". Either it fails and the attendant goes on, or it came first, and who rings
+//!   then attends.
+//! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm
+//!   lowers its shard's plan and then reads `set_for`. A turn first sets `set_for` to `NEVER`, then
+//!   reads the plans, and sets it again after that. A sequentially consistent fence lies between
+//!   the two steps of each. So an arm that reads what stood there before the turn has lowered its
+//!   plan before the turn reads it. One that reads `NEVER` rings. One that reads what the turn has
+//!   set afterwards has the alarm at that tick before it, and the turn at that tick reads its plan.
+//! - *The alarm fires while it is being set*, by who rings on the attendant's own thread, under
+//!   what it holds: that is a request like any other, and no lock is needed for it.
 
 use crate::atomic::{AtomicU64, Ordering, fence};
 
@@ -74,7 +77,8 @@ impl Bell {
         }
     }
 
-    /// Whether the driver turns at `tick` or before. To be asked after the plan was lowered to that.
+    /// Whether the driver turns at `tick` or before. To be asked after the plan was lowered to
+    /// that.
     #[inline]
     pub(crate) fn is_set_by(&self, tick: u64) -> bool {
         fence(Ordering::SeqCst);
@@ -108,7 +112,8 @@ impl Bell {
         self.asked_for.swap(NEVER, Ordering::AcqRel)
     }
 
-    /// From here on the plans are read: who lowers one after that rings. Forgets what was asked for; the plans have it.
+    /// From here on the plans are read: who lowers one after that rings. Forgets what was asked
+    /// for; the plans have it.
     pub(crate) fn begin_to_read_plans(&self) {
         self.set_for.store(NEVER, Ordering::Release);
         // Taken, not overwritten: what was asked for before is in plans that are seen after.

@@ -1,11 +1,14 @@
 //! Errands: what the driver has done elsewhere, as it cannot be done where its attendant is.
 //!
-//! - A turn that is too long for one stretch goes on in a task of the runtime, so that others have their turn.
+//! - A turn that is too long for one stretch goes on in a task of the runtime, so that others have
+//!   their turn.
 //! - An alarm that a plain thread has set, and that is not attached, is attached by such a task.
-//! - A runtime that shuts down takes no tasks any more, though its time driver has not ended. Who is left without an attached alarm
-//!   then gets a thread that looks for the end, a millisecond at a time.
-//! - While somebody waits with nothing armed, for the end of a current-thread runtime alone, a *watch* is kept: a task that does
-//!   nothing, and when it is dropped sets the alarm. For the tasks of a runtime are dropped first, and its time driver ends last.
+//! - A runtime that shuts down takes no tasks any more, though its time driver has not ended. Who
+//!   is left without an attached alarm then gets a thread that looks for the end, a millisecond at
+//!   a time.
+//! - While somebody waits with nothing armed, for the end of a current-thread runtime alone, a
+//!   *watch* is kept: a task that does nothing, and when it is dropped sets the alarm. For the
+//!   tasks of a runtime are dropped first, and its time driver ends last.
 //!
 //! Invariant: no errand holds the driver. One whose driver has gone ends.
 
@@ -24,8 +27,9 @@ use super::{Driver, Place};
 
 /// A task that turns, until all that is due was dealt with.
 ///
-/// Between two stretches it wakes itself and yields. It does not use tokio's `yield_now`: that defers to a list of the worker
-/// which no other worker steals from, and a task that blocks would hold it up.
+/// Between two stretches it wakes itself and yields. It does not use tokio's `yield_now`: that
+/// defers to a list of the worker which no other worker steals from, and a task that blocks would
+/// hold it up.
 pub(super) struct Errand {
     driver: Weak<Driver>,
     was_polled: bool,
@@ -102,7 +106,8 @@ pub(super) struct Watchers {
     /// `None` once it has ended.
     pub(super) runtime: Option<Handle>,
     count: usize,
-    /// How often the last one has gone: a task of an earlier round is dropped for that, and not with its runtime.
+    /// How often the last one has gone: a task of an earlier round is dropped for that, and not
+    /// with its runtime.
     round: u64,
     /// The task is on its way to the runtime, which may refuse it.
     is_spawning: bool,
@@ -110,7 +115,8 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
-    /// Where a task is that is being dropped: with its runtime's tasks, before the time driver ends; or, if it was refused, anywhere.
+    /// Where a task is that is being dropped: with its runtime's tasks, before the time driver
+    /// ends; or, if it was refused, anywhere.
     fn place_of_drop(&self) -> Place {
         if self.is_spawning {
             Place::Caller

@@ -9,21 +9,27 @@
 //!                                                                                +-- too long for one stretch: an errand goes on
 //! ```
 //!
-//! There is no driver task. The turn is made in the waker of one tokio timer, the [alarm](alarm), where tokio's own timers wake
-//! theirs; and the next is planned right there. So nothing stands between a due and its timer: no task that must be scheduled,
-//! no slot that it could be pushed out of, and no waker that must wait for a task. Who does it is settled by a [bell](bell), and
-//! is called the attendant.
+//! There is no driver task. The turn is made in the waker of one tokio timer, the [alarm](alarm),
+//! where tokio's own timers wake theirs; and the next is planned right there. So nothing stands
+//! between a due and its timer: no task that must be scheduled, no slot that it could be pushed out
+//! of, and no waker that must wait for a task. Who does it is settled by a [bell](bell), and is
+//! called the attendant.
 //!
 //! Invariants:
 //!
-//! - One turn is made at a time, by the attendant. It holds no lock over it: it has the only key to what it works with.
-//! - Threads that arm never turn: wakers are user code, and theirs to run only where tokio would run them.
-//! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being made or asked for.
-//!   While nothing is armed it wakes nobody, and on a clock that can be paused there is no tokio timer at all.
-//! - The driver holds its shards weakly, and its waker holds the driver weakly. Who can still arm a timer, or has one pending, holds
-//!   a shard, and each shard holds the driver; when the last has let go, all of it is dropped.
-//! - The shards are closed when the runtime's time driver has ended: by the waker that it then fires, after every task was dropped, or
-//!   by who finds it ended when it sets the alarm (see `alarm`).
+//! - One turn is made at a time, by the attendant. It holds no lock over it: it has the only key to
+//!   what it works with.
+//! - Threads that arm never turn: wakers are user code, and theirs to run only where tokio would
+//!   run them.
+//! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being
+//!   made or asked for. While nothing is armed it wakes nobody, and on a clock that can be paused
+//!   there is no tokio timer at all.
+//! - The driver holds its shards weakly, and its waker holds the driver weakly. Who can still arm a
+//!   timer, or has one pending, holds a shard, and each shard holds the driver; when the last has
+//!   let go, all of it is dropped.
+//! - The shards are closed when the runtime's time driver has ended: by the waker that it then
+//!   fires, after every task was dropped, or by who finds it ended when it sets the alarm (see
+//!   `alarm`).
 
 mod alarm;
 pub(crate) mod bell;
@@ -50,7 +56,8 @@ use turner::{Turned, Turner};
 pub(crate) struct Driver {
     bell: Bell,
     clock: Arc<Clock>,
-    /// What the attendant works with. It is here while nobody attends; never, once the driver has ended.
+    /// What the attendant works with. It is here while nobody attends; never, once the driver has
+    /// ended.
     desk: Mutex<Option<Desk>>,
     /// Whether it may ever be better to tick.
     may_tick: bool,
@@ -105,7 +112,8 @@ impl Driver {
         }
     }
 
-    /// Begins to drive these shards, on the runtime of `handle`, in whose context this is to be called.
+    /// Begins to drive these shards, on the runtime of `handle`, in whose context this is to be
+    /// called.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
         let ring = Ring {
             driver: Arc::downgrade(self),
@@ -124,8 +132,8 @@ impl Driver {
         }
     }
 
-    /// Has the driver turn at `tick` at the latest; the plan was lowered to that. Under no lock. `true` if tokio's time driver
-    /// has worked up to that tick already.
+    /// Has the driver turn at `tick` at the latest; the plan was lowered to that. Under no lock.
+    /// `true` if tokio's time driver has worked up to that tick already.
     #[inline]
     pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> bool {
         !self.bell.is_set_by(tick) && self.come_earlier(tick)
@@ -138,7 +146,8 @@ impl Driver {
         attended.passed.is_some_and(|passed| passed >= tick)
     }
 
-    /// A plan was put off from `tick`: has the alarm put off too, if it is set for that. Under no lock.
+    /// A plan was put off from `tick`: has the alarm put off too, if it is set for that. Under no
+    /// lock.
     pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) {
         if !self.is_set_before(tick) {
             self.attend(Request::Plan, Place::Caller);
@@ -304,7 +313,8 @@ impl Driver {
         };
         let may_be_own_worker = worker_index().is_some() && !self.clock.is_pausable();
         if may_be_own_worker && !desk.alarm.is_attached() {
-            // What one of many workers spawns lies in a place of its alone, and this one may block next.
+            // What one of many workers spawns lies in a place of its alone, and this one may block
+            // next.
             errand::send_from_elsewhere(send);
         } else {
             send();
@@ -416,7 +426,8 @@ impl Wake for Ring {
         self.wake_by_ref();
     }
 
-    /// While the alarm is being set somebody attends already. So who attends from here is within tokio's time driver.
+    /// While the alarm is being set somebody attends already. So who attends from here is within
+    /// tokio's time driver.
     fn wake_by_ref(self: &Arc<Self>) {
         if self.is_muted.load(Ordering::Relaxed) {
             return;

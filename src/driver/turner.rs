@@ -6,9 +6,11 @@
 //!
 //! Invariants:
 //!
-//! - The clock is read before any shard is turned, and the shards are turned to the floor of that reading.
-//! - Wakers are user code: they run outside every lock, and a panic in one stops neither the turn nor the batch. They run where
-//!   tokio's own timers run theirs, or in a task of the runtime; so one that blocks, blocks what it would with tokio.
+//! - The clock is read before any shard is turned, and the shards are turned to the floor of that
+//!   reading.
+//! - Wakers are user code: they run outside every lock, and a panic in one stops neither the turn
+//!   nor the batch. They run where tokio's own timers run theirs, or in a task of the runtime; so
+//!   one that blocks, blocks what it would with tokio.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -19,7 +21,8 @@ use crate::mode::Mode;
 use crate::shard::{BATCH, Shard, ShardTurned};
 use crate::waking::wake_all;
 
-/// So many timers at most are fired or cascaded in one turn: some hundred microseconds of work, for which others wait.
+/// So many timers at most are fired or cascaded in one turn: some hundred microseconds of work, for
+/// which others wait.
 const STRETCH: usize = 2 * BATCH;
 
 /// What a turn came to.
@@ -70,7 +73,8 @@ impl Turner {
             let mut batch_full = false;
             for _ in 0..self.shards.len() {
                 let shard = self.shards[self.next_shard].upgrade();
-                // The next turn goes on where this one stops, so that no shard has to wait for the others for ever.
+                // The next turn goes on where this one stops, so that no shard has to wait for the
+                // others for ever.
                 self.next_shard = (self.next_shard + 1) % self.shards.len();
                 let Some(shard) = shard else { continue };
                 let work = match shard.turn(now, &mut self.wakers) {

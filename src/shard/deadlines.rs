@@ -2,9 +2,11 @@
 //!
 //! Invariants:
 //!
-//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it, linked at its true due or
-//!   earlier. Each function here restores that before it lets the lock go.
-//! - What may be called with a map's lock held wakes nobody. It gives back what is left to do as [`Afterwards`].
+//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it,
+//!   linked at its true due or earlier. Each function here restores that before it lets the lock
+//!   go.
+//! - What may be called with a map's lock held wakes nobody. It gives back what is left to do as
+//!   [`Afterwards`].
 
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
@@ -27,8 +29,8 @@ impl Shard {
         self.tell(change);
     }
 
-    /// Makes a word pending again, counting from now, and arms or moves its timer. On a closed shard the word never
-    /// becomes pending, not for a moment.
+    /// Makes a word pending again, counting from now, and arms or moves its timer. On a closed
+    /// shard the word never becomes pending, not for a moment.
     pub(crate) fn restart_word(&self, word: &Arc<Word>) {
         let mut state = self.lock();
         if state.closed.is_some() {
@@ -45,14 +47,16 @@ impl Shard {
         self.tell(change);
     }
 
-    /// Has the word's timer wake `waker` from now on. A deadline that has passed expires here and now.
+    /// Has the word's timer wake `waker` from now on. A deadline that has passed expires here and
+    /// now.
     pub(crate) fn poll_word(self: &Arc<Self>, word: &Word, waker: &Waker) -> Status {
         let now = self.clock.now();
         let registered = self.register(waker, |state| {
             match word.expire_if(|due| self.clock.has_passed(due, now)) {
                 Expiry::Settled(outcome) => Err((outcome, None)),
                 Expiry::Expired => Err((Outcome::Expired, self.unlink_word(state, word))),
-                // The invariant: what is pending has a timer, or its shard was closed and has settled it.
+                // The invariant: what is pending has a timer, or its shard was closed and has
+                // settled it.
                 Expiry::Later(_) => state.entry_of(word).ok_or((Outcome::ShutDown, None)),
             }
         });
@@ -93,8 +97,9 @@ impl Shard {
         (found, afterwards)
     }
 
-    /// Brings a pending word to its end, takes its timer out and gives the time that it had left at `now`; `None` if it had
-    /// come to its end before. Either way the waker of who awaits it may be left to wake.
+    /// Brings a pending word to its end, takes its timer out and gives the time that it had left at
+    /// `now`; `None` if it had come to its end before. Either way the waker of who awaits it may be
+    /// left to wake.
     pub(crate) fn settle_word(
         self: &Arc<Self>,
         word: &Word,
@@ -155,8 +160,8 @@ impl Shard {
         (is_pending, self.afterwards(passed))
     }
 
-    /// What counts from a stamp is not known before the window of the stamp has ended. What is told of it counts from a moment
-    /// that is not before the call, nor after the window's end.
+    /// What counts from a stamp is not known before the window of the stamp has ended. What is told
+    /// of it counts from a moment that is not before the call, nor after the window's end.
     fn stand_by_what_is_told(&self, word: &Word) {
         word.count_from(|stamp| self.clock.told_start(stamp));
     }
@@ -170,8 +175,9 @@ impl Shard {
         drop(self.afterwards(unlinked).run());
     }
 
-    /// Takes the lock, and expires the word if its deadline has passed at `now`. So the answer is the same whoever
-    /// looks first, the driver or somebody with a handle. Gives the timer that this took out.
+    /// Takes the lock, and expires the word if its deadline has passed at `now`. So the answer is
+    /// the same whoever looks first, the driver or somebody with a handle. Gives the timer that
+    /// this took out.
     fn lock_and_look(&self, word: &Word, now: Moment) -> (MutexGuard<'_, State>, Option<Unlinked>) {
         let mut state = self.lock();
         let passed = match word.expire_if(|due| self.clock.has_passed(due, now)) {
@@ -234,7 +240,8 @@ pub(crate) struct Afterwards {
 }
 
 impl Afterwards {
-    /// Does all of it but waking whoever awaited the word, whose waker is given: to be woken, or dropped.
+    /// Does all of it but waking whoever awaited the word, whose waker is given: to be woken, or
+    /// dropped.
     pub(crate) fn run(self) -> Option<Waker> {
         if let Some((shard, change)) = self.planned {
             shard.tell(change);

@@ -1,17 +1,20 @@
-//! A future's hold on its shard: a counted reference, whose count is left alone where timers come and go.
+//! A future's hold on its shard: a counted reference, whose count is left alone where timers come
+//! and go.
 //!
-//! A thread keeps to one shard of a timer, and keeps one reference to it, its *spare*, for each of the last few timers that it
-//! used. Who makes a future takes the spare and who drops one gives it back, without touching the count. Only a second
-//! future at the same time, or one that is dropped on another thread, counts as any `Arc` does.
+//! A thread keeps to one shard of a timer, and keeps one reference to it, its *spare*, for each of
+//! the last few timers that it used. Who makes a future takes the spare and who drops one gives it
+//! back, without touching the count. Only a second future at the same time, or one that is dropped
+//! on another thread, counts as any `Arc` does.
 //!
 //! ```text
 //!   home: in the thread's place --(a future is made)--> lent to the future --(dropped on that thread)--> home
 //!                                                             \--(dropped elsewhere, or the place is taken)--> counted off
 //! ```
 //!
-//! A spare at home keeps its shard, and so its driver, in memory, and nothing else: a driver with nothing armed does nothing. So
-//! nobody has to find out who holds a shard. Of a timer whose handles have all gone, or whose runtime has, no thread takes a
-//! spare home, and each lets go what it has of it when it looks for a place.
+//! A spare at home keeps its shard, and so its driver, in memory, and nothing else: a driver with
+//! nothing armed does nothing. So nobody has to find out who holds a shard. Of a timer whose
+//! handles have all gone, or whose runtime has, no thread takes a spare home, and each lets go what
+//! it has of it when it looks for a place.
 //!
 //! Invariant: a place that has no timer's name has no spare.
 
@@ -138,7 +141,8 @@ impl Place {
         has_spare
     }
 
-    /// Gives up the place. What was in it is the caller's to drop, when no place is being looked at any more.
+    /// Gives up the place. What was in it is the caller's to drop, when no place is being looked at
+    /// any more.
     fn clear(&self) -> Option<Arc<Shard>> {
         self.timer.set(0);
         self.own_timer_of.set(None);
@@ -147,8 +151,8 @@ impl Place {
 }
 
 impl Thread {
-    /// A worker takes its index in the runtime where it first uses a timer, so that no two workers of a runtime share a
-    /// shard; any other thread takes a number of its own.
+    /// A worker takes its index in the runtime where it first uses a timer, so that no two workers
+    /// of a runtime share a shard; any other thread takes a number of its own.
     #[inline]
     fn number(&self) -> usize {
         let number = self.number.get();
@@ -225,12 +229,14 @@ impl Thread {
         place.timer.set(name_of(&shard.clock));
         place.own_timer_of.set(shard.place.own_timer_of);
         let_go.push(place.spare.replace(Some(shard)));
-        // Letting go of a shard may end its driver, which is none of this thread's places' business.
+        // Letting go of a shard may end its driver, which is none of this thread's places'
+        // business.
         drop(let_go);
     }
 }
 
-/// What a timer is known by on its threads. It is not given to another while a spare of it is home, as that keeps the clock.
+/// What a timer is known by on its threads. It is not given to another while a spare of it is home,
+/// as that keeps the clock.
 fn name_of(clock: &Arc<Clock>) -> usize {
     Arc::as_ptr(clock).addr()
 }

@@ -10,8 +10,9 @@
 //!
 //! Invariants:
 //!
-//! - No user code runs under the lock. A waker is cloned before it is taken, and woken or dropped after it was let
-//!   go; a key of a map never comes here. Hence a poisoned lock tells nothing, and poison is ignored.
+//! - No user code runs under the lock. A waker is cloned before it is taken, and woken or dropped
+//!   after it was let go; a key of a map never comes here. Hence a poisoned lock tells nothing, and
+//!   poison is ignored.
 //! - Whoever changes the wheel keeps the plan right (see `plan`).
 
 mod deadlines;
@@ -52,7 +53,8 @@ pub(crate) struct Shard {
     driver: Arc<Driver>,
     readings: Readings,
     place: Place,
-    /// No `Timer` leads to the shard any more, or its driver has ended. So no thread keeps it to lend it.
+    /// No `Timer` leads to the shard any more, or its driver has ended. So no thread keeps it to
+    /// lend it.
     retired: AtomicBool,
 }
 
@@ -185,8 +187,9 @@ impl Shard {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Arms a timer that wakes `waker` when it is due. One whose tick was turned already, or up to which tokio's time driver has
-    /// worked, has fired: then nothing is armed. (What counts from a stamp may be due later than it is placed: a turn judges it.)
+    /// Arms a timer that wakes `waker` when it is due. One whose tick was turned already, or up to
+    /// which tokio's time driver has worked, has fired: then nothing is armed. (What counts from a
+    /// stamp may be due later than it is placed: a turn judges it.)
     pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, NotArmed> {
         self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
     }
@@ -227,8 +230,8 @@ impl Shard {
         // The waker is dropped here, after the lock.
     }
 
-    /// Moves an armed timer; its waker stays. One that is moved to a tick that was turned already, or up to which tokio's time
-    /// driver has worked, fires here and now, as tokio's do.
+    /// Moves an armed timer; its waker stays. One that is moved to a tick that was turned already,
+    /// or up to which tokio's time driver has worked, fires here and now, as tokio's do.
     pub(crate) fn move_to(&self, key: Key, due: Due) -> Moved {
         let tick = due.placed(self.clock.tick());
         let is_exact = matches!(due, Due::At(_));
@@ -273,7 +276,8 @@ impl Shard {
         Moved::Fires
     }
 
-    /// Takes a timer out, if it is still there, and gives what was in it in place of a blank entry: to be dropped after the lock.
+    /// Takes a timer out, if it is still there, and gives what was in it in place of a blank entry:
+    /// to be dropped after the lock.
     #[inline(always)] // Into its two callers: one of them is half of arming and disarming.
     fn take_out(&self, key: Key, as_fired: bool, entry: &mut Entry) -> bool {
         let mut state = self.lock();
@@ -298,8 +302,9 @@ impl Shard {
         due.placed(self.clock.tick()) < self.plan.load(Ordering::Relaxed)
     }
 
-    /// Whether a timer that was armed for `due` has fired, as far as that can be told without the lock: nothing that is due
-    /// before the plan is in the wheel. One that counts from a stamp may be linked later than it was placed.
+    /// Whether a timer that was armed for `due` has fired, as far as that can be told without the
+    /// lock: nothing that is due before the plan is in the wheel. One that counts from a stamp may
+    /// be linked later than it was placed.
     pub(crate) fn has_surely_fired(&self, due: Due) -> bool {
         let is_exact = matches!(due, Due::At(_));
         is_exact && due.placed(self.clock.tick()) < self.plan.load(Ordering::SeqCst)
@@ -334,8 +339,8 @@ impl Shard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the entry that `find` finds under the lock wake `waker`. What `find` gives in place of an entry is
-    /// dropped or used after the lock.
+    /// Has the entry that `find` finds under the lock wake `waker`. What `find` gives in place of
+    /// an entry is dropped or used after the lock.
     fn register<R>(
         &self,
         waker: &Waker,
@@ -364,7 +369,8 @@ impl Shard {
                 drop(old);
                 return Ok(());
             }
-            // Another task polls than before. That is rare, so it goes round once more to clone outside the lock.
+            // Another task polls than before. That is rare, so it goes round once more to clone
+            // outside the lock.
             drop(state);
             clone = Some(waker.clone());
         }

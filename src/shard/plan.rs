@@ -1,12 +1,14 @@
 //! The driver's plan for a shard: when it comes next, and who tells it to come earlier.
 //!
-//! Invariant: `plan` is the tick at which the driver comes next, and no timer of the wheel is due before it. It is written
-//! only under the lock. An arm that is due before the plan lowers it there, lets the lock go, and then tells the driver of
-//! the change (`driver::bell` has the argument why no change is lost).
+//! Invariant: `plan` is the tick at which the driver comes next, and no timer of the wheel is due
+//! before it. It is written only under the lock. An arm that is due before the plan lowers it
+//! there, lets the lock go, and then tells the driver of the change (`driver::bell` has the
+//! argument why no change is lost).
 //!
-//! A plan may be too early, when the timer it was made for was disarmed. On the system's clock that costs one empty
-//! turn, and disarming tells nobody. On a clock that can be paused the driver is told, in real time too: the clock
-//! may be paused in the next moment, and then a cancelled timer would pull time along.
+//! A plan may be too early, when the timer it was made for was disarmed. On the system's clock that
+//! costs one empty turn, and disarming tells nobody. On a clock that can be paused the driver is
+//! told, in real time too: the clock may be paused in the next moment, and then a cancelled timer
+//! would pull time along.
 
 use std::sync::atomic::Ordering;
 
@@ -78,7 +80,8 @@ impl Shard {
         Change::Later(plan)
     }
 
-    /// Tells the driver. Under no lock. `true` if the new plan is for a tick up to which tokio's time driver has worked already.
+    /// Tells the driver. Under no lock. `true` if the new plan is for a tick up to which tokio's
+    /// time driver has worked already.
     #[inline]
     pub(super) fn tell(&self, change: Change) -> bool {
         match change {
@@ -95,8 +98,8 @@ impl Shard {
 impl State {
     /// The tick at which something may be due next.
     pub(super) fn next_plan(&self) -> u64 {
-        // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of its own, which no
-        // moment comes near.
+        // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of
+        // its own, which no moment comes near.
         self.wheel
             .next_turn()
             .filter(|&tick| tick <= LAST_TICK)

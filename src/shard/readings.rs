@@ -1,17 +1,19 @@
 //! How often callers read the clock while the driver rests: what decides when it is to tick.
 //!
-//! A reading costs tens of nanoseconds, a tick of the driver many microseconds: the time driver of the runtime, a poll,
-//! a wake-up of the worker. Once more readings are made in a tick than a tick costs, ticking is cheaper for all.
+//! A reading costs tens of nanoseconds, a tick of the driver many microseconds: the time driver of
+//! the runtime, a poll, a wake-up of the worker. Once more readings are made in a tick than a tick
+//! costs, ticking is cheaper for all.
 //!
-//! Invariant: this is a gauge. Its count may miss some of two threads' readings at once, and nothing but speed hangs on it.
+//! Invariant: this is a gauge. Its count may miss some of two threads' readings at once, and
+//! nothing but speed hangs on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::tick::{Moment, TickLength};
 
-/// From so many counted readings in a tick on it pays to tick. A reading costs 23 ns, and the two that a timer takes at rest
-/// count as one; a tick that wakes a parked worker costs 50 to 75 us. And where a load comes in bursts, most ticks after one
-/// are for nothing.
+/// From so many counted readings in a tick on it pays to tick. A reading costs 23 ns, and the two
+/// that a timer takes at rest count as one; a tick that wakes a parked worker costs 50 to 75 us.
+/// And where a load comes in bursts, most ticks after one are for nothing.
 const WORTH_A_TICK: u64 = 2048;
 
 #[derive(Debug)]

@@ -1,7 +1,9 @@
-//! From when a timer counts: from a reading of the clock while the driver rests, from its stamp while it ticks.
+//! From when a timer counts: from a reading of the clock while the driver rests, from its stamp
+//! while it ticks.
 //!
-//! Invariant: whoever reads the clock in place of a stamp, because there is none, counts as one of many readings; so the
-//! driver learns when it had better tick. Counting may wake the driver, and so is not to be done with a lock held.
+//! Invariant: whoever reads the clock in place of a stamp, because there is none, counts as one of
+//! many readings; so the driver learns when it had better tick. Counting may wake the driver, and
+//! so is not to be done with a lock held.
 
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use crate::tick::{Moment, Span};
 use crate::word::Timeout;
 
 impl Shard {
-    /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the duration must not
-    /// count from a stamp.
+    /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the
+    /// duration must not count from a stamp.
     #[inline]
     pub(crate) fn due_after(&self, duration: Duration) -> Due {
         match (
@@ -25,7 +27,8 @@ impl Shard {
         }
     }
 
-    /// From when a deadline of that timeout counts that is made or reset now. Not to be called with a lock held.
+    /// From when a deadline of that timeout counts that is made or reset now. Not to be called with
+    /// a lock held.
     #[inline]
     pub(crate) fn start(&self, timeout: Timeout) -> Start {
         match self.clock.stamp() {
@@ -35,8 +38,8 @@ impl Shard {
         }
     }
 
-    /// From when a reset counts of a deadline that is not known yet; if a stamp must not be used for that, the word takes
-    /// a fresh start. Not to be called with a lock held.
+    /// From when a reset counts of a deadline that is not known yet; if a stamp must not be used
+    /// for that, the word takes a fresh start. Not to be called with a lock held.
     pub(crate) fn start_of_any(&self) -> Start {
         match self.clock.stamp() {
             Some(stamp) => Start::Stamp(stamp),

@@ -1,8 +1,9 @@
 //! The part of a shard that serves the driver: turning the wheel, and closing it for ever.
 //!
-//! Invariant: a timer fires only if its true due has come. One whose slot has come but whose true due is later, because
-//! its deadline was reset or the window of its stamp ended late, is linked again. What fired is gone from the wheel
-//! when the lock is let go, and its waker is the caller's, to be woken outside.
+//! Invariant: a timer fires only if its true due has come. One whose slot has come but whose true
+//! due is later, because its deadline was reset or the window of its stamp ended late, is linked
+//! again. What fired is gone from the wheel when the lock is let go, and its waker is the caller's,
+//! to be woken outside.
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -13,7 +14,8 @@ use crate::tick::Moment;
 use crate::wheel::Verdict;
 use crate::word::{Expiry, Outcome};
 
-/// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of work.
+/// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of
+/// work.
 pub(crate) const BATCH: usize = 128;
 
 /// What the driver learns of a shard's turn.
@@ -72,7 +74,8 @@ impl Shard {
         ShardTurned::Until(plan)
     }
 
-    /// Closes the shard for ever, as of the moment at which the runtime ended, and gives the wakers of all that is pending.
+    /// Closes the shard for ever, as of the moment at which the runtime ended, and gives the wakers
+    /// of all that is pending.
     pub(crate) fn close(&self, now: Moment) -> Vec<Waker> {
         let mut state = self.lock();
         state.closed = Some(now);

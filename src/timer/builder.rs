@@ -67,8 +67,8 @@ impl Builder {
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two; by default one for each of the
-    /// runtime's workers.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two; by default one for each
+    /// of the runtime's workers.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self

@@ -1,19 +1,24 @@
-//! The runtime's own timer: one for each runtime, made on first use and found again without a global lock.
+//! The runtime's own timer: one for each runtime, made on first use and found again without a
+//! global lock.
 //!
-//! A thread remembers the timers that it used last with their runtimes' ids, and its spare hold on a shard (`shard::hold`)
-//! tells the same, so the hot path compares ids. Otherwise the registry of all runtimes is asked, under a lock.
+//! A thread remembers the timers that it used last with their runtimes' ids, and its spare hold on
+//! a shard (`shard::hold`) tells the same, so the hot path compares ids. Otherwise the registry of
+//! all runtimes is asked, under a lock.
 //!
-//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread remembers it, or anybody holds it
-//! or waits on it; when it is used again after that, it is made again.
+//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
+//! remembers it, or anybody holds it or waits on it; when it is used again after that, it is made
+//! again.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *An id is used again.* tokio may give a new runtime the id of one that has ended. The old one's timer is marked as ended
-//!   by then, if anything was armed on it, and its shards as retired; those are taken from none of the three places. (tokio
-//!   counts its ids, and has never used one again.)
-//! - *Two threads make the timer at once.* It is made outside the lock, and only the first to come is registered; the
-//!   other takes that one. A timer that is not used does nothing.
-//! - *The runtime ends, or has ended, while its timer is made.* Who arms on it finds that out (see `driver`).
+//! - *An id is used again.* tokio may give a new runtime the id of one that has ended. The old
+//!   one's timer is marked as ended by then, if anything was armed on it, and its shards as
+//!   retired; those are taken from none of the three places. (tokio counts its ids, and has never
+//!   used one again.)
+//! - *Two threads make the timer at once.* It is made outside the lock, and only the first to come
+//!   is registered; the other takes that one. A timer that is not used does nothing.
+//! - *The runtime ends, or has ended, while its timer is made.* Who arms on it finds that out (see
+//!   `driver`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,7 +37,8 @@ thread_local! {
 /// The timers of so many runtimes are remembered by a thread.
 const REMEMBERED: usize = 8;
 
-/// And of so many current-thread runtimes, which nobody is told of when they end: usually a thread runs one at a time.
+/// And of so many current-thread runtimes, which nobody is told of when they end: usually a thread
+/// runs one at a time.
 const REMEMBERED_OF_ONE_THREAD: usize = 1;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
@@ -72,8 +78,8 @@ fn hold_without_spare(id: runtime::Id) -> Hold {
     }
 }
 
-/// The current runtime's id. tokio gives it by way of a handle, a count that all threads share; that is let go at once,
-/// while this core still has it.
+/// The current runtime's id. tokio gives it by way of a handle, a count that all threads share;
+/// that is let go at once, while this core still has it.
 #[inline]
 #[track_caller]
 fn current_id() -> runtime::Id {
@@ -94,7 +100,8 @@ fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
     LAST_USED.try_with(find).ok().flatten()
 }
 
-/// Remembers a timer, and gives those that are forgotten for it: to be dropped when nothing is borrowed any more.
+/// Remembers a timer, and gives those that are forgotten for it: to be dropped when nothing is
+/// borrowed any more.
 fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
     let remember = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
         let mut last_used = last_used.borrow_mut();

@@ -1,7 +1,7 @@
 //! The [`Timer`]: the handle from which all futures are made.
 //!
-//! Invariant: a future takes from the timer its shard and nothing else, so making one touches no reference count
-//! that all workers share.
+//! Invariant: a future takes from the timer its shard and nothing else, so making one touches no
+//! reference count that all workers share.
 
 mod builder;
 pub(crate) mod current;
@@ -27,12 +27,13 @@ use crate::timeout::Timeout;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
-/// Cloning is cheap. A timer can be used from any thread, also from outside its runtime or from another one; the
-/// futures it makes always go by its own runtime's clock. All handles may be dropped while timers are pending:
-/// they fire all the same.
+/// Cloning is cheap. A timer can be used from any thread, also from outside its runtime or from
+/// another one; the futures it makes always go by its own runtime's clock. All handles may be
+/// dropped while timers are pending: they fire all the same.
 ///
 /// Most programs need none of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout) and
-/// [`Timer::current`] use the timer of the current runtime. Holding a `Timer` saves them the look-up.
+/// [`Timer::current`] use the timer of the current runtime. Holding a `Timer` saves them the
+/// look-up.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -95,7 +96,8 @@ impl Timer {
         Builder::new()
     }
 
-    /// The current runtime's own timer, made with the defaults on first use: the one that the free functions use.
+    /// The current runtime's own timer, made with the defaults on first use: the one that the free
+    /// functions use.
     ///
     /// # Panics
     ///
@@ -105,13 +107,15 @@ impl Timer {
         current::timer()
     }
 
-    /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this timer.
+    /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this
+    /// timer.
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::after(self.hold(), duration)
     }
 
-    /// Waits until `deadline`, as [`tickwheel::sleep_until`](crate::sleep_until) does, on this timer.
+    /// Waits until `deadline`, as [`tickwheel::sleep_until`](crate::sleep_until) does, on this
+    /// timer.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(self.hold(), deadline)
     }
@@ -122,7 +126,8 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this timer.
+    /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this
+    /// timer.
     pub fn timeout_at<F: IntoFuture>(
         &self,
         deadline: Instant,
@@ -131,7 +136,8 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval) does, on this timer.
+    /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval)
+    /// does, on this timer.
     ///
     /// # Panics
     ///
@@ -141,7 +147,8 @@ impl Timer {
         Interval::starting_now(self.hold(), period)
     }
 
-    /// Ticks with a period from `start` on, as [`tickwheel::interval_at`](crate::interval_at) does, on this timer.
+    /// Ticks with a period from `start` on, as [`tickwheel::interval_at`](crate::interval_at) does,
+    /// on this timer.
     ///
     /// # Panics
     ///
@@ -153,7 +160,8 @@ impl Timer {
 
     /// A deadline that expires when `timeout` has passed since its last reset; it is armed at once.
     ///
-    /// On a timer whose runtime has gone it resolves to [`Cancelled`](crate::error::Cancelled) at once.
+    /// On a timer whose runtime has gone it resolves to [`Cancelled`](crate::error::Cancelled) at
+    /// once.
     pub fn deadline(&self, timeout: Duration) -> Deadline {
         Deadline::new(self.hold(), timeout)
     }
@@ -165,8 +173,8 @@ impl Timer {
         Metrics::new(counts, wake_ups, self.inner.clock.stamp().is_some())
     }
 
-    /// What every slot of every level holds. Counts under the lock of each shard in turn: O(timers), so it is for looking
-    /// into a matter, not for a hot path.
+    /// What every slot of every level holds. Counts under the lock of each shard in turn:
+    /// O(timers), so it is for looking into a matter, not for a hot path.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
@@ -197,7 +205,8 @@ impl Timer {
         Hold::new(&self.inner.shards, &self.inner.clock)
     }
 
-    /// Whoever waits with nothing armed keeps this to be told of the runtime's end; `None` where that is told in any case.
+    /// Whoever waits with nothing armed keeps this to be told of the runtime's end; `None` where
+    /// that is told in any case.
     pub(crate) fn watch(&self) -> Option<Watch> {
         self.is_of_one_thread()
             .then(|| Watch::new(&self.inner.driver))

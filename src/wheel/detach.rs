@@ -1,7 +1,9 @@
-//! Timers that stay in the wheel's storage but in none of its slots, for an owner that keeps more in a timer's value than its
-//! due: a timer that has come due is *detached*, and goes on being found by its index until it is taken out or attached again.
+//! Timers that stay in the wheel's storage but in none of its slots, for an owner that keeps more
+//! in a timer's value than its due: a timer that has come due is *detached*, and goes on being
+//! found by its index until it is taken out or attached again.
 //!
-//! Invariant: a detached node has the home `DETACHED`, which no list has. It is never due and never cascades.
+//! Invariant: a detached node has the home `DETACHED`, which no list has. It is never due and never
+//! cascades.
 
 use super::Wheel;
 use super::list::Home;
@@ -10,7 +12,8 @@ use super::turn::Step;
 impl<T> Wheel<T> {
     /// Puts in a timer that is detached, and gives its index.
     pub(crate) fn insert_detached(&mut self, value: T) -> u32 {
-        // Linked and unlinked again: what is put in detached is rare, and goes the way of all others.
+        // Linked and unlinked again: what is put in detached is rare, and goes the way of all
+        // others.
         let (index, _) = self.insert(self.now, value).into_halves();
         self.detach(index);
         index

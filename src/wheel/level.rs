@@ -1,7 +1,7 @@
 //! One level of the hierarchy: its slots, and a bitmap of those that hold a timer.
 //!
-//! Invariant: a bit of the bitmap is set exactly while its slot's list is not empty. Empty slots therefore cost
-//! nothing: the next one with a timer is one count of trailing zeros away.
+//! Invariant: a bit of the bitmap is set exactly while its slot's list is not empty. Empty slots
+//! therefore cost nothing: the next one with a timer is one count of trailing zeros away.
 
 use slab::Slab;
 

@@ -1,8 +1,9 @@
 //! The timers of one slot: a doubly linked list through the nodes of the slab.
 //!
-//! Links are `u32` slab indices, so a node carries eight bytes of them and no pointer. Invariant: a node is in
-//! exactly one list, which its `home` names (or among the overdue, which are in none), and a list is in the order in which its nodes were linked; firing
-//! ties in insertion order rests on that.
+//! Links are `u32` slab indices, so a node carries eight bytes of them and no pointer. Invariant: a
+//! node is in exactly one list, which its `home` names (or among the overdue, which are in none),
+//! and a list is in the order in which its nodes were linked; firing ties in insertion order rests
+//! on that.
 
 use slab::Slab;
 
@@ -47,8 +48,8 @@ pub(super) struct Node<T> {
     pub(super) value: T,
 }
 
-/// Fills the gap beside a node's home, for which a copy of the node would have to wait; and as it is never anything but zero,
-/// it leaves the slab room for its mark.
+/// Fills the gap beside a node's home, for which a copy of the node would have to wait; and as it
+/// is never anything but zero, it leaves the slab room for its mark.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Filling {
@@ -116,7 +117,8 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Makes this list end with a node that is in no list, and gives the links that the node must have then.
+    /// Makes this list end with a node that is in no list, and gives the links that the node must
+    /// have then.
     #[inline]
     pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32) -> Links {
         let previous = std::mem::replace(&mut self.tail, index);

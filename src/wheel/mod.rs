@@ -1,7 +1,8 @@
 //! The wheel alone: a hierarchy of timing wheels with no async, no clock and no lock.
 //!
-//! For simulations, for other runtimes, and for whoever wants to turn a wheel by hand. A [`Wheel`] knows only
-//! *ticks*, which are whatever its owner counts: it is told the current tick and gives back what is due.
+//! For simulations, for other runtimes, and for whoever wants to turn a wheel by hand. A [`Wheel`]
+//! knows only *ticks*, which are whatever its owner counts: it is told the current tick and gives
+//! back what is due.
 //!
 //! ```
 //! use tickwheel::wheel::Wheel;
@@ -20,10 +21,10 @@
 //!
 //! # How it works
 //!
-//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987) with the overflow
-//! wheels made on demand, as Kafka's purgatory makes them. With 64 slots a level, a tick is a number of 6-bit
-//! digits. Level `k` has one slot for each value of digit `k`, so level 0 has one tick a slot, level 1 has 64,
-//! level 2 has 4096:
+//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987) with the
+//! overflow wheels made on demand, as Kafka's purgatory makes them. With 64 slots a level, a tick
+//! is a number of 6-bit digits. Level `k` has one slot for each value of digit `k`, so level 0 has
+//! one tick a slot, level 1 has 64, level 2 has 4096:
 //!
 //! ```text
 //!   due = 70_000   digits   0 . 17 . 5 . 48          elapsed = 69_500   digits   0 . 16 . 61 . 60
@@ -33,18 +34,21 @@
 //!                             level 1, slot 5, and at tick 69_952 on to level 0, slot 48, its exact tick
 //! ```
 //!
-//! A timer lives at the level of the highest digit in which its due differs from `elapsed`, the tick that the
-//! wheel has worked up to, in the slot of its own digit there. Three things follow, and the code rests on them:
+//! A timer lives at the level of the highest digit in which its due differs from `elapsed`, the
+//! tick that the wheel has worked up to, in the slot of its own digit there. Three things follow,
+//! and the code rests on them:
 //!
-//! 1. Every timer of level `k` is due before every timer of level `k + 1`: the earliest slot is the first
-//!    occupied one of the lowest occupied level. No finer level can hide an earlier timer of a coarser one.
-//! 2. `elapsed` may jump to any tick up to the start of the earliest slot and every timer still lies where it
-//!    should. Advancing over a year or over a century is one step if nothing is due.
-//! 3. A timer can be linked into a fine slot directly only after the coarse slot around it was cascaded, so
-//!    each list is in insertion order also across levels, and ties fire in that order.
+//! 1. Every timer of level `k` is due before every timer of level `k + 1`: the earliest slot is the
+//!    first occupied one of the lowest occupied level. No finer level can hide an earlier timer of
+//!    a coarser one.
+//! 2. `elapsed` may jump to any tick up to the start of the earliest slot and every timer still
+//!    lies where it should. Advancing over a year or over a century is one step if nothing is due.
+//! 3. A timer can be linked into a fine slot directly only after the coarse slot around it was
+//!    cascaded, so each list is in insertion order also across levels, and ties fire in that order.
 //!
-//! With 64 slots, eleven levels span every `u64`; there is no largest delay. Storage is one slab of nodes,
-//! linked by `u32` indices. A [`Key`] holds its timer's place and its number in the order of all insertions.
+//! With 64 slots, eleven levels span every `u64`; there is no largest delay. Storage is one slab of
+//! nodes, linked by `u32` indices. A [`Key`] holds its timer's place and its number in the order of
+//! all insertions.
 
 mod access;
 mod detach;
@@ -82,12 +86,14 @@ const TOO_MANY: &str = "a wheel holds at most u32::MAX - 1 timers";
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | O([`capacity`](Wheel::capacity)) |
 ///
-/// These are amortised over the growing and shrinking of the storage. Timers that are inserted after their due has
-/// passed are kept in order in a map of their own: O(log n) in the number of those.
+/// These are amortised over the growing and shrinking of the storage. Timers that are inserted
+/// after their due has passed are kept in order in a map of their own: O(log n) in the number of
+/// those.
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more. Its place is used again once it was removed or has fired;
-/// the storage shrinks when an eighth of it or less is in use, as far as the timers that are left in it allow.
-/// See the [module's documentation](self) for an example and for how it works.
+/// A timer takes `size_of::<T>()` and about 32 bytes more. Its place is used again once it was
+/// removed or has fired; the storage shrinks when an eighth of it or less is in use, as far as the
+/// timers that are left in it allow. See the [module's documentation](self) for an example and for
+/// how it works.
 pub struct Wheel<T> {
     nodes: Slab<Node<T>>,
     levels: Vec<Level>,
@@ -95,13 +101,15 @@ pub struct Wheel<T> {
     occupied: u64,
     /// A level's digit is this many bits wide.
     digit_bits: u32,
-    /// The level whose digit holds bit `i` of a tick: a table, because it saves the hot path a division.
+    /// The level whose digit holds bit `i` of a tick: a table, because it saves the hot path a
+    /// division.
     level_of_bit: [u8; 64],
     /// What the wheel has worked up to: no timer of the levels is due before it.
     elapsed: u64,
     /// What the owner has said; ahead of `elapsed` only while an advance is not finished.
     now: u64,
-    /// Timers whose due `elapsed` had already left behind when they were linked, by due and by rank.
+    /// Timers whose due `elapsed` had already left behind when they were linked, by due and by
+    /// rank.
     overdue: BTreeMap<(u64, u64), u32>,
     /// A number for each timer that was linked as overdue, so that ties keep their order.
     next_rank: u64,
@@ -111,7 +119,8 @@ pub struct Wheel<T> {
     shrinking: Shrinking,
 }
 
-/// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers to it.
+/// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers
+/// to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     index: u32,
@@ -146,14 +155,16 @@ impl<T> Wheel<T> {
         Self::with_slots(MAX_SLOTS)
     }
 
-    /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in `2..=64`.
+    /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in
+    /// `2..=64`.
     ///
     /// Fewer slots mean more levels and so more cascading; there is seldom a reason not to use 64.
     pub fn with_slots(slots: usize) -> Self {
         Self::with_capacity_and_slots(0, slots)
     }
 
-    /// An empty wheel at tick 0 with room for so many timers, before which its storage need not grow.
+    /// An empty wheel at tick 0 with room for so many timers, before which its storage need not
+    /// grow.
     ///
     /// This room is never given back while the wheel lives: neither when the storage shrinks nor by
     /// [`clear`](Wheel::clear).
@@ -214,8 +225,9 @@ impl<T> Wheel<T> {
 
     /// The wheel at this tick, for who counts from elsewhere than 0: it fires nothing.
     ///
-    /// For a wheel that was just made. One that holds timers fires those that are due by then at the
-    /// next [`advance`](Wheel::advance). A tick that lies before [`now`](Wheel::now) counts as that.
+    /// For a wheel that was just made. One that holds timers fires those that are due by then at
+    /// the next [`advance`](Wheel::advance). A tick that lies before [`now`](Wheel::now) counts as
+    /// that.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -234,11 +246,13 @@ impl<T> Wheel<T> {
         self
     }
 
-    /// Arms a timer that is due at tick `due`. One whose due has passed fires at the next [`advance`](Wheel::advance).
+    /// Arms a timer that is due at tick `due`. One whose due has passed fires at the next
+    /// [`advance`](Wheel::advance).
     ///
     /// # Panics
     ///
-    /// With about four billion timers at once, for which some 200 GB of memory would be needed first.
+    /// With about four billion timers at once, for which some 200 GB of memory would be needed
+    /// first.
     #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
         self.insert_mut(due, value).0
@@ -249,17 +263,20 @@ impl<T> Wheel<T> {
         self.take(key).map(|(value, _)| value)
     }
 
-    /// Moves a timer to another due, earlier or later; `false` if it has fired or was removed before.
+    /// Moves a timer to another due, earlier or later; `false` if it has fired or was removed
+    /// before.
     ///
     /// Among timers of the same due it comes last, as if it were inserted now.
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
         self.relink(key, due).is_some()
     }
 
-    /// Moves the wheel to tick `now` and yields what is due by then, in order of due, ties in insertion order.
+    /// Moves the wheel to tick `now` and yields what is due by then, in order of due, ties in
+    /// insertion order.
     ///
-    /// Each item is the due that the timer was armed for and its value. Dropping the iterator early leaves the
-    /// rest due: the next advance yields it. A `now` that lies before [`Wheel::now`] counts as that.
+    /// Each item is the due that the timer was armed for and its value. Dropping the iterator early
+    /// leaves the rest due: the next advance yields it. A `now` that lies before [`Wheel::now`]
+    /// counts as that.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -287,17 +304,18 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// The tick of the next turn that may find a timer due: no timer is due before it. `None` if the wheel is empty.
+    /// The tick of the next turn that may find a timer due: no timer is due before it. `None` if
+    /// the wheel is empty.
     ///
-    /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers or is being cascaded;
-    /// then it is that slot's start.
+    /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers or
+    /// is being cascaded; then it is that slot's start.
     pub fn next_turn(&self) -> Option<u64> {
         let at_the_earliest = self.next_turn_at_the_earliest()?;
         Some(self.look_through().unwrap_or(at_the_earliest))
     }
 
-    /// A tick before which no timer is due, told without a look at any timer. `None` if the wheel is
-    /// empty.
+    /// A tick before which no timer is due, told without a look at any timer. `None` if the wheel
+    /// is empty.
     ///
     /// It is never later than [`next_turn`](Wheel::next_turn), and earlier only in a coarse slot. A
     /// turn at that tick makes progress: once it has finished, this is later, or nothing is left.
@@ -346,8 +364,8 @@ impl<T> Wheel<T> {
 
     /// How many timers fit before the storage grows.
     ///
-    /// It falls as timers go: when less than an eighth of it is in use, as far as the timers that are
-    /// left allow. A wheel made with [`with_capacity`](Wheel::with_capacity) keeps that much.
+    /// It falls as timers go: when less than an eighth of it is in use, as far as the timers that
+    /// are left allow. A wheel made with [`with_capacity`](Wheel::with_capacity) keeps that much.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -360,7 +378,8 @@ impl<T> Wheel<T> {
         self.nodes.capacity()
     }
 
-    /// How many levels there are now: 1 when fresh, more on overflow, fewer when the top ones have emptied.
+    /// How many levels there are now: 1 when fresh, more on overflow, fewer when the top ones have
+    /// emptied.
     pub fn levels(&self) -> usize {
         (u64::BITS - self.occupied.leading_zeros()).max(1) as usize
     }
@@ -389,8 +408,8 @@ impl<T> Wheel<T> {
         Some(self.remove_node(key.index))
     }
 
-    /// Disarms a timer, swapping its value for one that needs no drop, and says what its leaving means for the next turn.
-    /// So nothing but the value is copied out of the slab.
+    /// Disarms a timer, swapping its value for one that needs no drop, and says what its leaving
+    /// means for the next turn. So nothing but the value is copied out of the slab.
     #[inline]
     pub(crate) fn swap_out(&mut self, key: Key, value: &mut T) -> Option<Left> {
         let node = self.node_mut(key)?;

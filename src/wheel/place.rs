@@ -1,11 +1,12 @@
 //! Placing: which list a timer belongs to, linking it there and taking it out.
 //!
-//! Invariant: a timer is linked at the level of the highest digit in which its due differs from `elapsed`, in the
-//! slot of its own digit there; one whose due lies before `elapsed` is among the overdue.
+//! Invariant: a timer is linked at the level of the highest digit in which its due differs from
+//! `elapsed`, in the slot of its own digit there; one whose due lies before `elapsed` is among the
+//! overdue.
 //!
-//! Arming and disarming are the hot path. A node goes into the slab blank, and is filled in and linked there: one that is
-//! put together elsewhere and then copied in has to wait for its own parts, as a core cannot forward several narrow
-//! stores to one wide load.
+//! Arming and disarming are the hot path. A node goes into the slab blank, and is filled in and
+//! linked there: one that is put together elsewhere and then copied in has to wait for its own
+//! parts, as a core cannot forward several narrow stores to one wide load.
 
 use std::num::NonZeroU64;
 
@@ -22,8 +23,9 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Whether a turn that was planned for tick `plan` may have been planned for this timer. If not, the wheel's next
-    /// turn is still the one that was planned, or one that was made for timers that are still there.
+    /// Whether a turn that was planned for tick `plan` may have been planned for this timer. If
+    /// not, the wheel's next turn is still the one that was planned, or one that was made for
+    /// timers that are still there.
     pub(crate) fn may_change(self, plan: u64) -> bool {
         self.due <= plan
             || self
@@ -55,7 +57,8 @@ impl<T> Wheel<T> {
         (index, &mut self.nodes[index as usize].value)
     }
 
-    /// Makes the list where a due belongs end with a node, and gives what that node has to know of it.
+    /// Makes the list where a due belongs end with a node, and gives what that node has to know of
+    /// it.
     #[inline]
     fn append(&mut self, index: u32, due: u64) -> (Home, Links) {
         let home = self.home_of(due);
@@ -108,8 +111,8 @@ impl<T> Wheel<T> {
         usize::from(self.level_of_bit[(difference | 1).ilog2() as usize])
     }
 
-    /// A timer that belongs below a slot whose cascade has only begun queues up behind the slot's other timers,
-    /// or it would overtake those of its own due.
+    /// A timer that belongs below a slot whose cascade has only begun queues up behind the slot's
+    /// other timers, or it would overtake those of its own due.
     #[cold]
     fn link_during_cascade(&mut self, index: u32, due: u64) {
         match self.cascading {

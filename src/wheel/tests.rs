@@ -90,7 +90,8 @@ enum Operation {
     Clear,
 }
 
-/// Distances that matter: within a slot, whole rotations of every level and their neighbours, and the far end.
+/// Distances that matter: within a slot, whole rotations of every level and their neighbours, and
+/// the far end.
 fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..200_u64,
@@ -127,7 +128,8 @@ const UNKNOWN: Key = Key {
     sequence: NonZeroU64::MAX,
 };
 
-/// What the wheel must do, by the plainest means: timers sorted by due and by when they were linked.
+/// What the wheel must do, by the plainest means: timers sorted by due and by when they were
+/// linked.
 #[derive(Default)]
 struct Model {
     timers: BTreeMap<(u64, u64), Key>,
@@ -580,6 +582,7 @@ fn the_earliest_timer_of_a_coarse_slot_is_not_overlooked_behind_many_others() {
 
 #[test]
 fn a_node_is_no_larger_than_it_must_be() {
-    // What the wheel adds to a value: due, sequence, two links and the home, with the slab's own tag for free.
+    // What the wheel adds to a value: due, sequence, two links and the home, with the slab's own
+    // tag for free.
     assert!(size_of::<Option<Node<[u64; 3]>>>() <= 24 + 32);
 }

@@ -1,10 +1,11 @@
 //! Turning: finding what is due, and cascading what is not due yet.
 //!
-//! Works in steps, each bounded: one timer found due, or one moved to a finer level. So whoever holds a lock over
-//! the wheel can let it go after any number of them.
+//! Works in steps, each bounded: one timer found due, or one moved to a finer level. So whoever
+//! holds a lock over the wheel can let it go after any number of them.
 //!
-//! Invariant: between two steps every timer lies where `place` would put it, but for those of the slot that is
-//! being cascaded, which wait in it for their step. `elapsed` is the start of that slot.
+//! Invariant: between two steps every timer lies where `place` would put it, but for those of the
+//! slot that is being cascaded, which wait in it for their step. `elapsed` is the start of that
+//! slot.
 
 use super::Wheel;
 use super::list::Home;
@@ -30,8 +31,9 @@ pub(super) enum Step {
 impl<T> Wheel<T> {
     /// Advances with a bounded amount of work: at most `budget` timers are judged or cascaded.
     ///
-    /// A timer whose slot has come is judged in place, so nothing is copied for one that goes on waiting. Returns
-    /// whether all that is due by `now` was dealt with; if not, the next call goes on.
+    /// A timer whose slot has come is judged in place, so nothing is copied for one that goes on
+    /// waiting. Returns whether all that is due by `now` was dealt with; if not, the next call goes
+    /// on.
     pub(crate) fn turn(
         &mut self,
         now: u64,
@@ -106,7 +108,8 @@ impl<T> Wheel<T> {
         let level = self.occupied.trailing_zeros() as usize;
         let slot = self.levels[level].first_slot();
         let shift = level as u32 * self.digit_bits;
-        // The digits above this level's are those of `elapsed`; the top level's digit may have none above it.
+        // The digits above this level's are those of `elapsed`; the top level's digit may have none
+        // above it.
         let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
         Some((level, slot, self.elapsed & above | (slot as u64) << shift))
     }

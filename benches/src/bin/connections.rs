@@ -1,5 +1,6 @@
-//! What a user has to expect of very many connections: as many deadlines, each pushed back by a heartbeat now and then and
-//! none of them ever expiring. Tells the memory, the CPU of the driver, and what a heartbeat costs.
+//! What a user has to expect of very many connections: as many deadlines, each pushed back by a
+//! heartbeat now and then and none of them ever expiring. Tells the memory, the CPU of the driver,
+//! and what a heartbeat costs.
 //!
 //! The driver has a runtime with one worker to itself, whose CPU time is therefore its own.
 

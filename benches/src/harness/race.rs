@@ -19,7 +19,8 @@ pub fn runtime(workers: usize) -> Runtime {
         .expect("the runtime starts")
 }
 
-/// A row's contenders, which take turns: in each round each of them has one sample, in an order that is shuffled anew.
+/// A row's contenders, which take turns: in each round each of them has one sample, in an order
+/// that is shuffled anew.
 pub struct Race {
     row: String,
     threads: usize,
@@ -70,7 +71,8 @@ impl Race {
         self.add(runtime, name, true, make);
     }
 
-    /// Adds a contender that would disturb the others after its turn: it is made anew for each, and dropped after it.
+    /// Adds a contender that would disturb the others after its turn: it is made anew for each, and
+    /// dropped after it.
     pub fn enter_afresh<O: Operation>(
         &mut self,
         name: &'static str,
@@ -146,8 +148,8 @@ impl Contender {
     }
 }
 
-/// Nanoseconds of a core for each operation: with as many threads as cores, or fewer, that is what an operation takes on
-/// its thread.
+/// Nanoseconds of a core for each operation: with as many threads as cores, or fewer, that is what
+/// an operation takes on its thread.
 fn core_time(took: &[Took]) -> f64 {
     let cores = available_parallelism().map_or(1, usize::from);
     let time: f64 = took.iter().map(|took| took.time.as_secs_f64()).sum();

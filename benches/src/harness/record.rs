@@ -1,4 +1,5 @@
-//! What a measured process tells the one that asked for it: one line of JSON for each contender in a row.
+//! What a measured process tells the one that asked for it: one line of JSON for each contender in
+//! a row.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! One turn of one contender: warm up, then take the time of as many operations as fit.
 //!
-//! The loop runs in tasks, one for each thread, that begin together. It yields to the runtime every [`BATCH`], as a
-//! well-behaved task does, and what the runtime does then counts. Operations are not timed one by one: reading the
-//! clock costs more than most of them.
+//! The loop runs in tasks, one for each thread, that begin together. It yields to the runtime every
+//! [`BATCH`], as a well-behaved task does, and what the runtime does then counts. Operations are
+//! not timed one by one: reading the clock costs more than most of them.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ const BATCH: Duration = Duration::from_micros(200);
 pub enum Pace {
     /// One after the other.
     Continuous,
-    /// Passes of so many, which begin at least so long after one another. Only the passes are timed.
+    /// Passes of so many, which begin at least so long after one another. Only the passes are
+    /// timed.
     Passes { size: usize, every: Duration },
 }
 
@@ -120,7 +121,8 @@ async fn settle(hand: &mut dyn Operation) {
     }
 }
 
-/// Where the tasks of a sample wait for one another. They keep yielding, so it needs no more workers than there are.
+/// Where the tasks of a sample wait for one another. They keep yielding, so it needs no more
+/// workers than there are.
 #[derive(Clone)]
 pub struct StartingLine {
     missing: Arc<AtomicUsize>,

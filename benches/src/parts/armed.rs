@@ -1,7 +1,8 @@
 //! Arm and disarm while many others are armed: how cost grows.
 //!
-//! Two ways. `armed-…` arms and disarms one more, over and over, which keeps to the same memory. `replace-…` takes the place
-//! of one of the others at random each time, as connections come and go, so it also pays for memory that is in no cache.
+//! Two ways. `armed-…` arms and disarms one more, over and over, which keeps to the same memory.
+//! `replace-…` takes the place of one of the others at random each time, as connections come and
+//! go, so it also pays for memory that is in no cache.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -38,7 +38,8 @@ impl LastSeen {
     }
 }
 
-/// A task that waits with a timeout to be notified, over and over. Whoever notifies wakes it each time.
+/// A task that waits with a timeout to be notified, over and over. Whoever notifies wakes it each
+/// time.
 #[derive(Default)]
 pub struct NotifyLoop {
     seen: Notify,

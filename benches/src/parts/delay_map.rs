@@ -1,5 +1,5 @@
-//! Values that are put under a key with a delay and taken out again, and delays that start anew, of 100,000 keys: against what is
-//! commonly written, a mutex over a map of keys and a `DelayQueue`.
+//! Values that are put under a key with a delay and taken out again, and delays that start anew, of
+//! 100,000 keys: against what is commonly written, a mutex over a map of keys and a `DelayQueue`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

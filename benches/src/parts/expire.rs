@@ -1,4 +1,5 @@
-//! A million tasks that sleep and wake: what firing costs, how late it is, and that it is never early.
+//! A million tasks that sleep and wake: what firing costs, how late it is, and that it is never
+//! early.
 
 use std::future::Future;
 use std::sync::Arc;

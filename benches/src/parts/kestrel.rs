@@ -1,6 +1,8 @@
-//! kestrel-timer, in a program of its own: as a dependency it turns on `tokio/test-util` for the whole build.
+//! kestrel-timer, in a program of its own: as a dependency it turns on `tokio/test-util` for the
+//! whole build.
 //!
-//! It runs against tickwheel and tokio of the same build, which are slower there than elsewhere for that very reason.
+//! It runs against tickwheel and tokio of the same build, which are slower there than elsewhere for
+//! that very reason.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Deadlines reset by key, 100,000 of them, keys at random: against what is commonly written, a mutex over a map of keys
-//! and a `DelayQueue` that one task drains.
+//! Deadlines reset by key, 100,000 of them, keys at random: against what is commonly written, a
+//! mutex over a map of keys and a `DelayQueue` that one task drains.
 
 use std::collections::HashMap;
 use std::future::poll_fn;

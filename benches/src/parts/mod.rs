@@ -1,7 +1,7 @@
 //! The parts: each sets up contenders side by side and measures some rows.
 //!
-//! Every part runs in a process of its own; the parts that are about CPU or wake-ups have one for each contender, and
-//! those that need another build bring it about.
+//! Every part runs in a process of its own; the parts that are about CPU or wake-ups have one for
+//! each contender, and those that need another build bring it about.
 
 pub mod alt_timer;
 mod armed;

@@ -1,7 +1,9 @@
-//! A timeout whose inner future is pending at the first poll, and that is then dropped: arm and disarm.
+//! A timeout whose inner future is pending at the first poll, and that is then dropped: arm and
+//! disarm.
 //!
-//! Not every peer has a timeout. What stands in for it is what their users would write: insert and remove by the owner
-//! of a [`DelayQueue`], each thread its own; schedule and cancel with a closure that wakes the task.
+//! Not every peer has a timeout. What stands in for it is what their users would write: insert and
+//! remove by the owner of a [`DelayQueue`], each thread its own; schedule and cancel with a closure
+//! that wakes the task.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -81,8 +83,8 @@ fn insert_and_remove() -> impl Operation {
 
 type Closures = TimerWithThread<u64, OneShotClosureState<u64>, PeriodicClosureState<u64>>;
 
-/// The thread of a timer, which ends when the last of those who use it is dropped. While cancelled timers linger in its
-/// wheel it spins, so it must not outlive its turn.
+/// The thread of a timer, which ends when the last of those who use it is dropped. While cancelled
+/// timers linger in its wheel it spins, so it must not outlive its turn.
 struct TimerThread(Option<Closures>);
 
 impl TimerThread {
@@ -101,7 +103,8 @@ impl Drop for TimerThread {
     }
 }
 
-/// Sends two messages to the timer's thread each time; a sample lasts until the thread has dealt with all of them.
+/// Sends two messages to the timer's thread each time; a sample lasts until the thread has dealt
+/// with all of them.
 struct ScheduleAndCancel {
     timer: TimerRef<u64, OneShotClosureState<u64>, PeriodicClosureState<u64>>,
     durations: Durations,

@@ -1,7 +1,8 @@
-//! What a whole program pays: the CPU of the process, for few timers that fire and for many that do not.
+//! What a whole program pays: the CPU of the process, for few timers that fire and for many that do
+//! not.
 //!
-//! *Sparse*: one task that sleeps a millisecond again and again. *Bursts*: four tasks, each with a burst of timeouts every 5 ms, each
-//! pending once.
+//! *Sparse*: one task that sleeps a millisecond again and again. *Bursts*: four tasks, each with a
+//! burst of timeouts every 5 ms, each pending once.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;

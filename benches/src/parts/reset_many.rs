@@ -1,4 +1,5 @@
-//! 10,000 deadlines, each reset once in each pass, in random order, each time in a new tick: a server's connections.
+//! 10,000 deadlines, each reset once in each pass, in random order, each time in a new tick: a
+//! server's connections.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,7 +1,8 @@
-//! One deadline pushed back over and over, while the ticks pass: a keepalive that is reset at each read.
+//! One deadline pushed back over and over, while the ticks pass: a keepalive that is reset at each
+//! read.
 //!
-//! tickwheel's deadline and the hand-written patterns are awaited by another task; tokio's `Sleep` and a `DelayQueue`
-//! can be reset by their owner only, so here the measured task owns them.
+//! tickwheel's deadline and the hand-written patterns are awaited by another task; tokio's `Sleep`
+//! and a `DelayQueue` can be reset by their owner only, so here the measured task owns them.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! 200,000 timeouts a second, made and dropped by one task: what a steady load costs the whole process.
+//! 200,000 timeouts a second, made and dropped by one task: what a steady load costs the whole
+//! process.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! The charts, as SVG files: bars for the main rows, cost against armed timers, cost against threads.
+//! The charts, as SVG files: bars for the main rows, cost against armed timers, cost against
+//! threads.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! How much of the machine other programs took meanwhile. On a busy machine threads that should contend do not run at
-//! once, and no median helps against that; so it is told.
+//! How much of the machine other programs took meanwhile. On a busy machine threads that should
+//! contend do not run at once, and no median helps against that; so it is told.
 
 use std::fs;
 
@@ -23,7 +23,8 @@ impl Neighbours {
         let idle = cores.get(3)? + cores.get(4)?;
 
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // The name may have blanks, and ends with the last bracket; then the 12th to 15th are our time and our children's.
+        // The name may have blanks, and ends with the last bracket; then the 12th to 15th are our
+        // time and our children's.
         let own = numbers(stat.rsplit_once(") ")?.1.split_once(' ')?.1)
             .skip(10)
             .take(4)

@@ -10,7 +10,8 @@ pub struct Results {
     pub records: Vec<Record>,
     /// Parts that could not be measured, and why.
     pub failures: Vec<(&'static str, String)>,
-    /// For each part the share of the machine that other programs took meanwhile, where it is known.
+    /// For each part the share of the machine that other programs took meanwhile, where it is
+    /// known.
     pub neighbours: Vec<(&'static str, f64)>,
 }
 

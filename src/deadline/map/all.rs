@@ -1,18 +1,20 @@
 //! What a [`DeadlineMap`] does to all of its keys.
 //!
-//! - `drain` and `close` lock every part, take the tables out and let go: that takes as long for a million keys as for
-//!   none. Only then do they settle what they took, deadline by deadline.
-//! - `expire_all`, `keys` and `for_each` walk: a part's lock at a time, for some hundred entries, and then let go.
+//! - `drain` and `close` lock every part, take the tables out and let go: that takes as long for a
+//!   million keys as for none. Only then do they settle what they took, deadline by deadline.
+//! - `expire_all`, `keys` and `for_each` walk: a part's lock at a time, for some hundred entries,
+//!   and then let go.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *Drain or close against insert.* All parts are locked while their tables are taken, so an insert comes wholly
-//!   before it or wholly after.
-//! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the deadline's word, in one order. What
-//!   drain settled, and nothing else, is in its result.
-//! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and who takes it out gives its
-//!   place back. The word is settled by one of the two.
-//! - *A walk against inserts and drops.* See `segments`: whoever is there all the time is seen once.
+//! - *Drain or close against insert.* All parts are locked while their tables are taken, so an
+//!   insert comes wholly before it or wholly after.
+//! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the deadline's word, in
+//!   one order. What drain settled, and nothing else, is in its result.
+//! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and who
+//!   takes it out gives its place back. The word is settled by one of the two.
+//! - *A walk against inserts and drops.* See `segments`: whoever is there all the time is seen
+//!   once.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -29,14 +31,16 @@ where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     S: BuildHasher,
 {
-    /// Takes every key out and cancels what is pending, [drained](crate::error::Cancelled::is_drained). Gives those
-    /// keys, each with the time that it had left.
+    /// Takes every key out and cancels what is pending,
+    /// [drained](crate::error::Cancelled::is_drained). Gives those keys, each with the time that it
+    /// had left.
     ///
-    /// Atomic against all keys: an insert comes wholly before it or wholly after. Each deadline that was pending comes
-    /// out once, here or by expiring, unless its own [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile.
+    /// Atomic against all keys: an insert comes wholly before it or wholly after. Each deadline
+    /// that was pending comes out once, here or by expiring, unless its own
+    /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile.
     ///
-    /// No other call waits for it but for a moment: the keys are taken out first, and their deadlines are cancelled
-    /// one by one thereafter, while the map is in use again.
+    /// No other call waits for it but for a moment: the keys are taken out first, and their
+    /// deadlines are cancelled one by one thereafter, while the map is in use again.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
@@ -74,10 +78,11 @@ where
         drained
     }
 
-    /// Expires every deadline that is pending, and says how many it expired. Their keys stay while the deadlines live.
+    /// Expires every deadline that is pending, and says how many it expired. Their keys stay while
+    /// the deadlines live.
     ///
-    /// Atomic for each key, not against all of them: an insert or a reset comes wholly before it or wholly after, for
-    /// its key. Every key is reached that is there from its beginning to its end.
+    /// Atomic for each key, not against all of them: an insert or a reset comes wholly before it or
+    /// wholly after, for its key. Every key is reached that is there from its beginning to its end.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let now = inner.now();
@@ -94,8 +99,9 @@ where
 
     /// The keys that are there, their deadlines pending or not, in no order.
     ///
-    /// Every key is in it that is there from the beginning of the call to its end. One that comes or goes meanwhile
-    /// may be. `K::clone` is called with a part of the map locked, as in [`for_each`](DeadlineMap::for_each).
+    /// Every key is in it that is there from the beginning of the call to its end. One that comes
+    /// or goes meanwhile may be. `K::clone` is called with a part of the map locked, as in
+    /// [`for_each`](DeadlineMap::for_each).
     pub fn keys(&self) -> Vec<K> {
         let mut keys = Vec::with_capacity(self.len());
         self.inner
@@ -103,11 +109,13 @@ where
         keys
     }
 
-    /// Calls `f` with each key that is there, its deadline pending or not, and with that deadline's handle; in no order.
+    /// Calls `f` with each key that is there, its deadline pending or not, and with that deadline's
+    /// handle; in no order.
     ///
-    /// Every key is shown once that is there from the beginning of the call to its end. One that comes or goes meanwhile
-    /// may be. No lock is held while `f` runs, so it may do anything to the map; and what it is shown may have changed
-    /// since. `K::clone` is called with a part of the map locked: it must not call the map.
+    /// Every key is shown once that is there from the beginning of the call to its end. One that
+    /// comes or goes meanwhile may be. No lock is held while `f` runs, so it may do anything to the
+    /// map; and what it is shown may have changed since. `K::clone` is called with a part of the
+    /// map locked: it must not call the map.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -135,7 +143,8 @@ where
 }
 
 impl<K> Inner<K> {
-    /// Has `copy` see every entry, under the lock of its part, and `use_copy` what it gave, under no lock.
+    /// Has `copy` see every entry, under the lock of its part, and `use_copy` what it gave, under
+    /// no lock.
     fn walk<C>(&self, mut copy: impl FnMut(&Entry<K>) -> C, mut use_copy: impl FnMut(C)) {
         let mut copies = Vec::new();
         for number in 0..self.table.parts() {

@@ -1,15 +1,19 @@
-//! What the handles of a [`DeadlineMap`](super::DeadlineMap) and its [`KeyedDeadline`]s share: the entries.
+//! What the handles of a [`DeadlineMap`](super::DeadlineMap) and its [`KeyedDeadline`]s share: the
+//! entries.
 //!
-//! An entry reaches the deadline of its key. It is put in by `put` and taken out, once, by whichever comes first: its
-//! [`KeyedDeadline`] being dropped or removed, `drain` or `close`. A newer insert under the key has the entry reach
-//! its own deadline. Who takes an entry out knows it by its deadline's identity and not by the key alone, so an older
-//! deadline never takes out a newer one's.
+//! An entry reaches the deadline of its key. It is put in by `put` and taken out, once, by
+//! whichever comes first: its [`KeyedDeadline`] being dropped or removed, `drain` or `close`. A
+//! newer insert under the key has the entry reach its own deadline. Who takes an entry out knows it
+//! by its deadline's identity and not by the key alone, so an older deadline never takes out a
+//! newer one's.
 //!
 //! Invariants:
 //!
-//! - A place is taken under the part's lock right before an entry is put in, and given back right after one was taken
-//!   out. Between the two there is no user code, so no panic in it costs a place.
-//! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops that, it takes the entry out.
+//! - A place is taken under the part's lock right before an entry is put in, and given back right
+//!   after one was taken out. Between the two there is no user code, so no panic in it costs a
+//!   place.
+//! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops that, it takes the
+//!   entry out.
 
 use std::borrow::Borrow;
 use std::sync::{Arc, MutexGuard};
@@ -33,8 +37,8 @@ pub(super) struct Inner<K> {
 
 pub(super) type Part<K> = Segments<Entry<K>>;
 
-/// As small as it can be: there are as many as keys, and a look-up reads one from memory. The word, which a look-up
-/// goes on to, knows the hash and the shard.
+/// As small as it can be: there are as many as keys, and a look-up reads one from memory. The word,
+/// which a look-up goes on to, knows the hash and the shard.
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) word: Arc<Word>,
@@ -101,8 +105,9 @@ impl<K> Inner<K> {
         self.timer.shard().clock().now()
     }
 
-    /// Puts an entry in for a deadline, with a key that equals the deadline's own. If one is under that key, `replaces`
-    /// says whether its deadline is replaced; else nothing is done, and `Ok(false)` says so.
+    /// Puts an entry in for a deadline, with a key that equals the deadline's own. If one is under
+    /// that key, `replaces` says whether its deadline is replaced; else nothing is done, and
+    /// `Ok(false)` says so.
     pub(super) fn put(
         &self,
         keyed: &KeyedDeadline<K>,
@@ -149,11 +154,13 @@ impl<K> Inner<K> {
         part.is_some_and(|part| part.find(hash, is).is_some())
     }
 
-    /// Takes the entry of a deadline out, unless it is there no more. It is to be dropped under no lock.
+    /// Takes the entry of a deadline out, unless it is there no more. It is to be dropped under no
+    /// lock.
     pub(super) fn take(&self, word: &Arc<Word>) -> Option<Entry<K>> {
         let hash = word.mark().hash;
         let mut part = self.lock(hash)?;
-        // Known by its identity: no code of the key's is needed, and a newer deadline's is not touched.
+        // Known by its identity: no code of the key's is needed, and a newer deadline's is not
+        // touched.
         let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
         self.places.give_back(1);
         Some(entry)

@@ -16,11 +16,11 @@ use crate::word::Word;
 
 /// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
 ///
-/// It is the same future, with the same guarantees. Dropping it takes its key out of the map, unless a newer one is
-/// under the key by now.
+/// It is the same future, with the same guarantees. Dropping it takes its key out of the map,
+/// unless a newer one is under the key by now.
 ///
-/// One that was replaced, removed, drained or closed is in the map no more. It can still be restarted, as a deadline
-/// that no key leads to.
+/// One that was replaced, removed, drained or closed is in the map no more. It can still be
+/// restarted, as a deadline that no key leads to.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     pub(super) word: Arc<Word>,

@@ -25,10 +25,11 @@ where
         Self::with_limit_and_hasher(timer, max, hash_builder(timer))
     }
 
-    /// An empty map with room for `capacity` keys made ahead, so that the first so many grow no table.
+    /// An empty map with room for `capacity` keys made ahead, so that the first so many grow no
+    /// table.
     ///
-    /// That room stays when the keys go, until the map is drained. It is shared out evenly, so some of it may be
-    /// wanting where keys come to lie unevenly by chance.
+    /// That room stays when the keys go, until the map is drained. It is shared out evenly, so some
+    /// of it may be wanting where keys come to lie unevenly by chance.
     pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
         Self::with_capacity_and_hasher(timer, capacity, hash_builder(timer))
     }
@@ -42,8 +43,8 @@ where
 {
     /// An empty map that hashes its keys with what `hash_builder` makes.
     ///
-    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is faster, and good for
-    /// keys that nobody can choose, such as numbers of one's own.
+    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is
+    /// faster, and good for keys that nobody can choose, such as numbers of one's own.
     pub fn with_hasher(timer: &Timer, hash_builder: S) -> Self {
         Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
     }

@@ -7,16 +7,16 @@
 //! | `all` | what is done to all keys at once |
 //! | `make` | how a map is made |
 //!
-//! Locks: a part of the table, then a shard of the timer. A deadline is acted on under the part's lock, so that it is
-//! that of the key in that moment. What is left to do, waking whoever awaits the deadline above all, is done after
-//! both locks, and so are keys dropped.
+//! Locks: a part of the table, then a shard of the timer. A deadline is acted on under the part's
+//! lock, so that it is that of the key in that moment. What is left to do, waking whoever awaits
+//! the deadline above all, is done after both locks, and so are keys dropped.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *Two inserts under one key.* The part's lock orders them. The later one has the entry reach its own deadline and
-//!   then settles the earlier one's.
-//! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline, and again, under the lock of the part,
-//!   when it puts that in.
+//! - *Two inserts under one key.* The part's lock orders them. The later one has the entry reach
+//!   its own deadline and then settles the earlier one's.
+//! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline, and again, under the
+//!   lock of the part, when it puts that in.
 
 mod all;
 mod inner;
@@ -45,9 +45,9 @@ use inner::{Inner, fold};
 
 /// One awaited deadline for each key; any task resets, cancels or expires it by the key alone.
 ///
-/// [`insert`](DeadlineMap::insert) gives a [`KeyedDeadline`] to be awaited. A key stays in the map while its
-/// `KeyedDeadline` lives, expired or not, so that it can be restarted and reset by its key; dropping that takes the
-/// key out.
+/// [`insert`](DeadlineMap::insert) gives a [`KeyedDeadline`] to be awaited. A key stays in the map
+/// while its `KeyedDeadline` lives, expired or not, so that it can be restarted and reset by its
+/// key; dropping that takes the key out.
 ///
 /// Clones are handles of the same map, and all may be dropped: what is pending lives on and fires.
 ///
@@ -58,15 +58,17 @@ use inner::{Inner, fold};
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, for some hundred keys |
 ///
-/// To reset one key often, take its [`handle`](DeadlineMap::handle) once: that needs no look-up and no lock.
+/// To reset one key often, take its [`handle`](DeadlineMap::handle) once: that needs no look-up and
+/// no lock.
 ///
-/// An empty map takes some hundred bytes, and so may well be one of many: its parts are made when keys come that need
-/// them. Memory is given back as keys go, in whatever order, a little at each call; no call waits for all of it.
+/// An empty map takes some hundred bytes, and so may well be one of many: its parts are made when
+/// keys come that need them. Memory is given back as keys go, in whatever order, a little at each
+/// call; no call waits for all of it.
 ///
-/// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after all locks. Its `Clone`
-/// is called with no lock held by an insert, and under the lock of a part by `keys` and `for_each`. If one of them
-/// panics, that call panics, no other key is harmed, and no place of a limit is lost. `Eq` and `Clone` must not call
-/// the map.
+/// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
+/// all locks. Its `Clone` is called with no lock held by an insert, and under the lock of a part by
+/// `keys` and `for_each`. If one of them panics, that call panics, no other key is harmed, and no
+/// place of a limit is lost. `Eq` and `Clone` must not call the map.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -96,20 +98,21 @@ where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     S: BuildHasher,
 {
-    /// Arms a deadline under a key. An older one under that key resolves to `Err(Cancelled)`, replaced.
+    /// Arms a deadline under a key. An older one under that key resolves to `Err(Cancelled)`,
+    /// replaced.
     ///
     /// # Errors
     ///
-    /// [`InsertError::Closed`] after [`close`](DeadlineMap::close); [`InsertError::AtCapacity`] if the key is new
-    /// and the map holds as many as it may.
+    /// [`InsertError::Closed`] after [`close`](DeadlineMap::close); [`InsertError::AtCapacity`] if
+    /// the key is new and the map holds as many as it may.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError> {
         let hash = self.hash(&key);
         let put = self.put(hash, key, |shard| start_now(shard, timeout), true)?;
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
-    /// Arms a deadline under a key that expires at `deadline`; one that has passed expires at once. Else as
-    /// [`insert`](DeadlineMap::insert).
+    /// Arms a deadline under a key that expires at `deadline`; one that has passed expires at once.
+    /// Else as [`insert`](DeadlineMap::insert).
     ///
     /// The timeout of it, which a reset counts, is the distance from now.
     ///
@@ -127,15 +130,17 @@ where
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
-    /// Arms a deadline under a key that is not there. `None` for one that is, its deadline pending or not: nothing is
-    /// done to that.
+    /// Arms a deadline under a key that is not there. `None` for one that is, its deadline pending
+    /// or not: nothing is done to that.
     ///
-    /// Of several that race for one key exactly one gets a deadline. That a key is there is not an error: a program goes on
-    /// with the deadline that there is, while it has to stop at a map that is closed or full.
+    /// Of several that race for one key exactly one gets a deadline. That a key is there is not an
+    /// error: a program goes on with the deadline that there is, while it has to stop at a map that
+    /// is closed or full.
     ///
     /// # Errors
     ///
-    /// As for [`insert`](DeadlineMap::insert). A closed map is an error whether or not the key is there.
+    /// As for [`insert`](DeadlineMap::insert). A closed map is an error whether or not the key is
+    /// there.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -188,8 +193,8 @@ where
         Ok(is_in.then_some(keyed))
     }
 
-    /// Takes a deadline's key out and cancels the deadline, if it is the one under its key. `false` if it was replaced or
-    /// taken out before, or is of another map: nothing is done then.
+    /// Takes a deadline's key out and cancels the deadline, if it is the one under its key. `false`
+    /// if it was replaced or taken out before, or is of another map: nothing is done then.
     ///
     /// So whoever ends a deadline never ends a newer one that somebody else has put under the key.
     pub fn remove(&self, deadline: &KeyedDeadline<K>) -> bool {
@@ -201,8 +206,8 @@ where
         true
     }
 
-    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]; `false` for a key that is not
-    /// there.
+    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]; `false` for
+    /// a key that is not there.
     pub fn reset<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -257,7 +262,8 @@ where
         self.act(key, |deadline| deadline.set_timeout(timeout))
     }
 
-    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]; `false` for a key that is not there.
+    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]; `false` for a key that is not
+    /// there.
     pub fn cancel<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -266,7 +272,8 @@ where
         self.act(key, |deadline| deadline.settle(Outcome::Cancelled))
     }
 
-    /// Expires the deadline of a key now, as [`ResetHandle::expire`]; `false` for a key that is not there.
+    /// Expires the deadline of a key now, as [`ResetHandle::expire`]; `false` for a key that is not
+    /// there.
     pub fn expire<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -275,8 +282,8 @@ where
         self.act(key, |deadline| deadline.settle(Outcome::Expired))
     }
 
-    /// When the deadline of a key expires, as [`ResetHandle::deadline`]; `None` if it is not pending, and for a key that
-    /// is not there.
+    /// When the deadline of a key expires, as [`ResetHandle::deadline`]; `None` if it is not
+    /// pending, and for a key that is not there.
     pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -286,8 +293,8 @@ where
         Some(self.inner.timer.shard().clock().instant(told.deadline))
     }
 
-    /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]; `None` if it is not pending, and for
-    /// a key that is not there.
+    /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]; `None` if it is
+    /// not pending, and for a key that is not there.
     pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,

@@ -1,9 +1,10 @@
-//! The entries of one part of a [`DeadlineMap`](super::DeadlineMap): a hash table that grows and shrinks by a step at a time.
+//! The entries of one part of a [`DeadlineMap`](super::DeadlineMap): a hash table that grows and
+//! shrinks by a step at a time.
 //!
-//! A table that doubles moves all that it holds at once, and who waits for its lock waits for that. So this one is
-//! made of *segments* of some hundred entries each, by linear hashing (Litwin 1980): when there are too many
-//! entries for the segments, the next segment in turn is split in two; when there are too few, the last one is merged
-//! into the one it was split from.
+//! A table that doubles moves all that it holds at once, and who waits for its lock waits for that.
+//! So this one is made of *segments* of some hundred entries each, by linear hashing (Litwin 1980):
+//! when there are too many entries for the segments, the next segment in turn is split in two; when
+//! there are too few, the last one is merged into the one it was split from.
 //!
 //! ```text
 //!   n segments, 2^k <= n < 2^(k+1).   The hash's last k+1 bits name the segment,
@@ -13,7 +14,8 @@
 //!
 //! Invariants:
 //!
-//! - One insert or remove moves the entries of at most two segments; all of them together move an amortised constant.
+//! - One insert or remove moves the entries of at most two segments; all of them together move an
+//!   amortised constant.
 //! - Memory follows the number of entries, in whatever order they go; but what was reserved stays.
 //! - No code of a key runs here but in `is`, during a look-up that changes nothing.
 
@@ -196,7 +198,8 @@ impl<E: Hashed> Segments<E> {
 
     /// Shows the next some entries; `false` when the walk has come to its end.
     ///
-    /// Goes by the segments that there were at its beginning. What was split from one since belongs to it.
+    /// Goes by the segments that there were at its beginning. What was split from one since belongs
+    /// to it.
     pub(super) fn walk_on(&self, walk: &mut Walk, see: impl FnMut(&E)) -> bool {
         if walk.next >= walk.of {
             return false;
@@ -284,7 +287,8 @@ fn split_from(new: usize) -> usize {
     new - (1 << new.ilog2())
 }
 
-/// A hash for within a segment, from one whose last bits are the segment's and whose first ones are the part's.
+/// A hash for within a segment, from one whose last bits are the segment's and whose first ones are
+/// the part's.
 #[inline]
 fn spread(hash: u32) -> u64 {
     // The golden ratio's bits. The product's upper half depends on all bits of the hash.

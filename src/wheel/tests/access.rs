@@ -132,7 +132,8 @@ fn the_room_that_was_asked_for_is_there_from_the_first_timer_and_stays() {
         assert_eq!(wheel.advance(100_000).count(), 100_000 + asked);
         wheel.clear();
         assert_eq!(wheel.capacity(), made_with);
-        // The storage shrinks step by step, or all at once if the last place is pinned until the end.
+        // The storage shrinks step by step, or all at once if the last place is pinned until the
+        // end.
         for is_pinned in [false, true] {
             let mut keys: Vec<_> = (0..100_000).map(|due| wheel.insert(due, ())).collect();
             keys.reverse();
