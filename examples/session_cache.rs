@@ -1,180 +1,133 @@
-//! A cache of sessions that expire when nobody has used them for a while, and a crowd of users to try it with.
+//! A cache of sessions that expire when nobody has used them for a while, and a crowd of users to
+//! try it with.
 //!
-//! [`SessionCache`] is the part to take away: each use of a session puts off its expiry, what nobody uses comes to
-//! a listener, and closing the cache hands back what is live. The rest of the file is the crowd, which keeps books.
+//! [`SessionCache`] is the part to take away. Each use of a session puts off its expiry, and what
+//! nobody uses comes to a listener. Closing the cache hands back what is live. The rest of the file
+//! is the crowd, which keeps books.
 //!
 //! ```text
 //! cargo run --release --example session_cache
-//! cargo run --release --example session_cache -- --users 20 --idle-timeout 50ms --active 0.5 --verbose
+//! cargo run --release --example session_cache -- \
+//!     --users 20 --idle-timeout 50ms --active 0.5 --verbose
 //! ```
 //!
-//! It exits with 0 if the books balance: each session that was opened has ended once, and none has expired before
-//! it was idle for the whole timeout; and with 1 if not. Ctrl-C ends the run early, with the summary so far.
+//! It exits with 0 if the books balance, and with 1 if not. They balance if each session that was
+//! opened has ended once, and none has expired before it was idle for the whole timeout. Ctrl-C
+//! ends the run early, with the summary so far.
 //!
 //! # The life of a session
 //!
-//! A [`DelayMap`] says when values come out, but lets nobody look at one. So there are two maps by id, of the same
-//! `Arc`s: the *delays*, and the *store*, in which sessions are found.
-//!
 //! ```text
-//!   insert --> live: in delays and store --(the stream takes it)--> expired: in the store at most
-//!               |  ^                                                     |
-//!               +--+ get: the reset says true                            +--(forget)--> out, the listener is told
+//!   insert --> live: in the map --(the stream takes it)--> out, the listener is told
+//!               |  ^     |
+//!               |  +-----+ get: a touch starts the idle timeout anew
 //!               |
 //!               +--(remove, another insert under its id, close)--> out, given to the caller
 //! ```
 //!
-//! - The delays decide: a session is live exactly while it is in them, whatever the store says. Whoever takes it out
-//!   has ended it, so it ends once, one way.
-//! - The store's lock is held around every call of the delays: by `get` for reading, by the others for writing. Only
-//!   the stream takes from the delays without it, and `forget` then locks it for writing. So to a holder of the lock
-//!   every live session is in the store, under its id.
-//! - The order of locks: the store's, a session's, those inside the delays. (Where very many workers share it, the
-//!   store would be a concurrent map, whose lock of an entry does the same.)
+//! - A session is live exactly while it is in the [`DelayMap`]. Whoever takes it out has ended it,
+//!   so it ends once, one way.
+//! - `get` is one [`touch`](DelayMap::touch). Under one lock it finds the session, notes the use,
+//!   clones the `Arc` and starts the timeout anew. So it comes wholly before the session's end, or
+//!   wholly after it.
+//! - The map holds a session's value in an `Arc`, beside the instant of its last use. `get` gives
+//!   both as they are at that use.
 //!
 //! # What could go wrong
 //!
-//! - *A use meets the expiry.* The reset answers: `true`, and the session stays, even if it was due already; or
-//!   `false`, and the user must log in, though the store still knows the session.
-//! - *A use meets the expiry and a log-in.* `get` could find the old session, reset the new one, and give out the
-//!   old. The lock keeps the log-in out until the reset has answered.
-//! - *A log-in comes before the old session is forgotten.* `forget` takes out only the session that it is about.
-//! - *A session expires while it is inserted.* The stream may be that fast; `forget` waits until it is in the store.
-//! - *Two uses of one session.* Each reset reads the clock before it has its turn, so the one that read it first may
-//!   be the last to set, and takes time back that was granted to the other. Hence the session's own lock.
-//! - *The listener asks when a session was last used.* `forget` has waited for each `get` that was in time, and that
-//!   has noted it.
+//! - *A use meets the expiry.* If `get` comes first, the session stays, even if it was due already.
+//!   If the stream comes first, `get` finds nothing, and the user must log in.
+//! - *Two uses of one session.* Each reads the clock under the lock, so the later one sets the
+//!   expiry. Neither takes time back that was granted to the other.
+//! - *A session ends while someone holds its value.* The `Arc` keeps the value, but the listener
+//!   may have saved it already. If that matters, mark the end in the value, as the crowd does.
+//! - *The listener is slow.* What falls due meanwhile is still live: it takes a place, and a use
+//!   still saves it.
+//! - *The listener panics.* Its session has ended all the same, and the next one comes to it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Arc, LockResult, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clap::Parser;
-use futures::StreamExt;
 use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer, sleep};
 use tokio::task::JoinSet;
 
 /// Sessions by id, each of which expires when it was not used for the idle timeout.
 struct SessionCache<K, V> {
-    delays: DelayMap<K, Handle<V>>,
-    store: Arc<Store<K, V>>,
+    sessions: DelayMap<K, Session<V>>,
     idle_timeout: Duration,
 }
 
 /// What expires in a [`SessionCache`]. Dropping it closes the cache.
 struct Evictions<K, V> {
-    expirations: Expirations<K, Handle<V>>,
-    store: Arc<Store<K, V>>,
+    expirations: Expirations<K, Session<V>>,
 }
 
-type Store<K, V> = RwLock<HashMap<K, Handle<V>>>;
-
-type Handle<V> = Arc<Session<V>>;
-
+/// A session as the cache holds it, or as it was when the cache gave it out.
 struct Session<V> {
-    value: V,
-    /// An instant shortly before the last reset. Locked around each reset.
-    last_used: Mutex<Instant>,
+    value: Arc<V>,
+    /// An instant shortly before the timeout last began.
+    last_used: Instant,
 }
 
-impl<K: Hash + Eq + Clone, V> SessionCache<K, V> {
+impl<K: Hash + Eq, V> SessionCache<K, V> {
     /// A cache of at most `limit` sessions, and its evictions, for a task to [run](Evictions::run).
     fn new(timer: &Timer, limit: usize, idle_timeout: Duration) -> (Self, Evictions<K, V>) {
-        let (delays, expirations) = DelayMap::with_limit(timer, limit);
-        let store = Arc::new(Store::default());
-        let evictions = Evictions {
-            expirations,
-            store: store.clone(),
-        };
+        let (sessions, expirations) = DelayMap::with_limit(timer, limit);
         let cache = SessionCache {
-            delays,
-            store,
+            sessions,
             idle_timeout,
         };
-        (cache, evictions)
+        (cache, Evictions { expirations })
     }
 
-    /// Logs in: opens a session. One that is live under this id is replaced and given back; if there are too many,
-    /// or the cache is closed, the new one is.
-    fn insert(&self, id: K, value: V) -> Result<Option<Handle<V>>, InsertError<Handle<V>>> {
-        let session = Arc::new(Session {
-            value,
-            last_used: Mutex::new(Instant::now()),
-        });
-        let mut store = unpoisoned(self.store.write());
-        let replaced = self
-            .delays
-            .insert(id.clone(), session.clone(), self.idle_timeout)?;
-        let found = store.insert(id, session);
-        let same = replaced.as_ref().map(Arc::as_ptr) == found.as_ref().map(Arc::as_ptr);
-        debug_assert!(same || replaced.is_none(), "what is live is in the store");
-        Ok(replaced)
+    /// Logs in: opens a session. One that is live under this id is replaced and given back. If
+    /// there are too many, or the cache is closed, the new one is given back.
+    fn insert(&self, id: K, value: V) -> Result<Option<Session<V>>, InsertError<Session<V>>> {
+        let session = Session {
+            value: Arc::new(value),
+            last_used: Instant::now(),
+        };
+        self.sessions.insert(id, session, self.idle_timeout)
     }
 
     /// Uses a session, which puts off its expiry; `None` if there is none, or not any more.
-    fn get(&self, id: &K) -> Option<Handle<V>> {
-        let store = unpoisoned(self.store.read());
-        let session = store.get(id)?;
-        let mut last_used = unpoisoned(session.last_used.lock());
-        let now = Instant::now();
-        if !self.delays.reset(id, self.idle_timeout) {
-            return None;
-        }
-        *last_used = now;
-        Some(session.clone())
+    fn get(&self, id: &K) -> Option<Session<V>> {
+        // Called under a lock of the map: brief, and no call of the map.
+        self.sessions.touch(id, self.idle_timeout, |session| {
+            session.last_used = Instant::now();
+            Session {
+                value: session.value.clone(),
+                last_used: session.last_used,
+            }
+        })
     }
 
     /// Logs out: takes a session out; `None` if there is none, or not any more.
-    fn remove(&self, id: &K) -> Option<Handle<V>> {
-        let mut store = unpoisoned(self.store.write());
-        let session = self.delays.remove(id)?;
-        store.remove(id);
-        Some(session)
+    fn remove(&self, id: &K) -> Option<Session<V>> {
+        self.sessions.remove(id)
     }
 
-    /// Takes out what is live, and refuses every later log-in. [`Evictions::run`] still tells the listener of what
-    /// has expired before, and ends.
-    fn close(&self) -> Vec<(K, Handle<V>)> {
-        let mut store = unpoisoned(self.store.write());
-        store.clear();
-        self.delays.close()
+    /// Takes out what is live, and refuses every later log-in. [`Evictions::run`] still tells the
+    /// listener of what has expired before, and ends.
+    fn close(&self) -> Vec<(K, Session<V>)> {
+        self.sessions.close()
     }
 }
 
-impl<K: Hash + Eq, V> Evictions<K, V> {
+impl<K, V> Evictions<K, V> {
     /// Tells the listener of each session that expires, until the cache is closed.
-    async fn run(mut self, mut listener: impl FnMut(Expired<K, Handle<V>>)) {
-        while let Some(expired) = self.expirations.next().await {
-            self.forget(&expired);
-            // A panic was reported where it arose. If it ended this task, that would drop the stream, and with it
-            // every session.
+    async fn run(mut self, mut listener: impl FnMut(Expired<K, Session<V>>)) {
+        while let Some(expired) = self.expirations.recv().await {
+            // A panic was reported where it arose. If it ended this task, that would drop the
+            // stream, and with it every session.
             let _ = catch_unwind(AssertUnwindSafe(|| listener(expired)));
         }
     }
-
-    fn forget(&self, expired: &Expired<K, Handle<V>>) {
-        let mut store = unpoisoned(self.store.write());
-        let found = store.get(&expired.key);
-        if found.is_some_and(|found| Arc::ptr_eq(found, &expired.value)) {
-            store.remove(&expired.key);
-        }
-    }
-}
-
-impl<V> Session<V> {
-    fn last_used(&self) -> Instant {
-        *unpoisoned(self.last_used.lock())
-    }
-}
-
-/// Under these locks only a key's `Hash`, `Eq` or `Clone` can panic. At worst a live session is then missing in the
-/// store, and expires.
-fn unpoisoned<G>(lock: LockResult<G>) -> G {
-    lock.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sessions that expire when nobody uses them, and a crowd of users to try them with
@@ -192,7 +145,8 @@ struct Options {
     /// How long the users come and go
     #[arg(long, default_value = "5s", value_parser = duration)]
     run_time: Duration,
-    /// The share of active users, from 0 to 1; the others come back about when their session expires, or later
+    /// The share of active users, from 0 to 1; the others come back about when their session
+    /// expires, or later
     #[arg(long, default_value = "0.7", value_parser = share)]
     active: f64,
     /// Print a line for each session that expires and each log-in that is refused
@@ -276,14 +230,14 @@ impl Crowd {
                 let mut books = self.books();
                 books.touches += 1;
                 let ended = session.value.get();
-                let in_time = ended.is_none_or(|ended| session.last_used() <= *ended);
+                let in_time = ended.is_none_or(|ended| session.last_used <= *ended);
                 books.check(in_time, "a session was touched after its end");
             }
             None => match self.cache.insert(user, Visit::new()) {
                 Ok(replaced) => {
                     let mut books = self.books();
                     books.opened += 1;
-                    books.replaced += books.end(replaced.as_deref());
+                    books.replaced += books.end(replaced.as_ref());
                 }
                 Err(InsertError::AtCapacity(_)) => {
                     self.books().refused += 1;
@@ -297,15 +251,15 @@ impl Crowd {
         if active && fastrand::f64() < 0.01 {
             let left = self.cache.remove(&user);
             let mut books = self.books();
-            books.logged_out += books.end(left.as_deref());
+            books.logged_out += books.end(left.as_ref());
         }
         true
     }
 
     /// The listener. A program would write the session to its database here.
-    fn save(&self, expired: &Expired<u32, Handle<Visit>>) {
+    fn save(&self, expired: &Expired<u32, Session<Visit>>) {
         let now = Instant::now();
-        let last_used = expired.value.last_used();
+        let last_used = expired.value.last_used;
         if self.verbose {
             let idle = now - last_used;
             println!("user {}: expired, idle for {idle:?}", expired.key);
@@ -318,7 +272,8 @@ impl Crowd {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        unpoisoned(self.books.lock())
+        // A panic in the listener must not keep the others from their books.
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
