@@ -419,3 +419,167 @@ fn every_value_comes_out_once_whatever_four_threads_do() {
         assert_eq!(out.load(Ordering::Relaxed), put);
     }
 }
+
+/// Waits for a thread, with nothing armed: a clock that moves meanwhile was moved by the map.
+async fn time_passed_while_a_thread_works() -> Duration {
+    let start = Instant::now();
+    let (done, worked) = tokio::sync::oneshot::channel();
+    thread::spawn(move || {
+        thread::sleep(20 * MS);
+        done.send(())
+    });
+    worked.await.unwrap();
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_became_of_the_earliest_the_clock_runs_to_what_is_left_and_no_further() {
+    type Act = fn(&DelayMap<u32, ()>);
+    let acts: [(Act, Duration); 4] = [
+        (
+            |map| assert!(map.expire(&1) && map.remove(&1).is_some()),
+            Duration::ZERO,
+        ),
+        (
+            |map| assert!(map.expire(&1) && map.reset(&1, 5 * HOUR)),
+            5 * HOUR,
+        ),
+        (
+            |map| assert_eq!((map.expire_all(), map.drain().len()), (1, 1)),
+            Duration::ZERO,
+        ),
+        (
+            |map| {
+                map.insert(2, (), 3 * HOUR).unwrap();
+                map.retain(|key, _| *key == 2);
+            },
+            3 * HOUR,
+        ),
+    ];
+    for (act, left) in acts {
+        let (map, expired) = DelayMap::new(&Timer::current());
+        let mut expired = task::spawn(expired);
+        map.insert(1, (), HOUR).unwrap();
+        assert_pending!(expired.poll_next());
+        act(&map);
+        assert_eq!(time_passed_while_a_thread_works().await, left);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_great_many_that_are_expired_together_come_out_in_order() {
+    const KEYS: u32 = 5_000;
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    for key in 0..KEYS {
+        let place = key * 7_919 % KEYS;
+        map.insert(place, (), (1_000 + place) * MS).unwrap();
+    }
+    assert_eq!(map.expire_all(), KEYS as usize);
+    for place in 0..KEYS {
+        assert_eq!(expired.recv().await.unwrap().key, place);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_passed_its_deadline_within_a_tick_comes_before_what_is_made_due_after_it() {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    let start = Instant::now();
+    let deadline = start + Duration::from_micros(5_300);
+    map.insert("passed", (), Duration::from_micros(5_300))
+        .unwrap();
+    tokio::time::advance(Duration::from_micros(5_400)).await;
+    assert_eq!(map.expire_all(), 0, "it is due already");
+    assert_eq!(map.deadline("passed"), Some(deadline));
+    map.insert("at once", (), Duration::ZERO).unwrap();
+    let (first, second) = (expired.recv().await.unwrap(), expired.recv().await.unwrap());
+    assert_eq!((first.key, first.deadline), ("passed", deadline));
+    assert_eq!(second.deadline, start + Duration::from_micros(5_400));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_expired_has_no_time_left_when_it_is_taken() {
+    let (map, _expired) = DelayMap::new(&Timer::current());
+    map.insert(1, 1, HOUR).unwrap();
+    assert_eq!(map.expire_all(), 1);
+    assert_eq!(map.remaining(&1), Some(Duration::ZERO));
+    assert_eq!(map.take_all(), [(1, 1, Duration::ZERO)]);
+}
+
+/// A value that uses its map when it is dropped: under a lock of the map's that would never end.
+struct Meddles(Option<DelayMap<u32, Meddles>>);
+
+impl Drop for Meddles {
+    fn drop(&mut self) {
+        if let Some(map) = self.0.take() {
+            map.contains_key(&1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retain_that_panics_drops_what_it_took_out_under_no_lock_and_leaves_the_rest_in_order() {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    for key in 0..200_u32 {
+        let value = Meddles(Some(map.clone()));
+        map.insert(key, value, (1 + key * 31 % 200) * MS).unwrap();
+    }
+    tokio::time::advance(HOUR).await;
+    let mut asked = 0;
+    let retained = catch_unwind(AssertUnwindSafe(|| {
+        map.retain(|_, _| {
+            asked += 1;
+            assert!(asked <= 50, "enough");
+            false
+        });
+    }));
+    assert!(retained.is_err());
+    assert_eq!(map.len(), 150);
+    let mut last = 0;
+    while let Ok(value) = expired.try_recv() {
+        let place = value.key * 31 % 200;
+        assert!(place >= last);
+        last = place;
+    }
+    assert!(map.is_empty());
+}
+
+#[test]
+fn a_drain_beside_a_close_leaves_no_stream_waiting() {
+    let runtime = multi_thread();
+    for _ in 0..20 {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let (map, mut expired) = DelayMap::<u32, u32>::new(&timer);
+        for key in 0..20_000 {
+            map.insert(key, key, HOUR).unwrap();
+        }
+        let ended = runtime.spawn(async move { while expired.recv().await.is_some() {} });
+        thread::scope(|scope| {
+            scope.spawn(|| map.drain());
+            scope.spawn(|| map.close());
+        });
+        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
+        assert!(ended.is_ok(), "the stream waits for nothing");
+    }
+}
+
+/// One task holds the thread, and more becomes due meanwhile than one poll looks at.
+#[test]
+fn a_stream_that_is_never_done_searching_gives_what_was_found() {
+    current_thread().block_on(async {
+        let (map, mut expired) = DelayMap::<u32, ()>::new(&Timer::current());
+        for key in 0..100_000 {
+            map.insert(key, (), Duration::from_micros(u64::from(key) * 4))
+                .unwrap();
+        }
+        let hog = tokio::spawn(async {
+            loop {
+                thread::sleep(3 * MS);
+                tokio::task::yield_now().await;
+            }
+        });
+        let first = tokio::time::timeout(PATIENCE, expired.recv()).await;
+        assert!(first.unwrap().is_some());
+        assert!(map.len() > 50_000, "it came while most were still to come");
+        hog.abort();
+    });
+}

@@ -34,11 +34,9 @@ impl Alarm {
         is_armed.then_some(key)
     }
 
-    /// If the timer is to go off before tick `at`, it goes off then.
-    pub(super) fn put_off_to(&mut self, shard: &Shard, at: u64) {
-        if self.armed.is_some_and(|armed| armed.at < at) {
-            self.move_to(shard, at);
-        }
+    /// If there is a timer, has it go off at tick `at`.
+    pub(super) fn set_if_armed(&mut self, shard: &Shard, at: u64) {
+        self.move_to(shard, at);
     }
 
     /// Gives the key away: to be disarmed, or because the timer has gone off.

@@ -7,10 +7,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::lookout::{Lookout, NEVER};
-use super::part::{Item, Part, Setting};
+use super::part::{Item, Mark, Part, Setting};
 use crate::clock::Clock;
 use crate::driver::Watch;
 use crate::due::Due;
@@ -147,40 +148,46 @@ impl<K, V> Inner<K, V> {
 
     /// To be called after something was set: lets the part go, and has the stream look in time.
     pub(super) fn plan_for(&self, locked: Locked<'_, K, V>, setting: Setting) {
+        if self.clock().is_pausable() {
+            return self.plan_again(locked);
+        }
         let Locked { part, number } = locked;
         let state = &self.states[number];
-        let tick = setting.tick.unwrap_or(0);
         state.tell_due(&part);
-        if self.clock().is_pausable() {
-            return self.plan_again(Locked { part, number });
-        }
         // A plan that is too early costs one look too many. To find the earliest again would cost
         // more, each time.
-        if tick < state.earliest.load(Ordering::Relaxed) && setting.tick.is_some() {
-            state.earliest.store(tick, Ordering::Release);
+        if let Some(tick) = setting.tick {
+            if tick < state.earliest.load(Ordering::Relaxed) {
+                state.earliest.store(tick, Ordering::Release);
+            }
         }
         drop(part);
-        self.call_for(tick);
+        self.call_for(setting.tick.unwrap_or(0));
     }
 
     /// To be called after something was taken out: lets the part go.
     pub(super) fn plan_without(&self, locked: Locked<'_, K, V>) {
-        self.states[locked.number].tell_due(&locked.part);
         if self.clock().is_pausable() {
-            self.plan_again(locked);
+            return self.plan_again(locked);
         }
+        self.states[locked.number].tell_due(&locked.part);
     }
 
     /// To be called after a part was changed in whatever way: lets the part go, has the stream look
     /// in time, and on a clock that can be paused not too early.
     pub(super) fn plan_again(&self, Locked { part, number }: Locked<'_, K, V>) {
-        let before = self.states[number].tell(&part);
-        let now = self.states[number].looked_for();
+        let state = &self.states[number];
+        state.tell(&part);
+        let (first, earliest) = (state.first_due(), part.earliest());
         drop(part);
-        self.call_for(now);
-        if before < now {
-            self.put_alarm_off();
-        }
+        // Something may be due now; whether it is the stream finds out.
+        let tick = if first == NEVER {
+            earliest.unwrap_or(NEVER)
+        } else {
+            0
+        };
+        self.call_for(tick);
+        self.set_alarm_anew();
     }
 
     fn call_for(&self, tick: u64) {
@@ -190,29 +197,33 @@ impl<K, V> Inner<K, V> {
     }
 
     pub(super) fn expire_all(&self) -> usize {
-        let now = self.clock().now();
-        let tick = self.clock().tick().current(now);
         let mut pending = 0;
         {
             let mut parts = self.table.lock_all();
+            // Read with all locked: nothing that was due before this is found after it.
+            let now = self.clock().now();
+            let tick = self.clock().tick().due(now);
             for (number, part) in parts.iter_mut() {
                 pending += part.expire_all(now, tick);
                 self.states[number].tell(part);
             }
         }
         self.call_stream();
-        self.put_alarm_off();
+        self.set_alarm_anew();
         pending
     }
 
-    /// Takes everything out, as it was at `now`.
-    pub(super) fn take_all(&self, close: bool) -> (Moment, Vec<Item<K, V>>) {
-        let mut taken: Vec<Wheel<Item<K, V>>> = Vec::with_capacity(self.states.len());
+    /// Takes everything out, each with the time that it had left.
+    pub(super) fn take_all(&self, close: bool) -> Vec<(Duration, Item<K, V>)> {
+        let mut taken = Vec::with_capacity(self.states.len());
         let now = {
             let mut parts = self.table.lock_all();
             let now = self.clock().now();
             for (number, part) in parts.iter_mut() {
-                taken.push(part.take_all());
+                let (items, mark) = part.take_all();
+                // In here, so that nobody sees an empty map that has places taken.
+                self.places.give_back(items.len());
+                taken.push((items, mark));
                 self.states[number].tell(part);
             }
             if close {
@@ -221,14 +232,16 @@ impl<K, V> Inner<K, V> {
             }
             now
         };
-        // What was taken is gone through after the locks: there may be millions.
-        let items: Vec<_> = taken.iter_mut().flat_map(Wheel::take_all).collect();
-        self.places.give_back(items.len());
         if close {
             self.call_stream();
         }
-        self.put_alarm_off();
-        (now, items)
+        self.set_alarm_anew();
+        // What was taken is gone through after the locks: there may be millions.
+        let told = |(mut items, mark): (Wheel<Item<K, V>>, Option<Mark>)| {
+            let told = move |item: Item<K, V>| (item.told_deadline(mark).since(now), item);
+            items.take_all().map(told).collect::<Vec<_>>()
+        };
+        taken.into_iter().flat_map(told).collect()
     }
 
     /// Has whoever waits for the stream poll it.
@@ -257,26 +270,43 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// On a clock that can be paused: moves the alarm to the earliest, or it would pull virtual
-    /// time along. Whether or not anybody polls the stream now, so it is not left to the stream. On
-    /// the system's clock one look too early is cheaper.
-    fn put_alarm_off(&self) {
+    /// On a clock that can be paused: sets the alarm to the earliest, or it would pull virtual time
+    /// along; and for no time at all while something is due, as the stream was called for that.
+    /// Whether or not anybody polls the stream now, so it is not left to the stream. On the
+    /// system's clock one look too early is cheaper.
+    fn set_alarm_anew(&self) {
         if !self.clock().is_pausable() {
             return;
         }
         let mut alarm = self.alarm();
         let waits = self.lookout.is_put_off();
-        let earliest = self.looked_for();
-        alarm.put_off_to(&self.shard, earliest);
+        let earliest = match self.looked_for() {
+            0 => NEVER,
+            tick => tick,
+        };
+        alarm.set_if_armed(&self.shard, earliest);
         if waits {
             self.lookout.waits_on_until(earliest);
         }
     }
 
-    /// The tick at which there is something to look for.
+    /// The tick at which there is something to look for; zero if there is now.
     fn looked_for(&self) -> u64 {
-        let ticks = self.states.iter().map(PartState::looked_for);
-        ticks.min().unwrap_or(NEVER)
+        let (mut earliest, mut first) = (NEVER, NEVER);
+        for state in &self.states {
+            earliest = earliest.min(state.earliest.load(Ordering::Acquire));
+            first = first.min(state.first_due());
+        }
+        if first == NEVER {
+            return earliest;
+        }
+        // What was found may lie ahead by a part of a tick. The clock is read after what was told.
+        let first = Moment::from_bits(first);
+        if first <= self.clock().now() {
+            0
+        } else {
+            earliest.min(self.clock().tick().due(first))
+        }
     }
 
     fn alarm(&self) -> MutexGuard<'_, Alarm> {
@@ -285,23 +315,15 @@ impl<K, V> Inner<K, V> {
 }
 
 impl PartState {
-    /// The tick at which there is something to look for in the part: the first of all, if something
-    /// is due.
-    fn looked_for(&self) -> u64 {
-        if self.first_due.load(Ordering::Acquire) == NEVER {
-            self.earliest.load(Ordering::Acquire)
-        } else {
-            0
-        }
+    fn first_due(&self) -> u64 {
+        self.first_due.load(Ordering::Acquire)
     }
 
-    /// Tells all of the part, and gives when it was looked for before.
-    fn tell<K, V>(&self, part: &Part<K, V>) -> u64 {
-        let before = self.looked_for();
+    /// Tells all of the part.
+    fn tell<K, V>(&self, part: &Part<K, V>) {
         self.earliest
             .store(part.earliest().unwrap_or(NEVER), Ordering::Release);
         self.tell_due(part);
-        before
     }
 
     fn tell_due<K, V>(&self, part: &Part<K, V>) {
@@ -314,30 +336,29 @@ impl PartState {
 
 /// For the stream.
 impl<K, V> Inner<K, V> {
-    /// Takes out the first of all that is due at `now`, looking at no more than so many items.
-    pub(super) fn take_first(&self, now: u64, budget: usize) -> Found<K, V> {
-        // Only when all that is due was found is it known which is the first.
-        if !self.find_due(now, budget) {
-            return Found::Unfinished;
-        }
-        self.take_found(Moment::MAX)
-            .map_or(Found::Nothing, Found::Item)
-    }
-
-    /// Takes out the first of what was found, if it was due by that moment.
+    /// Takes out the first of what was found, if it was due by that moment. All parts have to have
+    /// been searched up to that before.
     pub(super) fn take_found(&self, by: Moment) -> Option<Item<K, V>> {
         while let Some(number) = self.part_of_first(by) {
             let Locked { mut part, .. } = self.lock_number(number);
-            let taken = part.take_first();
+            let taken = part.take_first_by(by);
             self.states[number].tell_due(&part);
             drop(part);
             // Somebody else may have taken it out.
             if taken.is_some() {
                 self.places.give_back(1);
+                self.set_alarm_anew();
                 return taken;
             }
         }
         None
+    }
+
+    /// Whether all parts were searched up to a tick, and nothing came since that may be due by
+    /// then.
+    pub(super) fn is_searched(&self, tick: u64) -> bool {
+        let is_searched = |state: &PartState| state.earliest.load(Ordering::Acquire) > tick;
+        self.states.iter().all(is_searched)
     }
 
     /// The part that has the first of all that was found, if that was due by that moment.
@@ -366,7 +387,9 @@ impl<K, V> Inner<K, V> {
         })
     }
 
-    fn find_due(&self, now: u64, budget: usize) -> bool {
+    /// Searches all parts up to a tick, looking at about so many items. Gives whether all that is
+    /// due by then was found.
+    pub(super) fn find_due(&self, now: u64, budget: usize) -> bool {
         let mut finished = true;
         for (number, state) in self.states.iter().enumerate() {
             if state.earliest.load(Ordering::Acquire) <= now {
@@ -428,10 +451,9 @@ impl<K, V> Inner<K, V> {
         key
     }
 
-    /// Whether something is due at tick `now`, as far as anybody has told. To be asked after
-    /// `start_waiting`.
-    pub(super) fn is_looked_for_by(&self, now: u64) -> bool {
-        self.looked_for() <= now
+    /// Whether there is something to look for now. To be asked after `start_waiting`.
+    pub(super) fn is_looked_for_now(&self) -> bool {
+        self.looked_for() <= self.clock().current_tick()
     }
 
     /// The stream has ended: nothing of it stays armed.

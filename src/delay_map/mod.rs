@@ -38,6 +38,7 @@ mod weak;
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ pub use weak::WeakDelayMap;
 /// | call | cost |
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
-/// | [`drain`](DelayMap::drain), [`expire_all`](DelayMap::expire_all), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
+/// | [`drain`](DelayMap::drain), [`expire_all`](DelayMap::expire_all), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them (`expire_all`: O(what is due) under them) |
 ///
 /// Every look-up takes any borrowed form of the key, as a `HashMap`'s do. A key's `Hash` is called
 /// with no lock held, its `Eq` under the lock of a part; keys and values are dropped after all
@@ -544,16 +545,21 @@ impl<K, V> DelayMap<K, V> {
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut locked in self.inner.locked_parts() {
             let mut removed = Vec::new();
-            for index in locked.part.indices() {
-                let (key, value) = locked.part.entry_mut(index);
-                if !keep(key, value) {
-                    removed.push(locked.part.remove(index));
-                    self.inner.places.give_back(1);
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                for index in locked.part.indices() {
+                    let (key, value) = locked.part.entry_mut(index);
+                    if !keep(key, value) {
+                        removed.push(locked.part.remove(index));
+                        self.inner.places.give_back(1);
+                    }
                 }
-            }
+            }));
             self.inner.plan_without(locked);
             // Dropped here, after the lock.
             drop(removed);
+            if let Err(panic) = outcome {
+                resume_unwind(panic);
+            }
         }
     }
 
@@ -565,19 +571,18 @@ impl<K, V> DelayMap<K, V> {
 
     /// Takes everything out, in no order. Atomic: an insert comes wholly before it or wholly after.
     pub fn drain(&self) -> Vec<(K, V)> {
-        let (_, items) = self.inner.take_all(false);
-        items.into_iter().map(Item::into_pair).collect()
+        let items = self.inner.take_all(false).into_iter();
+        items.map(|(_, item)| item.into_pair()).collect()
     }
 
     /// As [`drain`](DelayMap::drain), each with the time that it had left, zero for what was due.
     pub fn take_all(&self) -> Vec<(K, V, Duration)> {
-        let (now, items) = self.inner.take_all(false);
-        let with_time_left = |item: Item<K, V>| {
-            let left = item.told_deadline().since(now);
+        let with_time_left = |(left, item): (Duration, Item<K, V>)| {
             let (key, value) = item.into_pair();
             (key, value, left)
         };
-        items.into_iter().map(with_time_left).collect()
+        let items = self.inner.take_all(false).into_iter();
+        items.map(with_time_left).collect()
     }
 
     /// Has everything come out of the stream now, in the order of the deadlines that it had, and
@@ -589,8 +594,8 @@ impl<K, V> DelayMap<K, V> {
     /// Takes everything out, and the stream ends; every later insert is an error. A second close
     /// finds nothing.
     pub fn close(&self) -> Vec<(K, V)> {
-        let (_, items) = self.inner.take_all(true);
-        items.into_iter().map(Item::into_pair).collect()
+        let items = self.inner.take_all(true).into_iter();
+        items.map(|(_, item)| item.into_pair()).collect()
     }
 
     /// A handle that does not keep the stream from ending.

@@ -37,8 +37,7 @@ pub(super) struct Part<K, V> {
     /// taken out, but fewer than of others.
     due: BinaryHeap<Reverse<(Name, u32)>>,
     stale: usize,
-    /// The latest last.
-    marks: Vec<Mark>,
+    mark: Option<Mark>,
     /// How many items wait though a mark makes them due.
     marked: usize,
     /// The index up to which the marked items were found.
@@ -79,7 +78,7 @@ pub(super) struct Name {
 
 /// All items with a number up to this are due since then.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+pub(super) struct Mark {
     up_to: u64,
     at: Moment,
 }
@@ -90,9 +89,11 @@ impl<K, V> Item<K, V> {
         self.due_at
     }
 
-    /// When it was due, or would have been.
-    pub(super) fn told_deadline(&self) -> Moment {
-        self.due_at.min(self.deadline)
+    /// When it was due, or would have been, in a part with that mark.
+    pub(super) fn told_deadline(&self, mark: Option<Mark>) -> Moment {
+        let told = self.due_at.min(self.deadline);
+        let marked = mark.filter(|mark| self.number <= mark.up_to);
+        marked.map_or(told, |mark| told.min(mark.at))
     }
 
     pub(super) fn into_pair(self) -> (K, V) {
@@ -116,7 +117,7 @@ impl<K, V> Part<K, V> {
             shrinking: Shrinking::default(),
             due: BinaryHeap::new(),
             stale: 0,
-            marks: Vec::new(),
+            mark: None,
             marked: 0,
             found: 0,
             settings: 0,
@@ -158,7 +159,7 @@ impl<K, V> Part<K, V> {
         if self.items.is_detached(index) {
             item.due_at
         } else {
-            self.mark_of(item.number).unwrap_or(item.deadline)
+            item.told_deadline(self.mark)
         }
     }
 
@@ -216,6 +217,7 @@ impl<K, V> Part<K, V> {
         let is_pending = self.due_at(index) > now;
         if is_pending {
             self.make_due(index, now);
+            self.uncover();
         }
         is_pending
     }
@@ -278,40 +280,57 @@ impl<K, V> Part<K, V> {
         self.due.peek().map(|Reverse((name, _))| *name)
     }
 
-    /// Takes out the first of what is due.
-    pub(super) fn take_first(&mut self) -> Option<Item<K, V>> {
+    /// Takes out the first of what is due, if it was by that moment.
+    pub(super) fn take_first_by(&mut self, by: Moment) -> Option<Item<K, V>> {
+        self.first_due().filter(|&due_at| due_at <= by)?;
         let Reverse((_, index)) = self.due.pop()?;
         let item = self.take_out(index);
         self.uncover();
+        if self.due.capacity() > KEPT_NAMES && self.due.len() < self.due.capacity() / 8 {
+            self.due.shrink_to(2 * self.due.len());
+        }
         Some(item)
     }
 
-    /// Makes due what waits, and says how many items were not due at `now`, whose tick is `tick`.
+    /// Makes all due, and says how many items were not due at `now`; `tick` is the first that has
+    /// not begun before that.
     pub(super) fn expire_all(&mut self, now: Moment, tick: u64) -> usize {
         while !self.advance(tick, usize::MAX) {}
-        let pending = self.items.len() - (self.due.len() - self.stale);
-        if pending > 0 {
-            self.marks.push(Mark {
+        // What is found, and lies ahead by a part of a tick.
+        let items = &self.items;
+        let is_ahead = |&Reverse((name, index)): &Reverse<(Name, u32)>| {
+            (name.due_at > now && is_good(items, name, index)).then_some(index)
+        };
+        let ahead: Vec<u32> = self.due.iter().filter_map(is_ahead).collect();
+        let pending = ahead.len();
+        for index in ahead {
+            self.make_due(index, now);
+        }
+        self.uncover();
+        let waiting = self.items.len() - (self.due.len() - self.stale);
+        if waiting > 0 {
+            self.mark = Some(Mark {
                 up_to: self.settings,
                 at: now,
             });
-            (self.marked, self.found) = (pending, 0);
+            (self.marked, self.found) = (waiting, 0);
         }
-        pending
+        pending + waiting
     }
 
-    /// Takes everything out.
-    pub(super) fn take_all(&mut self) -> Wheel<Item<K, V>> {
+    /// Takes everything out, and gives it with the mark that may be on some of it.
+    pub(super) fn take_all(&mut self) -> (Wheel<Item<K, V>>, Option<Mark>) {
         let emptied = Part {
             settings: self.settings,
             ..Part::new()
         };
-        std::mem::replace(self, emptied).items
+        let taken = std::mem::replace(self, emptied);
+        (taken.items, taken.mark)
     }
 
     /// The tick before which nothing that waits is due.
     pub(super) fn earliest(&self) -> Option<u64> {
-        if self.marked > 0 {
+        if self.mark.is_some() {
             return Some(0);
         }
         self.items.next_turn()
@@ -319,34 +338,25 @@ impl<K, V> Part<K, V> {
 
     /// Finds some of what a mark has made due. Gives whether all of it was.
     fn find_expired(&mut self, budget: usize) -> bool {
-        if self.marked == 0 {
-            self.marks.clear();
-            return true;
-        }
-        let end = self.items.end_of_indices();
-        let until = self
-            .found
-            .saturating_add(u32::try_from(budget).unwrap_or(u32::MAX));
-        let until = until.min(end);
-        let looked_at: Vec<u32> = self
+        let Some(mark) = self.mark else { return true };
+        let budget = u32::try_from(budget).unwrap_or(u32::MAX);
+        let until = self.found.saturating_add(budget);
+        let waits = |&index: &u32| !self.items.is_detached(index);
+        let found: Vec<u32> = self
             .items
-            .indices_from(self.found)
-            .take_while(|&index| index < until)
-            .filter(|&index| !self.items.is_detached(index))
+            .indices(self.found, until)
+            .filter(waits)
             .collect();
-        for index in looked_at {
-            if let Some(at) = self.mark_of(self.items.at(index).number) {
-                self.make_due(index, at);
+        for index in found {
+            if self.items.at(index).number <= mark.up_to {
+                self.make_due(index, mark.at);
             }
         }
-        self.found = until;
-        self.marked == 0
-    }
-
-    /// Since when a waiting item with that number is due.
-    fn mark_of(&self, number: u64) -> Option<Moment> {
-        let mark = self.marks.iter().find(|mark| number <= mark.up_to)?;
-        Some(mark.at)
+        self.found = until.min(self.items.end_of_indices());
+        if self.marked == 0 || self.found == self.items.end_of_indices() {
+            (self.mark, self.marked) = (None, 0);
+        }
+        self.mark.is_none()
     }
 
     /// Puts an item that waits among those that are due.
@@ -360,7 +370,8 @@ impl<K, V> Part<K, V> {
             self.items.detach(index);
         }
         let item = self.items.at_mut(index);
-        item.due_at = at;
+        // What has passed its deadline, though not its tick, was due then.
+        item.due_at = at.min(item.deadline);
         let name = item.name();
         self.due.push(Reverse((name, index)));
     }
@@ -397,7 +408,7 @@ impl<K, V> Part<K, V> {
         let item = self.items.at(index);
         if self.items.is_detached(index) {
             self.stale += 1;
-        } else if self.marked > 0 && self.mark_of(item.number).is_some() {
+        } else if self.mark.is_some_and(|mark| item.number <= mark.up_to) {
             self.marked -= 1;
         }
     }

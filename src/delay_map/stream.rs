@@ -51,9 +51,12 @@ pub struct Expired<K, V> {
 #[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
-    /// All parts were searched for what is due by then; so what was found to be due by then comes
-    /// out before all else.
-    searched: Moment,
+    /// All parts were searched up to this tick.
+    searched: u64,
+    /// A search up to this tick is not finished.
+    searching: Option<u64>,
+    /// The clock has read this.
+    now: Moment,
     ended: bool,
 }
 
@@ -61,7 +64,9 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
-            searched: Moment::EPOCH,
+            searched: 0,
+            searching: None,
+            now: Moment::EPOCH,
             ended: false,
         }
     }
@@ -174,7 +179,7 @@ impl<K, V> Expirations<K, V> {
                 self.end();
                 return Poll::Ready(None);
             }
-            if self.inner.is_looked_for_by(self.searched_tick()) {
+            if self.inner.is_looked_for_now() {
                 continue;
             }
             match self.inner.poll_alarm(cx) {
@@ -191,21 +196,35 @@ impl<K, V> Expirations<K, V> {
     }
 
     /// Takes out the first of what is due, if need be after a search.
+    ///
+    /// A search goes up to the end of the tick that is, so what has passed its deadline is found,
+    /// though its tick has not begun. One that is not finished goes on to where it began to go,
+    /// or it might never have an end.
     fn take_first(&mut self) -> Found<K, V> {
-        if let Some(item) = self.inner.take_found(self.searched) {
-            return Found::Item(item);
+        let inner = &*self.inner;
+        loop {
+            // Of what was due by then, all was found: the first of it comes before all else.
+            let by = self.now.min(inner.clock().tick().start_of(self.searched));
+            if self.searching.is_none() && inner.is_searched(self.searched) {
+                if let Some(item) = inner.take_found(by) {
+                    return Found::Item(item);
+                }
+            }
+            self.now = inner.clock().now();
+            let present = inner.clock().tick().due(self.now);
+            let tick = self.searching.unwrap_or(present);
+            if !inner.find_due(tick, BATCH) {
+                self.searching = Some(tick);
+                return Found::Unfinished;
+            }
+            (self.searched, self.searching) = (tick, None);
+            let by = self.now.min(inner.clock().tick().start_of(tick));
+            match inner.take_found(by) {
+                Some(item) => return Found::Item(item),
+                None if tick >= present => return Found::Nothing,
+                None => {}
+            }
         }
-        let clock = self.inner.clock();
-        let now = clock.current_tick();
-        let found = self.inner.take_first(now, BATCH);
-        if !matches!(found, Found::Unfinished) {
-            self.searched = clock.tick().start_of(now);
-        }
-        found
-    }
-
-    fn searched_tick(&self) -> u64 {
-        self.inner.clock().tick().current(self.searched)
     }
 
     fn expired(&self, item: Item<K, V>) -> Expired<K, V> {

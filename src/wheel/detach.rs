@@ -84,10 +84,10 @@ impl<T> Wheel<T> {
         &mut self.nodes[index as usize].value
     }
 
-    /// The indices of timers that are there, from `index` on.
-    pub(crate) fn indices_from(&self, index: u32) -> impl Iterator<Item = u32> + '_ {
-        // As many places as there ever were at once; all of them are looked at.
-        (index..self.nodes.capacity() as u32).filter(|&index| self.nodes.contains(index as usize))
+    /// The indices of timers that are there, from `index` on and before `end`.
+    pub(crate) fn indices(&self, index: u32, end: u32) -> impl Iterator<Item = u32> + '_ {
+        let end = end.min(self.end_of_indices());
+        (index..end).filter(|&index| self.nodes.contains(index as usize))
     }
 
     /// One past the last index that any timer may have.
