@@ -17,10 +17,14 @@ use crate::clock::Clock;
 use crate::tick::TickLength;
 
 /// The first time it is asked to, the driver ticks so often before it rests.
-const FEWEST_TICKS: u64 = 4;
+const FEWEST_TICKS: u64 = 1;
 
 /// And so often under a lasting load; this bounds the ticks for nothing after the load has gone.
-const MOST_TICKS: u64 = 64;
+const MOST_TICKS: u64 = 128;
+
+/// Who asks so many ticks after a rest, at most, has a lasting load. Bursts that are further apart
+/// buy few ticks each, as most of those would be for nothing.
+const AT_ONCE: u64 = 3;
 
 /// tokio's timers have this grid; a driver that is to tick faster would always be late.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -69,7 +73,7 @@ impl Mode {
             return false;
         }
         if now >= self.until {
-            let at_once = now - self.until <= 2;
+            let at_once = now - self.until <= AT_ONCE;
             self.granted = if at_once {
                 (2 * self.granted).min(MOST_TICKS)
             } else {

@@ -434,3 +434,25 @@ fn what_is_told_is_true_under_load() {
     done.store(true, Ordering::Relaxed);
     load.join().unwrap();
 }
+
+#[test]
+fn a_timeout_of_all_time_that_is_set_while_the_driver_ticks_does_not_expire() {
+    if forced("resting") {
+        return;
+    }
+    with_an_open_window(|timer| {
+        for timeout in [
+            Duration::from_millis((1 << 63) + 5),
+            Duration::from_millis(u64::MAX),
+            Duration::MAX,
+        ] {
+            let deadline = timer.deadline(HOUR);
+            let handle = deadline.handle();
+            assert!(handle.reset());
+            assert!(handle.set_timeout(timeout));
+            thread::sleep(20 * MS);
+            assert!(handle.is_pending() && handle.reset(), "{timeout:?}");
+            assert_eq!(handle.timeout(), handle.timeout().min(timeout));
+        }
+    });
+}

@@ -44,6 +44,8 @@ pub(crate) enum Request {
     Turn = 4,
     /// See to it that the alarm is set for the right tick.
     Plan = 8,
+    /// Tick from now on, if that is better.
+    Tick = 16,
 }
 
 /// What was requested since the attendant looked last.

@@ -165,6 +165,13 @@ impl Driver {
         self.may_tick && !self.clock.was_virtual()
     }
 
+    /// Has the driver tick from now on, if that is better; `Clock::want_ticking` was called. Under
+    /// no lock.
+    #[cold]
+    pub(crate) fn begin_to_tick(self: &Arc<Self>) {
+        self.attend(Request::Tick, Place::Caller);
+    }
+
     /// Whether the runtime has gone, as far as anybody has noticed.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
@@ -211,7 +218,7 @@ impl Driver {
         }
         let turn_is_wanted = requests.has(Request::Fired) || requests.has(Request::Turn);
         let next = match place {
-            _ if !turn_is_wanted => Next::at(self.earliest_tick(desk)),
+            _ if !turn_is_wanted => Next::at(self.earliest_tick(desk, requests)),
             Place::TimeDriver | Place::Errand => self.turn(desk),
             Place::Caller => self.turn_elsewhere(),
         };
@@ -265,14 +272,20 @@ impl Driver {
     }
 
     /// The tick that the alarm is to be set for without a turn.
-    fn earliest_tick(&self, desk: &Desk) -> u64 {
+    fn earliest_tick(&self, desk: &mut Desk, requests: Requests) -> u64 {
+        let next_tick = if requests.has(Request::Tick) {
+            desk.turner.begin_to_tick().unwrap_or(bell::NEVER)
+        } else {
+            bell::NEVER
+        };
         if !self.clock.is_pausable() {
-            return desk.alarm.at().min(self.bell.take_asked_for());
+            let asked_for = self.bell.take_asked_for();
+            return desk.alarm.at().min(asked_for).min(next_tick);
         }
         // Not earlier than need be, or a timer that was disarmed would pull virtual time along.
         let asked_for = self.bell.take_asked_for();
         self.bell.begin_to_read_plans();
-        let plan = desk.turner.earliest_plan().min(asked_for);
+        let plan = desk.turner.earliest_plan().min(asked_for).min(next_tick);
         if self.clock.stamp().is_some() {
             plan.min(desk.alarm.at())
         } else {

@@ -56,6 +56,16 @@ impl Turner {
         }
     }
 
+    /// Begins to tick, if that was asked for and is better, and gives the tick of the next turn.
+    /// Nothing is turned, so this may be done anywhere.
+    pub(super) fn begin_to_tick(&mut self) -> Option<u64> {
+        let now = self.clock.current_tick();
+        self.mode.ticks(now, &self.clock).then(|| {
+            self.clock.publish(Some(now));
+            now + 1
+        })
+    }
+
     pub(super) fn turn(&mut self) -> Turned {
         let now = self.clock.current_tick();
         let ticking = self.mode.ticks(now, &self.clock);

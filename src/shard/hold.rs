@@ -56,8 +56,9 @@ impl Hold {
     #[inline]
     pub(crate) fn spare_of_own_timer(id: runtime::Id) -> Option<Hold> {
         let lend = |thread: &Thread| thread.lend(|place| place.own_timer_of.get() == Some(id));
-        let spare = THREAD.try_with(lend).ok().flatten();
-        spare.map(|spare| Hold(Some(spare)))
+        let spare = THREAD.try_with(lend).ok().flatten()?;
+        // While it was lent another timer may have got its place's name.
+        (spare.place.own_timer_of == Some(id)).then(|| Hold(Some(spare)))
     }
 }
 
@@ -132,15 +133,6 @@ impl Place {
         }
     }
 
-    #[inline]
-    fn has_spare(&self) -> bool {
-        let spare = self.spare.take();
-        let has_spare = spare.is_some();
-        // Nothing is there that would have to be dropped.
-        std::mem::forget(self.spare.replace(spare));
-        has_spare
-    }
-
     /// Gives up the place. What was in it is the caller's to drop, when no place is being looked at
     /// any more.
     fn clear(&self) -> Option<Arc<Shard>> {
@@ -192,13 +184,8 @@ impl Thread {
         }
         let name = name_of(&shard.clock);
         match self.places.iter().find(|place| place.timer.get() == name) {
-            Some(place) if place.has_spare() => {}
-            Some(place) => {
-                // While it was lent another timer may have got the name.
-                place.own_timer_of.set(shard.place.own_timer_of);
-                // Nothing is there that would have to be dropped.
-                std::mem::forget(place.spare.replace(held.take()));
-            }
+            // One that is home already is counted off in place of this one.
+            Some(place) => *held = place.spare.replace(held.take()),
             None => self.keep_in_new_place(held),
         }
     }

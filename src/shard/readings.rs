@@ -14,7 +14,7 @@ use crate::tick::{Moment, TickLength};
 /// From so many counted readings in a tick on it pays to tick. A reading costs 23 ns, and the two
 /// that a timer takes at rest count as one; a tick that wakes a parked worker costs 50 to 75 us.
 /// And where a load comes in bursts, most ticks after one are for nothing.
-const WORTH_A_TICK: u64 = 2048;
+const WORTH_A_TICK: u64 = 512;
 
 #[derive(Debug)]
 pub(crate) struct Readings {
@@ -70,6 +70,6 @@ mod tests {
         };
         assert_eq!(told(0, 0), 1, "a clock that stands still");
         assert_eq!(told(1 << 40, 5_000), 0, "five microseconds apart");
-        assert!(told(1 << 41, 200) > 10, "a fifth of a microsecond apart");
+        assert!(told(1 << 41, 500) > 10, "half a microsecond apart");
     }
 }

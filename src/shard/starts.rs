@@ -61,7 +61,7 @@ impl Shard {
         let now = self.clock.now();
         if self.driver.may_tick() && self.readings.count(now) {
             self.clock.want_ticking();
-            self.driver.come_by(self.clock.tick().current(now) + 1);
+            self.driver.begin_to_tick();
         }
         now
     }

@@ -1,0 +1,119 @@
+//! What a `DelayMap` keeps in memory, counted by the allocator from before the map was made.
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+
+use peak_alloc::PeakAlloc;
+use tickwheel::{DelayMap, Duration, Expirations, Timer};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const KEYS: u64 = 100_000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How the values go out again.
+type Empty = fn(&DelayMap<u64, u64>, &mut Expirations<u64, u64>, &[u64]);
+
+fn in_the_order_of(map: &DelayMap<u64, u64>, keys: impl Iterator<Item = u64>) {
+    keys.for_each(|key| assert!(map.remove(&key).is_some()));
+}
+
+/// The allocator counts for all threads, so the tests take turns.
+fn alone(test: impl Future<Output = ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(test);
+}
+
+#[test]
+fn memory_comes_back_in_whatever_order_and_way_values_go() {
+    alone(comes_back());
+}
+
+#[test]
+fn names_of_what_is_due_do_not_pile_up() {
+    alone(do_not_pile_up());
+}
+
+async fn comes_back() {
+    let mut shuffled: Vec<u64> = (0..KEYS).collect();
+    fastrand::Rng::with_seed(3).shuffle(&mut shuffled);
+    let ways: [(&str, Empty); 7] = [
+        ("first to last", |map, _, _| in_the_order_of(map, 0..KEYS)),
+        ("last to first", |map, _, _| {
+            in_the_order_of(map, (0..KEYS).rev())
+        }),
+        ("at random", |map, _, keys| {
+            in_the_order_of(map, keys.iter().copied())
+        }),
+        ("drained", |map, _, _| {
+            assert_eq!(map.drain().len() as u64, KEYS)
+        }),
+        ("retained", |map, _, _| map.retain(|_, _| false)),
+        ("expired at once", |map, expired, _| {
+            assert_eq!(map.expire_all() as u64, KEYS);
+            (0..KEYS).for_each(|_| drop(expired.try_recv().unwrap()));
+        }),
+        ("expired one by one", |map, expired, keys| {
+            for key in keys {
+                assert!(map.expire(key));
+                assert_eq!(expired.try_recv().unwrap().key, *key);
+            }
+        }),
+    ];
+    let timer = Timer::new();
+    // Whatever the program sets up once is not the map's.
+    drop(DelayMap::<u64, u64>::new(&timer));
+    tokio::task::yield_now().await;
+    for (way, empty) in ways {
+        let before = ALLOCATOR.current_usage();
+        let (map, mut expired) = DelayMap::new(&timer);
+        for round in 0..2 {
+            for key in 0..KEYS {
+                map.insert(key, key, HOUR + Duration::from_millis(key))
+                    .unwrap();
+            }
+            let full = ALLOCATOR.current_usage() - before;
+            empty(&map, &mut expired, &shuffled);
+            assert!(map.is_empty());
+            let left = ALLOCATOR.current_usage().saturating_sub(before);
+            assert!(
+                left < 200_000,
+                "{way}, round {round}: {left} of {full} bytes"
+            );
+        }
+    }
+}
+
+/// The number of keys stays, and so does what they take, whatever is done to them.
+async fn do_not_pile_up() {
+    let timer = Timer::new();
+    let (map, mut expired) = DelayMap::new(&timer);
+    for key in 0..1_000_u64 {
+        map.insert(key, key, HOUR).unwrap();
+    }
+    let full = ALLOCATOR.current_usage();
+    for round in 0..300_u64 {
+        for key in 0..1_000 {
+            match (key + round) % 4 {
+                0 => drop(map.reset(&key, Duration::ZERO)),
+                1 => drop(map.expire(&key)),
+                2 => drop(map.insert(key, key, Duration::ZERO).unwrap()),
+                _ => drop(map.reset(&key, HOUR)),
+            }
+        }
+        if round % 50 == 0 {
+            map.expire_all();
+        }
+    }
+    let now = ALLOCATOR.current_usage();
+    assert!(now < full + 400_000, "{} bytes more", now - full);
+    assert_eq!(map.len(), 1_000);
+    while expired.try_recv().is_ok() {}
+}
