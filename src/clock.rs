@@ -42,12 +42,13 @@
 //! swap would else close the window before it has ended, and 1 fails. That the driver was late, for
 //! whatever reason, shows in `r2`.
 //!
-//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed at `s + 2
-//! + ticks`, so a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was replaced, by this
-//! turn at the latest, and its end noted: closing a window is one critical section of the log, so
-//! whoever holds the log sees a window either open, still published, or noted. A stamp that is
-//! published again (two turns in one tick, a short rest) has two windows, which count as one with
-//! the later end. A timer whose window ended late is linked again, at its true due.
+//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed two ticks
+//! and its own after that, so a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was
+//! replaced, by this turn at the latest, and its end noted: closing a window is one critical
+//! section of the log, so whoever holds the log sees a window either open, still published, or
+//! noted. A stamp that is published again (two turns in one tick, a short rest) has two windows,
+//! which count as one with the later end. A timer whose window ended late is linked again, at its
+//! true due.
 //!
 //! **Virtual time is never stamped.** Where the clock is not between two readings of the system's
 //! clock it is paused or has been; the driver looks at each tick, and then rests.
