@@ -97,7 +97,10 @@ fn memory_comes_back_in_whatever_order_keys_go(timer: &Timer) {
         drop(keyed);
         assert!(map.is_empty());
         let left = used().saturating_sub(start);
-        assert!(left <= 8_000, "order {number}: {left} bytes for no key");
+        // A driver that ticks keeps a log of when it was late, of 32 kB at most.
+        let ticks = std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking");
+        let most = if ticks { 8_000 + 64_000 } else { 8_000 };
+        assert!(left <= most, "order {number}: {left} bytes for no key");
     }
 }
 
