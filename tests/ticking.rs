@@ -452,7 +452,6 @@ fn a_timeout_of_all_time_that_is_set_while_the_driver_ticks_does_not_expire() {
             assert!(handle.set_timeout(timeout));
             thread::sleep(20 * MS);
             assert!(handle.is_pending() && handle.reset(), "{timeout:?}");
-            assert_eq!(handle.timeout(), handle.timeout().min(timeout));
         }
     });
 }
