@@ -102,7 +102,7 @@
 //! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing
 //! wheels](wheel) behind a lock of its own, and one driver that turns them all. The driver is no
 //! task: it is the waker of one tokio timer, its alarm, which turns the wheels where tokio's own
-//! timers fire and sets the alarm for the next due. With nothing armed there is no alarm. Under a
+//! timers fire and sets the alarm for the next due. With nothing armed it wakes nobody. Under a
 //! load at which reading the clock costs more than that, it *ticks*: it publishes the current tick,
 //! and arming and resetting take that in place of reading the clock. It keeps a log of when it was
 //! late, so that no timer fires early for it. A [`Deadline`]'s reset does not touch the wheel: it
