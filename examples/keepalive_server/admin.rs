@@ -36,7 +36,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use crate::command::{self, Command};
 use crate::seats::{Seat, Seats};
 use crate::server::PAUSE_AFTER_ACCEPT_ERROR;
-use crate::site::{Refusal, Site};
+use crate::site::{Listed, Refusal, Site};
 
 /// In bytes, without the end of the line.
 pub(crate) const LONGEST_LINE: usize = 256;
@@ -270,7 +270,7 @@ impl Session {
         let mut listed = 0;
         for connections in self.site.connections().chunks(LISTED_AT_ONCE) {
             let mut lines = String::new();
-            for (id, peer) in connections {
+            for Listed { id, peer } in connections {
                 if let Some(remaining) = self.site.remaining(*id) {
                     lines += &format!("{id} {} {peer}\n", remaining.as_millis());
                     listed += 1;

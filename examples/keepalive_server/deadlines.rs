@@ -7,18 +7,18 @@ use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle};
 
 use crate::last_seen::LastSeen;
 use crate::last_seen_map::{LastSeenMap, ListedLastSeen};
-use crate::site::ConnectionId;
+use crate::site::{ConnectionId, Listed};
 use crate::timer::AnyTimer;
 
 /// The deadlines of all connections.
 pub(crate) enum Deadlines {
-    Tickwheel(DeadlineMap<ConnectionId>),
+    Tickwheel(DeadlineMap<Listed>),
     Tokio(LastSeenMap),
 }
 
 /// The deadline of one connection, for the task that awaits it.
 pub(crate) enum AnyDeadline {
-    Tickwheel(KeyedDeadline<ConnectionId>),
+    Tickwheel(KeyedDeadline<Listed>),
     Tokio(ListedLastSeen),
 }
 
@@ -44,13 +44,13 @@ impl Deadlines {
         }
     }
 
-    pub(crate) fn insert(&self, id: ConnectionId, timeout: Duration) -> AnyDeadline {
+    pub(crate) fn insert(&self, key: Listed, timeout: Duration) -> AnyDeadline {
         match self {
             Deadlines::Tickwheel(map) => {
-                let deadline = map.insert(id, timeout);
+                let deadline = map.insert(key, timeout);
                 AnyDeadline::Tickwheel(deadline.expect("the map has no limit and is never closed"))
             }
-            Deadlines::Tokio(map) => AnyDeadline::Tokio(map.insert(id, timeout)),
+            Deadlines::Tokio(map) => AnyDeadline::Tokio(map.insert(key, timeout)),
         }
     }
 
@@ -59,6 +59,14 @@ impl Deadlines {
         match self {
             Deadlines::Tickwheel(map) => map.handle(&id).map(AnyHandle::Tickwheel),
             Deadlines::Tokio(map) => map.find(id).map(AnyHandle::Tokio),
+        }
+    }
+
+    /// All connections that are there, in no order.
+    pub(crate) fn keys(&self) -> Vec<Listed> {
+        match self {
+            Deadlines::Tickwheel(map) => map.keys(),
+            Deadlines::Tokio(map) => map.keys(),
         }
     }
 

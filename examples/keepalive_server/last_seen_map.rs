@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tickwheel::Duration;
 
 use crate::last_seen::LastSeen;
-use crate::site::ConnectionId;
+use crate::site::{ConnectionId, Listed};
 
 #[derive(Clone, Default)]
-pub(crate) struct LastSeenMap(Arc<Mutex<HashMap<ConnectionId, LastSeen>>>);
+pub(crate) struct LastSeenMap(Arc<Mutex<HashMap<Listed, LastSeen>>>);
 
 /// A deadline that is in the map; dropping it takes it out.
 pub(crate) struct ListedLastSeen {
@@ -22,18 +22,22 @@ pub(crate) struct ListedLastSeen {
 }
 
 impl LastSeenMap {
-    pub(crate) fn insert(&self, id: ConnectionId, timeout: Duration) -> ListedLastSeen {
+    pub(crate) fn insert(&self, key: Listed, timeout: Duration) -> ListedLastSeen {
         let deadline = LastSeen::new(timeout);
-        self.entries().insert(id, deadline.clone());
+        self.entries().insert(key, deadline.clone());
         ListedLastSeen {
             deadline,
-            id,
+            id: key.id,
             map: self.clone(),
         }
     }
 
     pub(crate) fn find(&self, id: ConnectionId) -> Option<LastSeen> {
         self.entries().get(&id).cloned()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Listed> {
+        self.entries().keys().copied().collect()
     }
 
     /// Takes all out, and says how many deadlines it cancelled.
@@ -45,7 +49,7 @@ impl LastSeenMap {
             .count()
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<ConnectionId, LastSeen>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Listed, LastSeen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,21 +1,22 @@
 //! What all connections of a server share: who is there, and what can be done to them from outside their tasks.
 //!
-//! The [`Deadlines`] are under the connections' numbers. A connection's own tasks go by the
-//! deadline and its handle, the admin by the number. Their addresses are kept beside, in the order in
-//! which `list` shows them.
+//! The [`Deadlines`] are the one list of the connections: each is under a key that holds its number and its address,
+//! and is found by the number alone. A connection's own tasks go by the deadline and its handle, the admin by the
+//! number.
 //!
 //! Invariants:
 //!
-//! - A connection is listed only while its deadline is in the map, unless a drain has taken that out.
+//! - A connection is listed while its deadline is in the map: until it ends, or a drain takes it out.
 //! - Each cancelled deadline is counted once, as kicked or as drained, by the one call that was told it cancelled it.
 //!   So when all have ended, no more connections can have ended by a cancelled deadline than these counts say.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::num::ParseIntError;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tickwheel::Duration;
 
@@ -28,12 +29,18 @@ pub(crate) struct Site {
     pub(crate) timeout: Duration,
     pub(crate) counters: Counters,
     deadlines: Deadlines,
-    peers: Mutex<BTreeMap<ConnectionId, SocketAddr>>,
 }
 
 /// A connection's number: 1 for the first that was accepted, and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConnectionId(pub(crate) u64);
+
+/// The key of a connection. It is its number that counts, so it can be looked up by that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    pub(crate) id: ConnectionId,
+    pub(crate) peer: SocketAddr,
+}
 
 /// Why nothing was done to a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,14 +57,14 @@ impl Site {
             timeout,
             counters: Counters::default(),
             deadlines: Deadlines::new(timer),
-            peers: Mutex::new(BTreeMap::new()),
         }
     }
 
     /// The connections that are there, in the order of their numbers.
-    pub(crate) fn connections(&self) -> Vec<(ConnectionId, SocketAddr)> {
-        let peers = self.peers();
-        peers.iter().map(|(id, peer)| (*id, *peer)).collect()
+    pub(crate) fn connections(&self) -> Vec<Listed> {
+        let mut connections = self.deadlines.keys();
+        connections.sort_unstable_by_key(|listed| listed.id);
+        connections
     }
 
     /// The time that a connection has left; `None` if there is no such connection, or it is about to be closed.
@@ -97,13 +104,9 @@ impl Site {
         self.counters.drained.add(drained);
         drained
     }
-
-    fn peers(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, SocketAddr>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A connection while it is open: its deadline is armed, and it is listed until this is dropped.
+/// A connection while it is open: its deadline is armed, and listed until this is dropped.
 pub(crate) struct OpenConnection {
     pub(crate) deadline: AnyDeadline,
     id: ConnectionId,
@@ -112,8 +115,7 @@ pub(crate) struct OpenConnection {
 
 impl OpenConnection {
     pub(crate) fn new(site: &Arc<Site>, id: ConnectionId, peer: SocketAddr) -> OpenConnection {
-        let deadline = site.deadlines.insert(id, site.timeout);
-        site.peers().insert(id, peer);
+        let deadline = site.deadlines.insert(Listed { id, peer }, site.timeout);
         OpenConnection {
             deadline,
             id,
@@ -135,11 +137,25 @@ impl OpenConnection {
     }
 }
 
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.site.peers().remove(&self.id);
+impl Borrow<ConnectionId> for Listed {
+    fn borrow(&self) -> &ConnectionId {
+        &self.id
     }
 }
+
+impl Hash for Listed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl PartialEq for Listed {
+    fn eq(&self, other: &Listed) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Listed {}
 
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
