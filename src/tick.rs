@@ -37,6 +37,11 @@ impl Moment {
         Moment(self.0.saturating_add_unsigned(span.0)).min(Moment::MAX)
     }
 
+    /// The last moment before this one.
+    pub(crate) fn just_before(self) -> Moment {
+        Moment(self.0.saturating_sub(1))
+    }
+
     /// How far this moment lies after the epoch; zero if it lies before.
     pub(crate) fn since_epoch(self) -> Duration {
         self.since(Moment::EPOCH)

@@ -1,8 +1,8 @@
 //! What the handles of a [`DelayMap`](super::DelayMap) and its stream share.
 //!
-//! Invariant: `earliest` and `first_due` of a part say what is in it whenever its lock is free. So
-//! the stream chooses by them which part it locks, and after a change the caller knows by them
-//! whether the stream has to look earlier.
+//! Invariant: `states` say what is in each part whenever its lock is free. So the stream chooses by
+//! them which part it locks, and after a change the caller knows by them whether the stream has to
+//! look earlier.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::lookout::{Lookout, NEVER};
-use super::part::{Item, Mark, Part, Setting};
+use super::marks::Marks;
+use super::merge::{First, Merge};
+use super::part::{Item, Part, Setting};
+use super::states::States;
 use crate::clock::Clock;
 use crate::driver::Watch;
 use crate::due::Due;
@@ -36,18 +39,10 @@ pub(super) struct Inner<K, V> {
     closed: AtomicBool,
     /// The number of the next setting of an item, on a clock that can be paused.
     next_number: AtomicU64,
-    states: Box<[PartState]>,
+    states: States,
     lookout: Lookout,
     /// What wakes the stream when it has waited long enough.
     alarm: Mutex<Alarm>,
-}
-
-/// What is in a part, for who does not lock it. Written under the part's lock.
-struct PartState {
-    /// Nothing that waits in it is due before this tick.
-    earliest: AtomicU64,
-    /// When the first of what is due in it was due; `NEVER` if nothing is.
-    first_due: AtomicU64,
 }
 
 /// The timer's runtime has gone.
@@ -73,14 +68,10 @@ impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
         let shard = timer.hold();
         let table = Table::new(shard.clock(), Part::new);
-        let empty = || PartState {
-            earliest: AtomicU64::new(NEVER),
-            first_due: AtomicU64::new(NEVER),
-        };
         let inner = Inner {
             timer: timer.clone(),
             _watch: timer.watch(),
-            states: (0..table.parts()).map(|_| empty()).collect(),
+            states: States::new(table.parts()),
             alarm: Mutex::new(Alarm::default()),
             shard,
             table,
@@ -152,14 +143,9 @@ impl<K, V> Inner<K, V> {
             return self.plan_again(locked);
         }
         let Locked { part, number } = locked;
-        let state = &self.states[number];
-        state.tell_due(&part);
-        // A plan that is too early costs one look too many. To find the earliest again would cost
-        // more, each time.
+        self.states.tell_due(number, &part);
         if let Some(tick) = setting.tick {
-            if tick < state.earliest.load(Ordering::Relaxed) {
-                state.earliest.store(tick, Ordering::Release);
-            }
+            self.states.tell_waiting(number, tick);
         }
         drop(part);
         self.call_for(setting.tick.unwrap_or(0));
@@ -170,15 +156,14 @@ impl<K, V> Inner<K, V> {
         if self.clock().is_pausable() {
             return self.plan_again(locked);
         }
-        self.states[locked.number].tell_due(&locked.part);
+        self.states.tell_due(locked.number, &locked.part);
     }
 
     /// To be called after a part was changed in whatever way: lets the part go, has the stream look
     /// in time, and on a clock that can be paused not too early.
     pub(super) fn plan_again(&self, Locked { part, number }: Locked<'_, K, V>) {
-        let state = &self.states[number];
-        state.tell(&part);
-        let (first, earliest) = (state.first_due(), part.earliest());
+        self.states.tell(number, &part);
+        let (first, earliest) = (self.states.first_due(number), part.earliest());
         drop(part);
         // Something may be due now; whether it is the stream finds out.
         let tick = if first == NEVER {
@@ -202,10 +187,11 @@ impl<K, V> Inner<K, V> {
             let mut parts = self.table.lock_all();
             // Read with all locked: nothing that was due before this is found after it.
             let now = self.clock().now();
-            let tick = self.clock().tick().due(now);
+            let ticks = self.clock().tick();
+            let (tick, present) = (ticks.due(now), ticks.current(now));
             for (number, part) in parts.iter_mut() {
-                pending += part.expire_all(now, tick);
-                self.states[number].tell(part);
+                pending += part.expire_all(now, tick, present);
+                self.states.tell(number, part);
             }
         }
         self.call_stream();
@@ -220,11 +206,11 @@ impl<K, V> Inner<K, V> {
             let mut parts = self.table.lock_all();
             let now = self.clock().now();
             for (number, part) in parts.iter_mut() {
-                let (items, mark) = part.take_all();
+                let (items, marks) = part.take_all();
                 // In here, so that nobody sees an empty map that has places taken.
                 self.places.give_back(items.len());
-                taken.push((items, mark));
-                self.states[number].tell(part);
+                taken.push((items, marks));
+                self.states.tell(number, part);
             }
             if close {
                 parts.close();
@@ -237,8 +223,8 @@ impl<K, V> Inner<K, V> {
         }
         self.set_alarm_anew();
         // What was taken is gone through after the locks: there may be millions.
-        let told = |(mut items, mark): (Wheel<Item<K, V>>, Option<Mark>)| {
-            let told = move |item: Item<K, V>| (item.told_deadline(mark).since(now), item);
+        let told = |(mut items, marks): (Wheel<Item<K, V>>, Marks)| {
+            let told = |item: Item<K, V>| (item.told_deadline(&marks).since(now), item);
             items.take_all().map(told).collect::<Vec<_>>()
         };
         taken.into_iter().flat_map(told).collect()
@@ -292,11 +278,8 @@ impl<K, V> Inner<K, V> {
 
     /// The tick at which there is something to look for; zero if there is now.
     fn looked_for(&self) -> u64 {
-        let (mut earliest, mut first) = (NEVER, NEVER);
-        for state in &self.states {
-            earliest = earliest.min(state.earliest.load(Ordering::Acquire));
-            first = first.min(state.first_due());
-        }
+        let earliest = self.states.earliest_of_all();
+        let first = self.states.first_dues().min().unwrap_or(NEVER);
         if first == NEVER {
             return earliest;
         }
@@ -314,91 +297,57 @@ impl<K, V> Inner<K, V> {
     }
 }
 
-impl PartState {
-    fn first_due(&self) -> u64 {
-        self.first_due.load(Ordering::Acquire)
-    }
-
-    /// Tells all of the part.
-    fn tell<K, V>(&self, part: &Part<K, V>) {
-        self.earliest
-            .store(part.earliest().unwrap_or(NEVER), Ordering::Release);
-        self.tell_due(part);
-    }
-
-    fn tell_due<K, V>(&self, part: &Part<K, V>) {
-        let first = part.first_due().map_or(NEVER, Moment::to_bits);
-        if self.first_due.load(Ordering::Relaxed) != first {
-            self.first_due.store(first, Ordering::Release);
-        }
-    }
-}
-
 /// For the stream.
 impl<K, V> Inner<K, V> {
-    /// Takes out the first of what was found, if it was due by that moment. All parts have to have
+    /// Takes out the first of what was found, if it was due by that moment. All parts must have
     /// been searched up to that before.
-    pub(super) fn take_found(&self, by: Moment) -> Option<Item<K, V>> {
-        while let Some(number) = self.part_of_first(by) {
-            let Locked { mut part, .. } = self.lock_number(number);
-            let taken = part.take_first_by(by);
-            self.states[number].tell_due(&part);
-            drop(part);
-            // Somebody else may have taken it out.
+    pub(super) fn take_found(&self, merge: &mut Merge, by: Moment) -> Option<Item<K, V>> {
+        loop {
+            merge.refresh(&self.states);
+            let First { due, part, is_tied } = merge.first_by(by)?;
+            let part = match is_tied {
+                true => self.first_of_ties(due).unwrap_or(part),
+                false => part,
+            };
+            let mut locked = self.lock_number(part);
+            // No later one: somebody may have taken the first out, and another part have the next.
+            let taken = locked.part.take_first_by(Moment::from_bits(due));
+            self.states.tell_due(part, &locked.part);
+            drop(locked);
+            merge.set(part, self.states.first_due(part));
             if taken.is_some() {
                 self.places.give_back(1);
                 self.set_alarm_anew();
                 return taken;
             }
         }
-        None
     }
 
-    /// Whether all parts were searched up to a tick, and nothing came since that may be due by
-    /// then.
-    pub(super) fn is_searched(&self, tick: u64) -> bool {
-        let is_searched = |state: &PartState| state.earliest.load(Ordering::Acquire) > tick;
-        self.states.iter().all(is_searched)
-    }
-
-    /// The part that has the first of all that was found, if that was due by that moment.
-    fn part_of_first(&self, by: Moment) -> Option<usize> {
-        let (mut first, mut part, mut parts) = (NEVER, 0, 0);
-        for (number, state) in self.states.iter().enumerate() {
-            let due = state.first_due.load(Ordering::Acquire);
-            if due < first {
-                (first, part, parts) = (due, number, 1);
-            } else if due == first {
-                parts += 1;
-            }
-        }
-        if first == NEVER || first > by.to_bits() {
-            return None;
-        }
-        if parts == 1 {
-            return Some(part);
-        }
-        // Of what was due at the same moment the parts themselves know the order.
-        let is_first = |&part: &usize| self.states[part].first_due.load(Ordering::Acquire) == first;
-        let firsts = (0..self.states.len()).filter(is_first);
-        firsts.min_by_key(|&part| {
+    /// Of the parts in which something was due at this moment, the one that has the first of it.
+    /// The parts themselves know that order.
+    fn first_of_ties(&self, first_due: u64) -> Option<usize> {
+        let is_tied = |&part: &usize| self.states.first_due(part) == first_due;
+        let tied = (0..self.states.len()).filter(is_tied);
+        tied.min_by_key(|&part| {
             let name = self.lock_number(part).part.first_name();
             (name.is_none(), name)
         })
     }
 
-    /// Searches all parts up to a tick, looking at about so many items. Gives whether all that is
+    /// Searches all parts up to a tick, looking at so many items at most. Gives whether all that is
     /// due by then was found.
-    pub(super) fn find_due(&self, now: u64, budget: usize) -> bool {
-        let mut finished = true;
-        for (number, state) in self.states.iter().enumerate() {
-            if state.earliest.load(Ordering::Acquire) <= now {
+    pub(super) fn find_due(&self, now: u64, mut budget: usize) -> bool {
+        for number in 0..self.states.len() {
+            if self.states.earliest(number) <= now {
                 let Locked { mut part, .. } = self.lock_number(number);
-                finished &= part.advance(now, budget.div_ceil(self.states.len()));
-                state.tell(&part);
+                let is_finished = part.advance(now, &mut budget);
+                self.states.tell(number, &part);
+                if !is_finished {
+                    return false;
+                }
             }
         }
-        finished
+        true
     }
 
     /// The stream is polled: nobody needs to call it.

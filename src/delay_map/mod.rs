@@ -29,9 +29,13 @@
 //! Values, keys and wakers are dropped after all.
 
 mod alarm;
+mod due_queue;
 mod inner;
 mod lookout;
+mod marks;
+mod merge;
 mod part;
+mod states;
 mod stream;
 mod weak;
 

@@ -15,15 +15,15 @@
 //!   they come out: by when they were due, and of those that were made due at once, by the
 //!   deadlines that they had, and then in the order in which they were set.
 //! - Items that [`expire_all`](Part::expire_all) has made due are still waiting until
-//!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. A mark tells
+//!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. `marks` tells
 //!   them by their numbers.
 
 use std::borrow::Borrow;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
 
+use super::due_queue::{DueQueue, Name, Named};
+use super::marks::Marks;
 use crate::shrinking::Shrinking;
 use crate::tick::Moment;
 use crate::wheel::Wheel;
@@ -33,15 +33,9 @@ pub(super) struct Part<K, V> {
     /// Indices of items, by the hash of the key.
     index: HashTable<u32>,
     shrinking: Shrinking,
-    /// The names of what is due, the first on top. Also stale ones of items that were set anew or
-    /// taken out, but fewer than of others.
-    due: BinaryHeap<Reverse<(Name, u32)>>,
-    stale: usize,
-    mark: Option<Mark>,
-    /// How many items wait though a mark makes them due.
-    marked: usize,
-    /// The index up to which the marked items were found.
-    found: u32,
+    due: DueQueue,
+    marks: Marks,
+    /// How often an item was set.
     settings: u64,
 }
 
@@ -68,32 +62,16 @@ pub(super) struct Setting {
     pub(super) number: Option<u64>,
 }
 
-/// The place of an item among those that are due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    due_at: Moment,
-    deadline: Moment,
-    number: u64,
-}
-
-/// All items with a number up to this are due since then.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
-    up_to: u64,
-    at: Moment,
-}
-
 impl<K, V> Item<K, V> {
     /// When it was due; only for one that has come out.
     pub(super) fn was_due_at(&self) -> Moment {
         self.due_at
     }
 
-    /// When it was due, or would have been, in a part with that mark.
-    pub(super) fn told_deadline(&self, mark: Option<Mark>) -> Moment {
+    /// When it was due, or would have been, in a part with those marks.
+    pub(super) fn told_deadline(&self, marks: &Marks) -> Moment {
         let told = self.due_at.min(self.deadline);
-        let marked = mark.filter(|mark| self.number <= mark.up_to);
-        marked.map_or(told, |mark| told.min(mark.at))
+        marks.at(self.number).map_or(told, |at| told.min(at))
     }
 
     pub(super) fn into_pair(self) -> (K, V) {
@@ -115,11 +93,8 @@ impl<K, V> Part<K, V> {
             items: Wheel::new(),
             index: HashTable::new(),
             shrinking: Shrinking::default(),
-            due: BinaryHeap::new(),
-            stale: 0,
-            mark: None,
-            marked: 0,
-            found: 0,
+            due: DueQueue::new(),
+            marks: Marks::default(),
             settings: 0,
         }
     }
@@ -159,7 +134,7 @@ impl<K, V> Part<K, V> {
         if self.items.is_detached(index) {
             item.due_at
         } else {
-            item.told_deadline(self.mark)
+            item.told_deadline(&self.marks)
         }
     }
 
@@ -186,7 +161,7 @@ impl<K, V> Part<K, V> {
             None => {
                 let name = item.name();
                 let index = self.items.insert_detached(item);
-                self.due.push(Reverse((name, index)));
+                self.due.push(Named { name, index });
                 index
             }
         };
@@ -208,7 +183,6 @@ impl<K, V> Part<K, V> {
             Some(tick) => self.items.attach(index, tick),
             None => self.name_as_due(index, setting.deadline),
         }
-        self.sweep_if_due();
         self.uncover();
     }
 
@@ -233,7 +207,6 @@ impl<K, V> Part<K, V> {
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         self.forget_due(index);
         let item = self.take_out(index);
-        self.sweep_if_due();
         self.uncover();
         item
     }
@@ -257,17 +230,10 @@ impl<K, V> Part<K, V> {
         self.index.iter().copied().collect()
     }
 
-    /// Moves on towards a tick by at most so many items. Gives whether all that is due by then was
-    /// found.
-    pub(super) fn advance(&mut self, now: u64, budget: usize) -> bool {
-        if !self.find_expired(budget) {
-            return false;
-        }
-        let due = &mut self.due;
-        self.items.detach_due(now, budget, |index, item| {
-            item.due_at = item.deadline;
-            due.push(Reverse((item.name(), index)));
-        })
+    /// Moves on towards a tick by at most so many items, and takes them from the budget. Gives
+    /// whether all that is due by then was found.
+    pub(super) fn advance(&mut self, now: u64, budget: &mut usize) -> bool {
+        self.find_expired(now, budget) && self.find_due(now, budget)
     }
 
     /// When the first of what is due was due.
@@ -277,86 +243,88 @@ impl<K, V> Part<K, V> {
 
     /// The place of the first of what is due.
     pub(super) fn first_name(&self) -> Option<Name> {
-        self.due.peek().map(|Reverse((name, _))| *name)
+        self.due.first().map(|named| named.name)
     }
 
     /// Takes out the first of what is due, if it was by that moment.
     pub(super) fn take_first_by(&mut self, by: Moment) -> Option<Item<K, V>> {
         self.first_due().filter(|&due_at| due_at <= by)?;
-        let Reverse((_, index)) = self.due.pop()?;
+        let Named { index, .. } = self.due.take_first()?;
         let item = self.take_out(index);
         self.uncover();
-        if self.due.capacity() > KEPT_NAMES && self.due.len() < self.due.capacity() / 8 {
-            self.due.shrink_to(2 * self.due.len());
-        }
         Some(item)
     }
 
     /// Makes all due, and says how many items were not due at `now`; `tick` is the first that has
-    /// not begun before that.
-    pub(super) fn expire_all(&mut self, now: Moment, tick: u64) -> usize {
-        while !self.advance(tick, usize::MAX) {}
+    /// not begun before that, and `present` the one in which it lies.
+    pub(super) fn expire_all(&mut self, now: Moment, tick: u64, present: u64) -> usize {
+        let mut all = usize::MAX;
+        self.find_due(tick, &mut all);
         // What is found, and lies ahead by a part of a tick.
         let items = &self.items;
-        let is_ahead = |&Reverse((name, index)): &Reverse<(Name, u32)>| {
-            (name.due_at > now && is_good(items, name, index)).then_some(index)
-        };
-        let ahead: Vec<u32> = self.due.iter().filter_map(is_ahead).collect();
+        let ahead = self.due.after(now).filter(|named| is_good(items, named));
+        let ahead: Vec<u32> = ahead.map(|named| named.index).collect();
         let pending = ahead.len();
         for index in ahead {
             self.make_due(index, now);
         }
         self.uncover();
-        let waiting = self.items.len() - (self.due.len() - self.stale);
-        if waiting > 0 {
-            self.mark = Some(Mark {
-                up_to: self.settings,
-                at: now,
-            });
-            (self.marked, self.found) = (waiting, 0);
-        }
-        pending + waiting
+        let waiting = self.items.len() - self.due.len();
+        pending + self.marks.set(waiting, self.settings, now, present)
     }
 
-    /// Takes everything out, and gives it with the mark that may be on some of it.
-    pub(super) fn take_all(&mut self) -> (Wheel<Item<K, V>>, Option<Mark>) {
+    /// Takes everything out, and gives it with the marks that may be on some of it.
+    pub(super) fn take_all(&mut self) -> (Wheel<Item<K, V>>, Marks) {
         let emptied = Part {
             settings: self.settings,
             ..Part::new()
         };
         let taken = std::mem::replace(self, emptied);
-        (taken.items, taken.mark)
+        (taken.items, taken.marks)
     }
 
     /// The tick before which nothing that waits is due.
     pub(super) fn earliest(&self) -> Option<u64> {
-        if self.mark.is_some() {
-            return Some(0);
-        }
-        self.items.next_turn()
+        let marked = self.marks.earliest();
+        let waiting = self.items.next_turn();
+        marked.into_iter().chain(waiting).min()
     }
 
-    /// Finds some of what a mark has made due. Gives whether all of it was.
-    fn find_expired(&mut self, budget: usize) -> bool {
-        let Some(mark) = self.mark else { return true };
-        let budget = u32::try_from(budget).unwrap_or(u32::MAX);
-        let until = self.found.saturating_add(budget);
+    /// Finds some of what is due by a tick. Gives whether all of it was found.
+    fn find_due(&mut self, now: u64, budget: &mut usize) -> bool {
+        let (due, marks) = (&mut self.due, &mut self.marks);
+        let begun = due.begin_search();
+        let is_all = self.items.detach_due(now, budget, |index, item| {
+            item.due_at = item.told_deadline(marks);
+            marks.forget(item.number);
+            let name = item.name();
+            due.add_found(Named { name, index });
+        });
+        due.end_search(begun);
+        is_all
+    }
+
+    /// Finds some of what was made due by marks that were set by a tick. Gives whether all of it
+    /// was found.
+    fn find_expired(&mut self, now: u64, budget: &mut usize) -> bool {
+        let is_left = |marks: &Marks| marks.earliest().is_some_and(|tick| tick <= now);
+        if !is_left(&self.marks) {
+            return true;
+        }
+        let end = self.items.end_of_indices();
+        let most = u32::try_from(*budget).unwrap_or(u32::MAX);
+        let round = self.marks.next_of_round(most, end);
+        *budget -= round.len();
+        let next = round.end;
         let waits = |&index: &u32| !self.items.is_detached(index);
-        let found: Vec<u32> = self
-            .items
-            .indices(self.found, until)
-            .filter(waits)
-            .collect();
-        for index in found {
-            if self.items.at(index).number <= mark.up_to {
-                self.make_due(index, mark.at);
+        let waiting: Vec<u32> = self.items.indices(round).filter(waits).collect();
+        for index in waiting {
+            if let Some(at) = self.marks.at(self.items.at(index).number) {
+                self.make_due(index, at);
             }
         }
-        self.found = until.min(self.items.end_of_indices());
-        if self.marked == 0 || self.found == self.items.end_of_indices() {
-            (self.mark, self.marked) = (None, 0);
-        }
-        self.mark.is_none()
+        self.marks.came_to(next, end);
+        !is_left(&self.marks)
     }
 
     /// Puts an item that waits among those that are due.
@@ -373,43 +341,22 @@ impl<K, V> Part<K, V> {
         // What has passed its deadline, though not its tick, was due then.
         item.due_at = at.min(item.deadline);
         let name = item.name();
-        self.due.push(Reverse((name, index)));
+        self.due.push(Named { name, index });
     }
 
-    /// Takes stale names from the top, so that the first one is always good.
+    /// Has the first of what is due be a good one.
     fn uncover(&mut self) {
-        while let Some(&Reverse((name, index))) = self.due.peek() {
-            if is_good(&self.items, name, index) {
-                return;
-            }
-            self.due.pop();
-            self.stale -= 1;
-        }
-        // Nothing is due; what was a long list gives its memory back.
-        if self.due.capacity() > KEPT_NAMES {
-            self.due = BinaryHeap::new();
-        }
-    }
-
-    /// Takes all stale names out, once they are as many as the others: an amortised constant cost.
-    fn sweep_if_due(&mut self) {
-        if self.stale > KEPT_NAMES && 2 * self.stale > self.due.len() {
-            let items = &self.items;
-            self.due
-                .retain(|&Reverse((name, index))| is_good(items, name, index));
-            self.due.shrink_to(2 * self.due.len());
-            self.stale = 0;
-        }
+        let items = &self.items;
+        self.due.uncover(|named| is_good(items, named));
     }
 
     /// An item is not due any more, neither by its name nor by a mark. To be followed by `uncover`,
     /// when it is changed.
     fn forget_due(&mut self, index: u32) {
-        let item = self.items.at(index);
         if self.items.is_detached(index) {
-            self.stale += 1;
-        } else if self.mark.is_some_and(|mark| item.number <= mark.up_to) {
-            self.marked -= 1;
+            self.due.note_stale();
+        } else {
+            self.marks.forget(self.items.at(index).number);
         }
     }
 
@@ -435,12 +382,9 @@ impl<K, V> Part<K, V> {
 }
 
 /// Whether a name is that of an item which is due, and was not set anew since.
-fn is_good<K, V>(items: &Wheel<Item<K, V>>, name: Name, index: u32) -> bool {
-    items.is_detached_as(index, |item| item.name() == name)
+fn is_good<K, V>(items: &Wheel<Item<K, V>>, named: &Named) -> bool {
+    items.is_detached_as(named.index, |item| item.name() == named.name)
 }
-
-/// So many names are not worth the trouble of giving their memory back.
-const KEPT_NAMES: usize = 256;
 
 /// The half of a hash that items keep. A part is chosen by other bits.
 fn half(hash: u64) -> u32 {

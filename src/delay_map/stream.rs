@@ -15,6 +15,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::inner::{Closed, Found, Inner};
+use super::merge::Merge;
 use super::part::Item;
 use crate::tick::Moment;
 
@@ -51,6 +52,7 @@ pub struct Expired<K, V> {
 #[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
+    merge: Merge,
     /// All parts were searched up to this tick.
     searched: u64,
     /// A search up to this tick is not finished.
@@ -64,6 +66,7 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
+            merge: Merge::default(),
             searched: 0,
             searching: None,
             now: Moment::EPOCH,
@@ -203,10 +206,12 @@ impl<K, V> Expirations<K, V> {
     fn take_first(&mut self) -> Found<K, V> {
         let inner = &*self.inner;
         loop {
-            // Of what was due by then, all was found: the first of it comes before all else.
-            let by = self.now.min(inner.clock().tick().start_of(self.searched));
-            if self.searching.is_none() && inner.is_searched(self.searched) {
-                if let Some(item) = inner.take_found(by) {
+            // Of what was due before that, all was found: what was set since the search is due no
+            // earlier, unless it went straight among what is due.
+            let found = self.now.min(inner.clock().tick().start_of(self.searched));
+            let by = found.just_before();
+            if self.searching.is_none() {
+                if let Some(item) = inner.take_found(&mut self.merge, by) {
                     return Found::Item(item);
                 }
             }
@@ -219,7 +224,7 @@ impl<K, V> Expirations<K, V> {
             }
             (self.searched, self.searching) = (tick, None);
             let by = self.now.min(inner.clock().tick().start_of(tick));
-            match inner.take_found(by) {
+            match inner.take_found(&mut self.merge, by) {
                 Some(item) => return Found::Item(item),
                 None if tick >= present => return Found::Nothing,
                 None => {}

@@ -5,6 +5,8 @@
 //! Invariant: a detached node has the home `DETACHED`, which no list has. It is never due and never
 //! cascades.
 
+use std::ops::Range;
+
 use super::Wheel;
 use super::list::Home;
 use super::turn::Step;
@@ -19,15 +21,17 @@ impl<T> Wheel<T> {
         index
     }
 
-    /// Detaches what is due by `now`, in at most so many steps. Gives whether all of it is.
+    /// Detaches what is due by `now`, in at most so many steps, and takes those from the budget.
+    /// Gives whether all of it is.
     pub(crate) fn detach_due(
         &mut self,
         now: u64,
-        budget: usize,
+        budget: &mut usize,
         mut detached: impl FnMut(u32, &mut T),
     ) -> bool {
         self.now = self.now.max(now);
-        for _ in 0..budget {
+        while *budget > 0 {
+            *budget -= 1;
             match self.step() {
                 Step::Due(index) => {
                     self.detach(index);
@@ -84,10 +88,9 @@ impl<T> Wheel<T> {
         &mut self.nodes[index as usize].value
     }
 
-    /// The indices of timers that are there, from `index` on and before `end`.
-    pub(crate) fn indices(&self, index: u32, end: u32) -> impl Iterator<Item = u32> + '_ {
-        let end = end.min(self.end_of_indices());
-        (index..end).filter(|&index| self.nodes.contains(index as usize))
+    /// Those of some indices at which there are timers.
+    pub(crate) fn indices(&self, of: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        of.filter(|&index| self.nodes.contains(index as usize))
     }
 
     /// One past the last index that any timer may have.

@@ -1,0 +1,105 @@
+//! What is in each part, for whoever does not lock it.
+//!
+//! Invariants:
+//!
+//! - A state says what is in its part whenever the part's lock is free. It is written under that
+//!   lock.
+//! - Whenever something in a state becomes earlier, `changes` grows after it. So what was read of
+//!   all states after a look at `changes` is not too late while that stays as it is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::lookout::NEVER;
+use super::part::Part;
+use crate::tick::Moment;
+
+pub(super) struct States {
+    states: Box<[State]>,
+    changes: AtomicU64,
+}
+
+struct State {
+    /// Nothing that waits in the part is due before this tick.
+    earliest: AtomicU64,
+    /// When the first of what is due in it was due; `NEVER` if nothing is.
+    first_due: AtomicU64,
+}
+
+impl States {
+    pub(super) fn new(parts: usize) -> States {
+        let empty = || State {
+            earliest: AtomicU64::new(NEVER),
+            first_due: AtomicU64::new(NEVER),
+        };
+        States {
+            states: (0..parts).map(|_| empty()).collect(),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// So often something has become earlier.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// How many parts there are.
+    pub(super) fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// The tick before which nothing that waits in a part is due.
+    pub(super) fn earliest(&self, part: usize) -> u64 {
+        self.states[part].earliest.load(Ordering::Acquire)
+    }
+
+    /// The bits of when the first of what is due in a part was due.
+    pub(super) fn first_due(&self, part: usize) -> u64 {
+        self.states[part].first_due.load(Ordering::Acquire)
+    }
+
+    /// The same of all parts.
+    pub(super) fn first_dues(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.len()).map(|part| self.first_due(part))
+    }
+
+    /// The earliest of all parts.
+    pub(super) fn earliest_of_all(&self) -> u64 {
+        let all = (0..self.len()).map(|part| self.earliest(part));
+        all.min().unwrap_or(NEVER)
+    }
+
+    /// Tells all of a part, which is locked.
+    pub(super) fn tell<K, V>(&self, number: usize, part: &Part<K, V>) {
+        let earliest = part.earliest().unwrap_or(NEVER);
+        self.write(&self.states[number].earliest, earliest);
+        self.tell_due(number, part);
+    }
+
+    /// Tells what is due in a part, which is locked.
+    #[inline]
+    pub(super) fn tell_due<K, V>(&self, number: usize, part: &Part<K, V>) {
+        let first = part.first_due().map_or(NEVER, Moment::to_bits);
+        self.write(&self.states[number].first_due, first);
+    }
+
+    /// Tells that something in a part, which is locked, waits for this tick. What was told may stay
+    /// too early: that costs one look, and to find the earliest again would cost more each time.
+    #[inline]
+    pub(super) fn tell_waiting(&self, number: usize, tick: u64) {
+        let earliest = &self.states[number].earliest;
+        if tick < earliest.load(Ordering::Relaxed) {
+            self.write(earliest, tick);
+        }
+    }
+
+    #[inline]
+    fn write(&self, what: &AtomicU64, value: u64) {
+        let before = what.load(Ordering::Relaxed);
+        if value != before {
+            what.store(value, Ordering::Release);
+        }
+        if value < before {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+}
