@@ -28,6 +28,7 @@ use std::thread::available_parallelism;
 
 use crate::clock::Clock;
 use crate::hashing::DefaultHashBuilder;
+use crate::places::{Limit, Places};
 
 pub(crate) struct Table<P, H = DefaultHashBuilder> {
     groups: Box<[OnceLock<Group<P>>]>,
@@ -37,6 +38,7 @@ pub(crate) struct Table<P, H = DefaultHashBuilder> {
     making: Mutex<()>,
     closed: AtomicBool,
     hashing: H,
+    limit: Limit,
 }
 
 /// Of so many parts, or of all if there are fewer.
@@ -46,7 +48,10 @@ type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
 
 /// On cache lines of its own, so that threads that use different parts do not disturb each other.
 #[repr(align(128))]
-struct Part<P>(Mutex<P>);
+struct Part<P> {
+    holds: Mutex<P>,
+    places: Places,
+}
 
 /// All parts, locked; those that were not made are empty and stay so meanwhile.
 pub(crate) struct All<'a, P> {
@@ -58,20 +63,25 @@ pub(crate) struct All<'a, P> {
 
 impl<P> Table<P> {
     /// A table of parts that `make` makes, some for each core.
-    pub(crate) fn new(clock: &Clock, make: fn() -> P) -> Table<P> {
-        Table::with_hashing(DefaultHashBuilder::new(clock), make)
+    pub(crate) fn new(clock: &Clock, limit: usize, make: fn() -> P) -> Table<P> {
+        Table::with_hashing(DefaultHashBuilder::new(clock), limit, make)
     }
 }
 
 impl<P, H> Table<P, H> {
-    pub(crate) fn with_hashing(hashing: H, make: fn() -> P) -> Table<P, H> {
+    pub(crate) fn with_hashing(hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
         // Asked once: on Linux it takes tens of microseconds.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
-        Table::with_parts((4 * cores).next_power_of_two().min(256), hashing, make)
+        Table::with_parts(
+            (4 * cores).next_power_of_two().min(256),
+            hashing,
+            limit,
+            make,
+        )
     }
 
-    fn with_parts(parts: usize, hashing: H, make: fn() -> P) -> Table<P, H> {
+    fn with_parts(parts: usize, hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
         Table {
             groups: (0..parts.div_ceil(GROUP))
                 .map(|_| OnceLock::new())
@@ -81,6 +91,7 @@ impl<P, H> Table<P, H> {
             making: Mutex::new(()),
             closed: AtomicBool::new(false),
             hashing,
+            limit: Limit::new(limit),
         }
     }
 
@@ -134,6 +145,27 @@ impl<P, H> Table<P, H> {
         self.parts
     }
 
+    /// Takes a place for a key, with its part locked; `false` if all are taken.
+    #[inline]
+    pub(crate) fn take_place(&self, part: usize) -> bool {
+        let part = self.made(part).unwrap_or_else(|| self.make(part));
+        self.limit.take(&part.places)
+    }
+
+    /// Gives back the places of some keys, with their part locked.
+    #[inline]
+    pub(crate) fn give_back(&self, part: usize, places: usize) {
+        if let Some(part) = self.made(part) {
+            self.limit.give_back(&part.places, places);
+        }
+    }
+
+    /// How many places are taken.
+    pub(crate) fn len(&self) -> usize {
+        let made = (0..self.parts).filter_map(|part| self.made(part));
+        self.limit.taken(made.map(|part| &part.places))
+    }
+
     #[inline]
     fn made(&self, number: usize) -> Option<&Part<P>> {
         let part = self.groups[number / GROUP].get()?[number % GROUP].get()?;
@@ -147,7 +179,12 @@ impl<P, H> Table<P, H> {
             let slots = self.parts.min(GROUP);
             (0..slots).map(|_| OnceLock::new()).collect()
         });
-        let part = group[number % GROUP].get_or_init(|| Box::new(Part(Mutex::new((self.make)()))));
+        let part = group[number % GROUP].get_or_init(|| {
+            Box::new(Part {
+                holds: Mutex::new((self.make)()),
+                places: Places::default(),
+            })
+        });
         drop(making);
         part
     }
@@ -156,7 +193,7 @@ impl<P, H> Table<P, H> {
 impl<P> Part<P> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, P> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,7 +216,7 @@ mod tests {
     use super::*;
 
     fn table(parts: usize) -> Table<Vec<u32>, ()> {
-        Table::with_parts(parts, (), Vec::new)
+        Table::with_parts(parts, (), usize::MAX, Vec::new)
     }
 
     #[test]

@@ -184,10 +184,16 @@ pub fn goals() -> Vec<Goal> {
     better(
         "map-1",
         TICKWHEEL,
-        1.5,
+        2.5,
         MUTEX_MAP,
         "reset by key, 100,000 keys",
     );
+    let put = "put a value under a key, and take it out";
+    better("delay-map-1", TICKWHEEL, 0.67, MUTEX_MAP, put);
+    let put = "the same, 2 threads";
+    better("delay-map-2", TICKWHEEL, 1.0, MUTEX_MAP, put);
+    let values = "CPU for each of 1,000,000 values, by key, against no keys";
+    better("values-cpu", TICKWHEEL, 1.0, DELAY_QUEUE, values);
     for size in ARMED_SIZES {
         let what = format!("arm and disarm, {} armed", readable(*size as f64));
         better(&format!("armed-{size}"), TICKWHEEL, 1.5, TOKIO, &what);
@@ -242,6 +248,35 @@ pub fn goals() -> Vec<Goal> {
     );
     let at_most = |row, limit| Check::AtMost { row, limit };
     goal("1,000,000 sleeps, early", "0", at_most("expire-early", 0.0));
+    goal(
+        "start a delay of 100,000 anew, ns",
+        "≤ 250",
+        at_most("delay-map-reset", 250.0),
+    );
+    goal(
+        "99 % of 1,000,000 values, ms late",
+        "≤ 5",
+        at_most("values-p99", 5.0),
+    );
+    for (row, what) in [
+        (
+            "drain-delay-map",
+            "ms that a drain of 1,000,000 values may hold up another call",
+        ),
+        ("drain-deadline-map", "the same of 1,000,000 deadlines"),
+    ] {
+        goal(what, "≤ 5", at_most(row, 5.0));
+    }
+    goal(
+        "bytes for a value, beside 16 of key and value",
+        "≤ 110",
+        at_most("memory-delay-map", 126.0),
+    );
+    goal(
+        "bytes for a deadline in a map, beside 16 of two keys",
+        "≤ 200",
+        at_most("memory-deadline-map", 216.0),
+    );
     goal(
         "bytes for an armed sleep",
         "≤ 120",

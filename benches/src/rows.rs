@@ -16,6 +16,7 @@ pub enum Unit {
     Nanoseconds,
     CpuNanoseconds,
     MillisecondsLate,
+    Milliseconds,
     Early,
     Bytes,
     WakeUps,
@@ -29,6 +30,7 @@ impl Unit {
             Unit::Nanoseconds => "ns",
             Unit::CpuNanoseconds => "ns of CPU",
             Unit::MillisecondsLate => "ms late",
+            Unit::Milliseconds => "ms",
             Unit::Early => "early",
             Unit::Bytes => "bytes",
             Unit::WakeUps => "wake-ups/s",
@@ -174,6 +176,31 @@ pub fn rows() -> Vec<Row> {
     ] {
         row(id, Nanoseconds, title);
     }
+    row(
+        "values-cpu",
+        CpuNanoseconds,
+        "1,000,000 values through one stream: CPU for each, its insert included",
+    );
+    row(
+        "values-p50",
+        MillisecondsLate,
+        "1,000,000 values through one stream: late, median",
+    );
+    row(
+        "values-p99",
+        MillisecondsLate,
+        "1,000,000 values through one stream: late, 99 %",
+    );
+    row(
+        "drain-delay-map",
+        Milliseconds,
+        "another's longest call while 1,000,000 values are drained",
+    );
+    row(
+        "drain-deadline-map",
+        Milliseconds,
+        "another's longest call while 1,000,000 deadlines are drained",
+    );
     for (id, what) in [
         ("armed", "arm and disarm one more"),
         ("replace", "replace one at random"),
@@ -187,6 +214,11 @@ pub fn rows() -> Vec<Row> {
         "memory-delay-map",
         Bytes,
         "a value of a DelayMap with its key, 16 bytes",
+    );
+    row(
+        "memory-deadline-map",
+        Bytes,
+        "a deadline of a DeadlineMap with its two keys, 16 bytes",
     );
     row(
         "memory-sleep",

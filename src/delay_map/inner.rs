@@ -18,7 +18,6 @@ use super::states::States;
 use crate::clock::Clock;
 use crate::driver::Watch;
 use crate::due::Due;
-use crate::places::Places;
 use crate::shard::{Hold, NotArmed, Polled};
 use crate::table::Table;
 use crate::tick::Moment;
@@ -33,7 +32,6 @@ pub(super) struct Inner<K, V> {
     /// The stream ends with the runtime, though it may wait with nothing armed.
     _watch: Option<Watch>,
     pub(super) table: Table<Part<K, V>>,
-    pub(super) places: Places,
     /// How many handles of the map there are.
     handles: AtomicUsize,
     closed: AtomicBool,
@@ -52,7 +50,7 @@ pub(super) struct Closed;
 /// A locked part, and which it is.
 pub(super) struct Locked<'a, K, V> {
     pub(super) part: MutexGuard<'a, Part<K, V>>,
-    number: usize,
+    pub(super) number: usize,
 }
 
 /// What the stream finds.
@@ -67,7 +65,7 @@ pub(super) enum Found<K, V> {
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
         let shard = timer.hold();
-        let table = Table::new(shard.clock(), Part::new);
+        let table = Table::new(shard.clock(), limit, Part::new);
         let inner = Inner {
             timer: timer.clone(),
             _watch: timer.watch(),
@@ -75,7 +73,6 @@ impl<K, V> Inner<K, V> {
             alarm: Mutex::new(Alarm::default()),
             shard,
             table,
-            places: Places::new(limit),
             handles: AtomicUsize::new(1),
             closed: AtomicBool::new(false),
             next_number: AtomicU64::new(0),
@@ -143,12 +140,15 @@ impl<K, V> Inner<K, V> {
             return self.plan_again(locked);
         }
         let Locked { part, number } = locked;
-        self.states.tell_due(number, &part);
+        let mut is_earlier = self.states.tell_due(number, &part);
         if let Some(tick) = setting.tick {
-            self.states.tell_waiting(number, tick);
+            is_earlier |= self.states.tell_waiting(number, tick);
         }
         drop(part);
-        self.call_for(setting.tick.unwrap_or(0));
+        // If it is not, whoever told what stands there has had the stream look in time for it.
+        if is_earlier {
+            self.call_for(setting.tick.unwrap_or(0));
+        }
     }
 
     /// To be called after something was taken out: lets the part go.
@@ -208,7 +208,7 @@ impl<K, V> Inner<K, V> {
             for (number, part) in parts.iter_mut() {
                 let (items, marks) = part.take_all();
                 // In here, so that nobody sees an empty map that has places taken.
-                self.places.give_back(items.len());
+                self.table.give_back(number, items.len());
                 taken.push((items, marks));
                 self.states.tell(number, part);
             }
@@ -312,11 +312,11 @@ impl<K, V> Inner<K, V> {
             let mut locked = self.lock_number(part);
             // No later one: somebody may have taken the first out, and another part have the next.
             let taken = locked.part.take_first_by(Moment::from_bits(due));
+            self.table.give_back(part, usize::from(taken.is_some()));
             self.states.tell_due(part, &locked.part);
             drop(locked);
             merge.set(part, self.states.first_due(part));
             if taken.is_some() {
-                self.places.give_back(1);
                 self.set_alarm_anew();
                 return taken;
             }
@@ -418,6 +418,6 @@ impl<K, V> Inner<K, V> {
     /// lost.
     pub(super) fn is_finished(&self) -> bool {
         let nothing_comes = self.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
-        nothing_comes && self.places.taken() == 0
+        nothing_comes && self.table.len() == 0
     }
 }

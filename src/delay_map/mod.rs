@@ -237,7 +237,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
             let_go(locked, key);
             return Ok(Some(value));
         }
-        if !inner.places.take() {
+        if !inner.table.take_place(locked.number) {
             let_go(locked, key);
             return Err(InsertError::AtCapacity(value));
         }
@@ -271,7 +271,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
             return Err(InsertError::Closed(value));
         }
         let found = locked.part.find(hash, &key);
-        if found.is_none() && !inner.places.take() {
+        if found.is_none() && !inner.table.take_place(locked.number) {
             let_go(locked, key);
             return Err(InsertError::AtCapacity(value));
         }
@@ -362,7 +362,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     {
         let (mut locked, index) = self.find(key)?;
         let item = locked.part.remove(index);
-        self.inner.places.give_back(1);
+        self.inner.table.give_back(locked.number, 1);
         self.inner.plan_without(locked);
         let Item { key, value, .. } = item;
         // After the lock; and should it panic, the value is dropped and not lost.
@@ -498,7 +498,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
 impl<K, V> DelayMap<K, V> {
     /// How many values are there, due or not.
     pub fn len(&self) -> usize {
-        self.inner.places.taken()
+        self.inner.table.len()
     }
 
     /// Whether no value is there.
@@ -554,7 +554,7 @@ impl<K, V> DelayMap<K, V> {
                     let (key, value) = locked.part.entry_mut(index);
                     if !keep(key, value) {
                         removed.push(locked.part.remove(index));
-                        self.inner.places.give_back(1);
+                        self.inner.table.give_back(locked.number, 1);
                     }
                 }
             }));

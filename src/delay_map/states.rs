@@ -75,31 +75,33 @@ impl States {
         self.tell_due(number, part);
     }
 
-    /// Tells what is due in a part, which is locked.
+    /// Tells what is due in a part, which is locked. Gives whether that is earlier than before.
     #[inline]
-    pub(super) fn tell_due<K, V>(&self, number: usize, part: &Part<K, V>) {
+    pub(super) fn tell_due<K, V>(&self, number: usize, part: &Part<K, V>) -> bool {
         let first = part.first_due().map_or(NEVER, Moment::to_bits);
-        self.write(&self.states[number].first_due, first);
+        self.write(&self.states[number].first_due, first)
     }
 
-    /// Tells that something in a part, which is locked, waits for this tick. What was told may stay
-    /// too early: that costs one look, and to find the earliest again would cost more each time.
+    /// Tells that something in a part, which is locked, waits for this tick. Gives whether that is
+    /// earlier than what was told before. That may have been too early, and stays so: it costs one
+    /// look, and to find the earliest again would cost more each time.
     #[inline]
-    pub(super) fn tell_waiting(&self, number: usize, tick: u64) {
+    pub(super) fn tell_waiting(&self, number: usize, tick: u64) -> bool {
         let earliest = &self.states[number].earliest;
-        if tick < earliest.load(Ordering::Relaxed) {
-            self.write(earliest, tick);
-        }
+        tick < earliest.load(Ordering::Relaxed) && self.write(earliest, tick)
     }
 
+    /// Gives whether the value is earlier than the one before.
     #[inline]
-    fn write(&self, what: &AtomicU64, value: u64) {
+    fn write(&self, what: &AtomicU64, value: u64) -> bool {
         let before = what.load(Ordering::Relaxed);
         if value != before {
             what.store(value, Ordering::Release);
         }
-        if value < before {
+        let is_earlier = value < before;
+        if is_earlier {
             self.changes.fetch_add(1, Ordering::Release);
         }
+        is_earlier
     }
 }

@@ -118,7 +118,8 @@ impl ByKey for Ours {
     }
 }
 
-struct Locked(Mutex<KeyedQueue>);
+/// What is commonly written.
+pub(super) struct Locked(Mutex<KeyedQueue>);
 
 struct KeyedQueue {
     values: HashMap<u64, (u64, delay_queue::Key)>,
@@ -127,16 +128,31 @@ struct KeyedQueue {
 
 impl Locked {
     fn new() -> Locked {
+        Locked::with_keys(KEYS)
+    }
+
+    pub(super) fn with_keys(keys: u64) -> Locked {
         let locked = Locked(Mutex::new(KeyedQueue {
             values: HashMap::new(),
             queue: DelayQueue::new(),
         }));
-        (0..KEYS).for_each(|key| locked.insert(key));
+        (0..keys).for_each(|key| locked.insert(key));
         locked
     }
 
-    fn with(&self, act: impl FnOnce(&mut KeyedQueue)) {
-        act(&mut self.0.lock().expect("nothing panics under it"));
+    pub(super) fn contains(&self, key: u64) -> bool {
+        self.with(|KeyedQueue { values, .. }| values.contains_key(&key))
+    }
+
+    pub(super) fn clear(&self) {
+        self.with(|KeyedQueue { values, queue }| {
+            values.clear();
+            queue.clear();
+        });
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut KeyedQueue) -> T) -> T {
+        act(&mut self.0.lock().expect("nothing panics under it"))
     }
 }
 

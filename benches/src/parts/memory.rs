@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
-use tickwheel::{DelayMap, Timer};
+use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::task::unconstrained;
 use tokio_util::time::DelayQueue;
 
@@ -66,6 +66,16 @@ pub fn run(settings: &Settings) -> Vec<Record> {
                     key += 1;
                     map.insert(key, key, after).expect("the map is open");
                     kept.clone()
+                }
+            })
+        }),
+        record("memory-deadline-map", name::TICKWHEEL, {
+            bytes_for_each(count, || {
+                let map = DeadlineMap::new(&Timer::current());
+                let mut key = 0_u64;
+                move |after, cx| {
+                    key += 1;
+                    armed(map.insert(key, after).expect("the map is open"), cx)
                 }
             })
         }),

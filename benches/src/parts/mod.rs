@@ -7,6 +7,7 @@ pub mod alt_timer;
 mod armed;
 mod by_hand;
 mod delay_map;
+mod drain;
 mod echo;
 mod expire;
 mod idle;
@@ -20,6 +21,7 @@ mod reset_many;
 mod reset_one;
 mod steady;
 mod timeouts;
+mod values;
 
 use std::process::Command;
 
@@ -90,6 +92,8 @@ pub const PARTS: &[Part] = &[
     reset_many::PART,
     map::PART,
     delay_map::PART,
+    values::PART,
+    drain::PART,
     armed::PART,
     memory::PART,
     expire::PART,

@@ -59,10 +59,11 @@ where
             if close {
                 all.close();
             }
-            parts.extend(all.iter_mut().map(|(_, part)| part.take()));
-            inner
-                .places
-                .give_back(parts.iter().map(|part| part.len()).sum());
+            parts.extend(all.iter_mut().map(|(number, part)| {
+                let taken = part.take();
+                inner.table.give_back(number, taken.len());
+                taken
+            }));
         }
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         // Keys whose deadline had come to its end before.

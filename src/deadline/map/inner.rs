@@ -23,7 +23,6 @@ use crate::deadline::access::Access;
 use crate::deadline::handle::finish;
 use crate::deadline::segments::{Hashed, Segments};
 use crate::error::InsertError;
-use crate::places::Places;
 use crate::table::Table;
 use crate::tick::Moment;
 use crate::timer::Timer;
@@ -32,7 +31,6 @@ use crate::word::{Outcome, Word};
 pub(super) struct Inner<K> {
     pub(super) timer: Timer,
     pub(super) table: Table<Part<K>, ()>,
-    pub(super) places: Places,
 }
 
 pub(super) type Part<K> = Segments<Entry<K>>;
@@ -63,8 +61,7 @@ impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::with_hashing((), Segments::default),
-            places: Places::new(limit),
+            table: Table::with_hashing((), limit, Segments::default),
         }
     }
 
@@ -120,7 +117,8 @@ impl<K> Inner<K> {
         let hash = keyed.word.mark().hash;
         // From here to the end of the block the key's `Eq` is all there is of user code.
         let (older, _unused) = {
-            let mut part = self.table.lock_part(self.part_of(hash));
+            let number = self.part_of(hash);
+            let mut part = self.table.lock_part(number);
             if self.table.is_closed() {
                 return Err(InsertError::Closed(()));
             }
@@ -130,7 +128,7 @@ impl<K> Inner<K> {
                     let older = std::mem::replace(&mut entry.word, keyed.word.clone());
                     (older, key)
                 }
-                None if !self.places.take() => return Err(InsertError::AtCapacity(())),
+                None if !self.table.take_place(number) => return Err(InsertError::AtCapacity(())),
                 None => {
                     let word = keyed.word.clone();
                     part.insert(Entry { key, word });
@@ -162,7 +160,7 @@ impl<K> Inner<K> {
         // Known by its identity: no code of the key's is needed, and a newer deadline's is not
         // touched.
         let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
-        self.places.give_back(1);
+        self.table.give_back(self.part_of(hash), 1);
         Some(entry)
     }
 }

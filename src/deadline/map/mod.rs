@@ -363,7 +363,7 @@ fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
 impl<K, S> DeadlineMap<K, S> {
     /// How many keys are there, their deadlines pending or not.
     pub fn len(&self) -> usize {
-        self.inner.places.taken()
+        self.inner.table.len()
     }
 
     /// Whether no key is there.
