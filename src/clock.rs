@@ -189,6 +189,15 @@ impl Clock {
             RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle, epoch)),
             _ => Source::System,
         };
+        Clock::from(source, tick, epoch)
+    }
+
+    /// The system's clock, beginning at `epoch`: for a runtime whose clock is never paused.
+    pub(crate) fn of_system(tick: TickLength, epoch: Instant) -> Clock {
+        Clock::from(Source::System, tick, epoch)
+    }
+
+    fn from(source: Source, tick: TickLength, epoch: Instant) -> Clock {
         Clock {
             published: Published(AtomicU64::new(RESTING)),
             epoch,

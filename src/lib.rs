@@ -128,6 +128,7 @@ mod delay_map;
 mod driver;
 mod due;
 pub mod error;
+pub mod global;
 mod grid;
 mod hashing;
 mod interval;

@@ -16,17 +16,37 @@
 //! handles have all gone, or whose runtime has, no thread takes a spare home, and each lets go what
 //! it has of it when it looks for a place.
 //!
-//! Invariant: a place that has no timer's name has no spare.
+//! Each timer has a number, which no other ever has, and its spare a place by that number; so a
+//! thread looks at one place, and timers that were made after one another do not share one.
+//!
+//! Invariant: a place that has no timer's number has no spare.
 
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::runtime;
 
-use super::Shard;
-use crate::clock::Clock;
+use super::{Place, Shard};
+
+/// The number of a timer, unique in the process for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimerNumber(u64);
+
+impl TimerNumber {
+    const NONE: TimerNumber = TimerNumber(0);
+
+    pub(crate) fn next() -> TimerNumber {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        TimerNumber(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        self.0 as usize % PLACES
+    }
+}
 
 /// A reference to a shard that may still be armed on.
 #[derive(Debug)]
@@ -36,14 +56,12 @@ pub(crate) struct Hold(
 );
 
 impl Hold {
-    /// A hold on the shard that the calling thread keeps to, of the timer with that clock.
+    /// A hold on the shard that the calling thread keeps to, of the timer with that number.
     #[inline]
-    pub(crate) fn new(shards: &[Arc<Shard>], clock: &Arc<Clock>) -> Hold {
-        let name = name_of(clock);
-        let spare = THREAD.try_with(|thread| thread.lend(|place| place.timer.get() == name));
-        match spare.ok().flatten() {
-            Some(spare) => Hold(Some(spare)),
-            None => Hold(Some(of_this_thread(shards).clone())),
+    pub(crate) fn new(shards: &[Arc<Shard>], timer: TimerNumber) -> Hold {
+        match THREAD.try_with(|thread| thread.lend(timer)) {
+            Ok(Some(spare)) => Hold(Some(spare)),
+            _ => Hold(Some(of_this_thread(shards).clone())),
         }
     }
 
@@ -55,10 +73,20 @@ impl Hold {
     /// A hold from the calling thread's spare, if it has one of the own timer of a runtime.
     #[inline]
     pub(crate) fn spare_of_own_timer(id: runtime::Id) -> Option<Hold> {
-        let lend = |thread: &Thread| thread.lend(|place| place.own_timer_of.get() == Some(id));
+        let lend = |thread: &Thread| thread.lend_of_own_timer(id);
         let spare = THREAD.try_with(lend).ok().flatten()?;
-        // While it was lent another timer may have got its place's name.
-        (spare.place.own_timer_of == Some(id)).then(|| Hold(Some(spare)))
+        Some(Hold(Some(spare)))
+    }
+
+    /// Has the calling thread remember this one's timer as the own timer of the current runtime.
+    pub(crate) fn remember_as_own_timer(&self) {
+        let Place {
+            timer,
+            own_timer_of,
+            ..
+        } = self.place;
+        // A thread that is ending remembers none.
+        let _ = THREAD.try_with(|thread| thread.own_timer.set((own_timer_of, timer)));
     }
 }
 
@@ -97,48 +125,37 @@ thread_local! {
     static THREAD: Thread = const {
         Thread {
             number: Cell::new(usize::MAX),
-            places: [const { Place::empty() }; PLACES],
-            next_to_go: Cell::new(0),
+            places: [const { SparePlace::empty() }; PLACES],
+            own_timer: Cell::new((None, TimerNumber::NONE)),
         }
     };
 }
 
-/// So many timers may be used by turns on a thread, each as if it were alone.
-const PLACES: usize = 4;
+/// So many timers that were made after one another may be used by turns on a thread, each as if it
+/// were alone.
+const PLACES: usize = 8;
 
 struct Thread {
     /// What spreads threads over shards; `usize::MAX` until it is chosen.
     number: Cell<usize>,
-    places: [Place; PLACES],
-    /// Which place is taken from its timer next.
-    next_to_go: Cell<usize>,
+    places: [SparePlace; PLACES],
+    /// The runtime whose own timer was used last, and that timer.
+    own_timer: Cell<(Option<runtime::Id>, TimerNumber)>,
 }
 
 /// The place of one timer's spare.
-struct Place {
-    /// The timer's name; zero for none.
-    timer: Cell<usize>,
-    /// The runtime whose own timer that is.
-    own_timer_of: Cell<Option<runtime::Id>>,
+struct SparePlace {
+    timer: Cell<TimerNumber>,
     /// `None` while it is lent.
     spare: Cell<Option<Arc<Shard>>>,
 }
 
-impl Place {
-    const fn empty() -> Place {
-        Place {
-            timer: Cell::new(0),
-            own_timer_of: Cell::new(None),
+impl SparePlace {
+    const fn empty() -> SparePlace {
+        SparePlace {
+            timer: Cell::new(TimerNumber::NONE),
             spare: Cell::new(None),
         }
-    }
-
-    /// Gives up the place. What was in it is the caller's to drop, when no place is being looked at
-    /// any more.
-    fn clear(&self) -> Option<Arc<Shard>> {
-        self.timer.set(0);
-        self.own_timer_of.set(None);
-        self.spare.take()
     }
 }
 
@@ -163,13 +180,28 @@ impl Thread {
         number
     }
 
-    /// The spare in the place that `is_wanted`, if it is home and can still be used.
+    /// The spare of a timer, if it is home. Whoever has the timer may use it in any case.
     #[inline]
-    fn lend(&self, is_wanted: impl Fn(&Place) -> bool) -> Option<Arc<Shard>> {
-        let place = self.places.iter().find(|place| is_wanted(place))?;
-        let spare = place.spare.take()?;
+    fn lend(&self, timer: TimerNumber) -> Option<Arc<Shard>> {
+        let place = &self.places[timer.place()];
+        if place.timer.get() == timer {
+            place.spare.take()
+        } else {
+            None
+        }
+    }
+
+    /// The spare of a runtime's own timer, if it is home and can still be used.
+    #[inline]
+    fn lend_of_own_timer(&self, id: runtime::Id) -> Option<Arc<Shard>> {
+        let (own_timer_of, timer) = self.own_timer.get();
+        if own_timer_of != Some(id) {
+            return None;
+        }
+        let spare = self.lend(timer)?;
         if spare.is_retired() {
-            place.clear();
+            // It ends, and the runtime has another timer soon.
+            self.own_timer.set((None, TimerNumber::NONE));
             return None;
         }
         Some(spare)
@@ -179,42 +211,25 @@ impl Thread {
     #[inline]
     fn keep(&self, held: &mut Option<Arc<Shard>>) {
         let Some(shard) = held else { return };
+        let place = &self.places[shard.place.timer.place()];
         if shard.is_retired() || !shard.place.is_of(self.number()) {
             return;
         }
-        let name = name_of(&shard.clock);
-        match self.places.iter().find(|place| place.timer.get() == name) {
+        if place.timer.get() == shard.place.timer {
             // One that is home already is counted off in place of this one.
-            Some(place) => *held = place.spare.replace(held.take()),
-            None => self.keep_in_new_place(held),
+            *held = place.spare.replace(held.take());
+        } else {
+            self.keep_in_new_place(held);
         }
     }
 
     #[cold]
     fn keep_in_new_place(&self, held: &mut Option<Arc<Shard>>) {
         let Some(shard) = held.take() else { return };
-        let mut free = None;
-        let mut let_go = Vec::new();
-        for place in &self.places {
-            let spare = place.spare.take();
-            if spare.as_ref().is_some_and(|spare| spare.is_retired()) {
-                let_go.push(spare);
-                place.clear();
-            } else {
-                place.spare.set(spare);
-            }
-            if place.timer.get() == 0 {
-                free = Some(place);
-            }
-        }
-        let place = free.unwrap_or_else(|| {
-            let next = self.next_to_go.get();
-            self.next_to_go.set((next + 1) % PLACES);
-            &self.places[next]
-        });
-        let_go.push(place.clear());
-        place.timer.set(name_of(&shard.clock));
-        place.own_timer_of.set(shard.place.own_timer_of);
+        let mut let_go: Vec<_> = self.places.iter().map(SparePlace::take_retired).collect();
+        let timer = shard.place.timer;
+        let place = &self.places[timer.place()];
+        place.timer.set(timer);
         let_go.push(place.spare.replace(Some(shard)));
         // Letting go of a shard may end its driver, which is none of this thread's places'
         // business.
@@ -222,8 +237,15 @@ impl Thread {
     }
 }
 
-/// What a timer is known by on its threads. It is not given to another while a spare of it is home,
-/// as that keeps the clock.
-fn name_of(clock: &Arc<Clock>) -> usize {
-    Arc::as_ptr(clock).addr()
+impl SparePlace {
+    /// Takes out the spare of a timer that nobody can use any more.
+    fn take_retired(&self) -> Option<Arc<Shard>> {
+        let spare = self.spare.take()?;
+        if spare.is_retired() {
+            self.timer.set(TimerNumber::NONE);
+            return Some(spare);
+        }
+        self.spare.set(Some(spare));
+        None
+    }
 }

@@ -38,7 +38,7 @@ use crate::wheel::{Key, SlotCounts, Wheel};
 use crate::word::Word;
 
 pub(crate) use deadlines::{Afterwards, Told};
-pub(crate) use hold::{Hold, of_this_thread};
+pub(crate) use hold::{Hold, TimerNumber, of_this_thread};
 use plan::Change;
 pub(crate) use plan::NEVER;
 pub(crate) use readings::Readings;
@@ -61,6 +61,7 @@ pub(crate) struct Shard {
 /// Which shard a shard is, and whose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
+    pub(crate) timer: TimerNumber,
     pub(crate) number: usize,
     /// How many shards the timer has, a power of two.
     pub(crate) of: usize,

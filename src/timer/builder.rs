@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::BuildError;
 use crate::grid;
-use crate::shard::{Place, Readings, Shard};
+use crate::shard::{Place, Readings, Shard, TimerNumber};
 use crate::tick::TickLength;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
@@ -104,16 +104,18 @@ impl Builder {
     /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
     #[track_caller]
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
-        self.build_for(handle, None)
+        self.build_for(handle, Whose::Anybodys)
     }
 
-    /// A timer, maybe a runtime's own.
+    /// The process's own timer, on a runtime whose clock nobody pauses, with so many shards at
+    /// most.
+    pub(super) fn build_global(self, handle: &Handle, shards: usize) -> Result<Timer, BuildError> {
+        self.shards(shards.min(MAX_SHARDS))
+            .build_for(handle, Whose::Global)
+    }
+
     #[track_caller]
-    pub(super) fn build_for(
-        self,
-        handle: &Handle,
-        own_timer_of: Option<runtime::Id>,
-    ) -> Result<Timer, BuildError> {
+    pub(super) fn build_for(self, handle: &Handle, whose: Whose) -> Result<Timer, BuildError> {
         let Checked { tick, shards } = self.checked()?;
         let count = shards
             .unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS))
@@ -121,12 +123,22 @@ impl Builder {
         let _context = handle.enter();
         // tokio panics here, at the caller's line, if the runtime has no time driver.
         drop(tokio::time::sleep(Duration::ZERO));
-        let clock = Arc::new(Clock::new(handle, tick, grid::epoch(handle)));
+        let epoch = grid::epoch(handle);
+        let clock = Arc::new(match whose {
+            Whose::Global => Clock::of_system(tick, epoch),
+            _ => Clock::new(handle, tick, epoch),
+        });
+        let own_timer_of = match whose {
+            Whose::RuntimesOwn(id) => Some(id),
+            _ => None,
+        };
         let driver = Arc::new(Driver::new(clock.clone()));
+        let timer = TimerNumber::next();
         let shards: Box<[_]> = (0..count)
             .map(|number| {
                 let readings = Readings::new(tick, count);
                 let place = Place {
+                    timer,
                     number,
                     of: count,
                     own_timer_of,
@@ -144,6 +156,7 @@ impl Builder {
         driver.begin(&shards, handle);
         Ok(Timer {
             inner: Arc::new(Inner {
+                number: timer,
                 shards,
                 clock,
                 driver,
@@ -162,6 +175,17 @@ impl Builder {
             shards => Ok(Checked { tick, shards }),
         }
     }
+}
+
+/// Whose a timer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whose {
+    /// Of whoever has a handle.
+    Anybodys,
+    /// A runtime's own, which the free functions use.
+    RuntimesOwn(runtime::Id),
+    /// The process's.
+    Global,
 }
 
 struct Checked {

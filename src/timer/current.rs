@@ -26,6 +26,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{self, Handle, TryCurrentError};
 
+use super::builder::Whose;
 use super::{Timer, WeakTimer};
 use crate::shard::Hold;
 
@@ -72,10 +73,12 @@ pub(crate) fn hold() -> Hold {
 
 #[track_caller]
 fn hold_without_spare(id: runtime::Id) -> Hold {
-    match last_used(id, Timer::hold) {
+    let hold = match last_used(id, Timer::hold) {
         Some(hold) => hold,
         None => look_up().hold(),
-    }
+    };
+    hold.remember_as_own_timer();
+    hold
 }
 
 /// The current runtime's id. tokio gives it by way of a handle, a count that all threads share;
@@ -160,7 +163,7 @@ fn registered(id: runtime::Id) -> Option<Timer> {
 #[track_caller]
 fn make(handle: &Handle) -> Timer {
     let id = handle.id();
-    let timer = match Timer::builder().build_for(handle, Some(id)) {
+    let timer = match Timer::builder().build_for(handle, Whose::RuntimesOwn(id)) {
         Ok(timer) => timer,
         Err(error) => panic!("{error}"),
     };

@@ -5,6 +5,7 @@
 
 mod builder;
 pub(crate) mod current;
+pub(crate) mod global;
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -20,7 +21,7 @@ use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::interval::Interval;
 use crate::metrics::Metrics;
-use crate::shard::{self, Hold, Shard};
+use crate::shard::{self, Hold, Shard, TimerNumber};
 use crate::sleep::Sleep;
 use crate::snapshot::Snapshot;
 use crate::timeout::Timeout;
@@ -70,6 +71,7 @@ impl WeakTimer {
 }
 
 struct Inner {
+    number: TimerNumber,
     /// A power of two of them.
     shards: Box<[Arc<Shard>]>,
     clock: Arc<Clock>,
@@ -105,6 +107,17 @@ impl Timer {
     #[track_caller]
     pub fn current() -> Timer {
         current::timer()
+    }
+
+    /// The process's own timer, on a thread of its own: the one of [`global`](crate::global), which
+    /// tells when to take it.
+    ///
+    /// # Panics
+    ///
+    /// If its thread has to be started and cannot.
+    #[track_caller]
+    pub fn global() -> Timer {
+        global::timer().clone()
     }
 
     /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this
@@ -202,7 +215,7 @@ impl Timer {
     /// A hold on the calling thread's shard.
     #[inline]
     pub(crate) fn hold(&self) -> Hold {
-        Hold::new(&self.inner.shards, &self.inner.clock)
+        Hold::new(&self.inner.shards, self.inner.number)
     }
 
     /// Whoever waits with nothing armed keeps this to be told of the runtime's end; `None` where

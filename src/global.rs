@@ -1,0 +1,175 @@
+//! One timer for the process, on a thread of its own, for whatever runs futures.
+//!
+//! The functions have the names and semantics of those at the crate's root and of `tokio::time`.
+//! What they make goes by one [`Timer`], which is started at its first use and never ends.
+//!
+//! # Which of the two to take
+//!
+//! | | [`tickwheel::sleep`](crate::sleep) and the others | `tickwheel::global` |
+//! |---|---|---|
+//! | where it can be called | in a tokio runtime with a time driver | anywhere: any executor, any thread |
+//! | finding the timer | asks tokio for the current runtime, a count that all threads share | a static: some nanoseconds, on any number of threads |
+//! | timers fire | in the runtime, where its own timers fire; what they wake is near | on the thread `tickwheel-global`: waking a task is sending it to another thread |
+//! | a stalled or ended runtime | its timers are late, or end | others' timers go on |
+//! | tokio's paused clock | is followed | is not: time is the system's |
+//!
+//! So: in a tokio program of one runtime take those at the root, above all if much fires or the
+//! tests pause the clock. Take these where there is no tokio runtime, where several runtimes or
+//! executors share deadlines, where a timeout must fire though its runtime is stalled, and where
+//! very many timeouts that never fire are made without a [`Timer`] at hand.
+//!
+//! # Cost
+//!
+//! The thread sleeps until the next timer is due, and while nothing is armed it is never woken. It
+//! wakes what is due itself: a waker that blocks delays all that is due after it, a waker that
+//! panics nothing.
+//!
+//! # Panics
+//!
+//! The first use panics if the thread cannot be started; the message says why. A later use tries
+//! again.
+//!
+//! # Example
+//!
+//! With the executor of `futures`, and no tokio runtime anywhere:
+//!
+//! ```
+//! use std::time::Duration;
+//! use futures::executor::block_on;
+//! use tickwheel::global;
+//!
+//! block_on(async {
+//!     global::sleep(Duration::from_millis(20)).await;
+//!     let slow = std::future::pending::<()>();
+//!     assert!(global::timeout(Duration::from_millis(20), slow).await.is_err());
+//! });
+//! ```
+//!
+//! Deadlines and maps are made on [`timer`]:
+//!
+//! ```
+//! # use std::time::Duration;
+//! use tickwheel::{DelayMap, global};
+//!
+//! let (sessions, mut expired) = DelayMap::new(&global::timer());
+//! sessions.insert("alice", 1, Duration::from_millis(20)).unwrap();
+//! let first = futures::executor::block_on(expired.recv());
+//! assert_eq!(first.unwrap().key, "alice");
+//! ```
+
+use std::future::IntoFuture;
+
+use crate::timer::global;
+use crate::{Duration, Instant, Interval, Sleep, Timeout, Timer};
+
+/// The process's timer: the one that the functions of this module use.
+///
+/// The same as [`Timer::global`].
+///
+/// # Panics
+///
+/// If its thread has to be started and cannot.
+#[track_caller]
+pub fn timer() -> Timer {
+    global::timer().clone()
+}
+
+/// Waits until `duration` has passed; else as [`tickwheel::sleep`](crate::sleep).
+///
+/// # Panics
+///
+/// If the timer's thread has to be started and cannot.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// tickwheel::global::sleep(tickwheel::Duration::from_millis(5)).await;
+/// # });
+/// ```
+#[inline]
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    global::timer().sleep(duration)
+}
+
+/// Waits until `deadline`; else as [`tickwheel::sleep_until`](crate::sleep_until).
+///
+/// `deadline` is the system's time. On a thread of a runtime whose clock is paused
+/// [`Instant::now`] is not; take `Instant::from_std(std::time::Instant::now())` there.
+///
+/// # Panics
+///
+/// If the timer's thread has to be started and cannot.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use tickwheel::{Duration, Instant, global};
+///
+/// global::sleep_until(Instant::now() + Duration::from_millis(5)).await;
+/// # });
+/// ```
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    global::timer().sleep_until(deadline)
+}
+
+/// Bounds the time of a future; else as [`tickwheel::timeout`](crate::timeout).
+///
+/// # Panics
+///
+/// If the timer's thread has to be started and cannot.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use tickwheel::{Duration, global};
+///
+/// assert_eq!(global::timeout(Duration::from_secs(5), async { "pong" }).await, Ok("pong"));
+/// # });
+/// ```
+#[inline]
+#[track_caller]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    global::timer().timeout(duration, future)
+}
+
+/// Bounds the time of a future by an instant; else as [`timeout_at`](crate::timeout_at).
+///
+/// For `deadline` see [`sleep_until`].
+///
+/// # Panics
+///
+/// If the timer's thread has to be started and cannot.
+#[track_caller]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    global::timer().timeout_at(deadline, future)
+}
+
+/// Ticks with a period, the first time at once; else as [`tickwheel::interval`](crate::interval).
+///
+/// # Panics
+///
+/// If `period` is zero, or the timer's thread has to be started and cannot.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use tickwheel::{Duration, global};
+///
+/// let mut beat = global::interval(Duration::from_millis(5));
+/// let first = beat.tick().await;
+/// assert!(beat.tick().await >= first + Duration::from_millis(5));
+/// # });
+/// ```
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    global::timer().interval(period)
+}
+
+/// Ticks with a period, the first time at `start`; else as
+/// [`tickwheel::interval_at`](crate::interval_at).
+///
+/// # Panics
+///
+/// If `period` is zero, or the timer's thread has to be started and cannot.
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    global::timer().interval_at(start, period)
+}
