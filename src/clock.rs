@@ -272,6 +272,8 @@ impl Clock {
     pub(crate) fn has_passed(&self, due: Due, now: Moment) -> bool {
         match due {
             Due::At(moment) => moment <= now,
+            // Its true due is no earlier than where it is placed.
+            Due::Stamped(due) if due.placed > self.tick.current(now) => false,
             Due::Stamped(due) => self
                 .log()
                 .true_due(due)

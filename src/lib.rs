@@ -124,6 +124,7 @@
 mod atomic;
 mod clock;
 mod deadline;
+mod deadline_state;
 mod delay_map;
 mod driver;
 mod due;

@@ -220,8 +220,12 @@ impl TickLength {
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
+#[inline]
 fn saturating_nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+    // In 64 bits: what does not fit those saturates in any case.
+    let nanos = duration.as_secs().checked_mul(NANOS_PER_SECOND);
+    let nanos = nanos.and_then(|nanos| nanos.checked_add(u64::from(duration.subsec_nanos())));
+    nanos.map_or(i64::MAX, |nanos| i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -2,28 +2,20 @@
 //!
 //! One `AtomicU64` says whether the deadline is pending and from when its timeout counts, so one
 //! compare-exchange decides between a reset and the expiry, and exactly one of them wins.
-//!
-//! | tag | the other 62 bits | the deadline is |
-//! |---|---|---|
-//! | `COUNTING` | the moment of the last reset | pending, due at that moment plus `timeout` |
-//! | `STAMPED` | the stamp of the last reset | pending, due its timeout after the window of that stamp |
-//! | `ONCE` | the moment of the last reset | pending, due at `once_due` (after `reset_after`, `reset_at`) |
-//! | `SETTLED` | the outcome | expired, cancelled, replaced, drained, or its runtime has shut down |
+//! `deadline_state` has the states.
 //!
 //! Who may touch what, and when:
 //!
-//! - `reset` needs no lock. It may only replace `COUNTING` or `STAMPED` by a later one of the two,
-//!   and so only moves the due later. (From a stamp to a moment it may come out up to two ticks
-//!   earlier, as a stamp counts from the end of its window; the timer then fires where it is
-//!   placed, no later than a stamp would have had it.)
-//! - Everything else is done with the lock of the deadline's shard held: `timeout` and `once_due`
-//!   are written, `ONCE` and `SETTLED` are entered and left, the key is read and written.
-//! - Hence, for who holds the lock: a settled word stays settled, `timeout` and `once_due` stand
-//!   still, and the due can only grow. The timer in the wheel is linked at the due or earlier; when
-//!   its slot comes, the driver asks the word for the true due and links the timer again if that is
-//!   later.
+//! - What moves the due later needs no lock: `reset`, and what sets the due for once. (From a stamp
+//!   to a moment it may come out up to two ticks earlier, as a stamp counts from the end of its
+//!   window; the timer then fires where it is placed, no later than a stamp would have had it.)
+//! - Everything else is done with the lock of the deadline's shard held: the due is moved earlier,
+//!   the timeout is written, a state is settled or made pending again, the key is read and written.
+//! - Hence, for who holds the lock: a settled word stays settled, the timeout stands still, and the
+//!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot comes,
+//!   the driver asks the word for the true due and links the timer again if that is later.
 //!
-//! Orders that could go wrong, and why they do not:
+//! //! Orders that could go wrong, and why they do not:
 //!
 //! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails
 //!   if a reset came first, and it looks again; the reset's fails if the driver came first, and it
@@ -31,6 +23,9 @@
 //! - *Reset against `set_timeout` or `reset_after`.* The word holds when the reset was and not the
 //!   due, so a reset carries no stale timeout with it. One that read a pending state before a
 //!   `reset_after` fails its exchange.
+//! - *`set_timeout` against `reset_after`.* The word then holds the due, so when that reset was
+//!   stands beside it (`last_reset`), written before the word. Of two resets at once it has the later
+//!   one; where the two cannot be compared, the lock is taken.
 //! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have
 //!   passed, and settles it under the lock; its answer does not depend on how busy the driver is.
 //!   (By a stamp it sees only what the driver published.)
@@ -45,25 +40,10 @@
 use std::time::Duration;
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use crate::deadline_state::Outcome;
+use crate::deadline_state::{Once, Packed, State};
 use crate::due::{Due, StampedDue, Start};
 use crate::tick::{Moment, Span, TickLength};
-
-const TAG_BITS: u32 = 2;
-const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
-const COUNTING: u64 = 0;
-const ONCE: u64 = 1;
-const SETTLED: u64 = 2;
-const STAMPED: u64 = 3;
-
-/// How a deadline came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Expired,
-    Cancelled,
-    Replaced,
-    Drained,
-    ShutDown,
-}
 
 /// What became of a reset that took no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +53,7 @@ pub(crate) enum Reset {
     Moved,
     /// The deadline had come to its end.
     TooLate,
-    /// The deadline was set once, so the reset may move it earlier, or it has passed and must be
-    /// settled: that needs the lock.
+    /// The reset moves it earlier, or it has passed and must be settled: that needs the lock.
     NeedsLock,
 }
 
@@ -98,7 +77,7 @@ pub(crate) enum Expiry {
 
 /// What a word said of a pending deadline before it was settled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before(u64);
+pub(crate) struct Before(State);
 
 /// The timeout of a deadline in ticks, and whether it may count from a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +113,8 @@ pub(crate) struct Word {
     timeout_ticks: AtomicU64,
     /// The timeout as it was set.
     timeout: AtomicU64,
-    once_due: AtomicU64,
+    /// A state that counts from the last reset of a deadline that was set for once.
+    last_reset: AtomicU64,
     key_sequence: AtomicU64,
     key_index: AtomicU32,
     /// Written once, and meaningful to who made the word alone.
@@ -154,10 +134,10 @@ impl Word {
     /// A word that is pending and counts from `start`.
     pub(crate) fn new(start: Start, timeout: Duration, tick: TickLength) -> Word {
         Word {
-            state: AtomicU64::new(counting_from(start)),
+            state: AtomicU64::new(Packed::counting_from(start).0),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
             timeout_ticks: AtomicU64::new(Timeout::new(timeout, tick).0),
-            once_due: AtomicU64::new(0),
+            last_reset: AtomicU64::new(0),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
             mark: Mark::default(),
@@ -175,7 +155,10 @@ impl Word {
     }
 
     pub(crate) fn status(&self) -> Status {
-        status(self.state.load(Ordering::Acquire))
+        match self.load().into() {
+            State::Settled(outcome) => Status::Settled(outcome),
+            _ => Status::Pending,
+        }
     }
 
     /// The timeout as it was set.
@@ -193,14 +176,17 @@ impl Word {
     /// nothing was done, and `reset` is to be called.
     #[inline]
     pub(crate) fn reset_to_later_stamp(&self, stamp: u64) -> bool {
-        let state = self.state.load(Ordering::Acquire);
-        let new = counting_from(Start::Stamp(stamp));
+        let state = self.load();
+        let new = Packed::counting_from(Start::Stamp(stamp));
         if state == new {
             return true;
         }
+        let Some(before) = state.counts_from_stamp() else {
+            return false;
+        };
         let timeout = self.timeout();
-        let placed = StampedDue::new(bits(state), timeout.ticks()).placed;
-        let may_move = state & TAG_MASK == STAMPED && state < new && stamp < placed;
+        let placed = StampedDue::new(before, timeout.ticks()).placed;
+        let may_move = state < new && stamp < placed;
         may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
     }
 
@@ -212,12 +198,16 @@ impl Word {
         fresh_start: impl Fn() -> Start,
         tick: TickLength,
     ) -> Reset {
-        let mut state = self.state.load(Ordering::Acquire);
+        let mut state = self.load();
         loop {
-            match state & TAG_MASK {
-                SETTLED => return Reset::TooLate,
-                ONCE => return Reset::NeedsLock,
-                _ if !can_be_compared(state, start) => start = fresh_start(),
+            match state.into() {
+                State::Settled(_) => return Reset::TooLate,
+                State::Once(_) if !self.is_later(State::Counting(start), state, tick) => {
+                    return Reset::NeedsLock;
+                }
+                State::Counting(_) if !state.can_be_compared(Packed::counting_from(start)) => {
+                    start = fresh_start();
+                }
                 _ => {}
             }
             if covers(state, start) {
@@ -226,16 +216,62 @@ impl Word {
             if self.may_have_passed(state, start, tick) {
                 return Reset::NeedsLock;
             }
-            match self.exchange(state, counting_from(start)) {
+            match self.exchange(state, Packed::counting_from(start)) {
                 Ok(()) => return Reset::Moved,
                 Err(changed) => state = changed,
             }
         }
     }
 
+    /// Sets the due for once, in a call that began at `start`, if it moves later by that. Takes no
+    /// lock.
+    pub(crate) fn reset_once(&self, start: Start, once: Once, tick: TickLength) -> Reset {
+        let mut state = self.load();
+        let new = Packed::from(State::Once(once));
+        loop {
+            if let State::Settled(_) = state.into() {
+                return Reset::TooLate;
+            }
+            if self.may_have_passed(state, start, tick)
+                || !self.is_later(State::Once(once), state, tick)
+                || !self.note_reset(start)
+            {
+                return Reset::NeedsLock;
+            }
+            if state == new {
+                return Reset::Moved;
+            }
+            match self.exchange(state, new) {
+                Ok(()) => return Reset::Moved,
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    /// Notes a reset that does not say in the word when it was; `false` if it is not known to be
+    /// later than the one that was noted last.
+    fn note_reset(&self, start: Start) -> bool {
+        let new = Packed::counting_from(start);
+        let later =
+            |noted| (Packed(noted).can_be_compared(new) && Packed(noted) < new).then_some(new.0);
+        let noted = self
+            .last_reset
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        noted.is_ok() || noted.is_err_and(|noted| Packed(noted).can_be_compared(new))
+    }
+
+    /// Whether one state is due no earlier than another, as far as the wheel goes.
+    fn is_later(&self, one: State, than: Packed, tick: TickLength) -> bool {
+        match (self.due_of(one), self.due_of(than.into())) {
+            (Some(Due::At(one)), Some(Due::At(than))) => one >= than,
+            (Some(one), Some(than)) => one.placed(tick) >= than.placed(tick),
+            _ => false,
+        }
+    }
+
     /// Whether a deadline in this state may have passed when `start` was taken.
-    fn may_have_passed(&self, state: u64, start: Start, tick: TickLength) -> bool {
-        match (self.due_of(state), start) {
+    fn may_have_passed(&self, state: Packed, start: Start, tick: TickLength) -> bool {
+        match (self.due_of(state.into()), start) {
             (Some(Due::At(due)), Start::At(now)) => due <= now,
             (Some(Due::At(due)), Start::Stamp(stamp)) => due <= tick.start_of(stamp),
             (Some(Due::Stamped(due)), Start::At(now)) => due.placed <= tick.current(now),
@@ -249,19 +285,19 @@ impl Word {
 impl Word {
     /// When the deadline is due; `None` once it is settled.
     pub(crate) fn due(&self) -> Option<Due> {
-        self.due_of(self.state.load(Ordering::Acquire))
+        self.due_of(self.load().into())
     }
 
     /// Expires the deadline if `has_passed` says so of its due.
     pub(crate) fn expire_if(&self, has_passed: impl Fn(Due) -> bool) -> Expiry {
-        let mut state = self.state.load(Ordering::Acquire);
+        let mut state = self.load();
         loop {
-            match self.due_of(state) {
-                None => return Expiry::Settled(outcome(state)),
-                Some(due) if !has_passed(due) => return Expiry::Later(due),
-                Some(_) => {}
+            match (self.due_of(state.into()), state.into()) {
+                (_, State::Settled(outcome)) => return Expiry::Settled(outcome),
+                (Some(due), _) if !has_passed(due) => return Expiry::Later(due),
+                _ => {}
             }
-            match self.exchange(state, settled(Outcome::Expired)) {
+            match self.exchange(state, State::Settled(Outcome::Expired).into()) {
                 Ok(()) => return Expiry::Expired,
                 Err(changed) => state = changed,
             }
@@ -271,7 +307,7 @@ impl Word {
     /// Brings the deadline to its end and gives what it was before; `None` if it had come to one
     /// before.
     pub(crate) fn settle(&self, outcome: Outcome) -> Option<Before> {
-        self.update(|_| settled(outcome)).map(Before)
+        self.update(|_| State::Settled(outcome).into()).map(Before)
     }
 
     /// Counts anew, whatever it was set to, from a start that is taken after the word was read.
@@ -282,18 +318,18 @@ impl Word {
             if covers(state, start) {
                 state
             } else {
-                counting_from(start)
+                Packed::counting_from(start)
             }
         });
     }
 
-    /// Sets the due for once, and notes `now` as the moment of this reset.
-    pub(crate) fn reset_once(&self, now: Moment, due: Moment) {
-        if self.status() == Status::Pending {
-            // Nobody reads this before the state says `ONCE`, but for a holder of the lock.
-            self.once_due.store(due.to_bits(), Ordering::Relaxed);
-            self.update(|_| pack(ONCE, now.to_bits()));
+    /// Sets the due for once, earlier or later, in a call that began at `start`.
+    pub(crate) fn reset_once_locked(&self, start: Start, once: Once) {
+        if !self.note_reset(start) {
+            let start = Packed::counting_from(start);
+            self.last_reset.store(start.0, Ordering::Relaxed);
         }
+        self.update(|_| State::Once(once).into());
     }
 
     /// Has a deadline that counts from a stamp count from the moment that `start` gives for that;
@@ -301,27 +337,37 @@ impl Word {
     ///
     /// `start` is called after the word was read, so it knows the time of whatever reset the word
     /// holds to have passed.
-    pub(crate) fn count_from(&self, start: impl Fn(u64) -> Moment) {
-        self.update(|state| match state & TAG_MASK {
-            STAMPED => pack(COUNTING, start(bits(state)).to_bits()),
+    pub(crate) fn count_from(&self, start: impl Fn(u64) -> Moment, tick: TickLength) {
+        self.update(|state| match state.into() {
+            State::Counting(Start::Stamp(stamp)) => Packed::counting_from(Start::At(start(stamp))),
+            State::Once(Once::Stamped { stamp, ticks }) => {
+                State::Once(Once::At(start(stamp).after(tick.span(ticks)))).into()
+            }
             _ => state,
         });
     }
 
     /// How much time is left at `now`; `None` once it is settled. Never more than what was set.
-    pub(crate) fn left(&self, now: Moment) -> Option<Duration> {
-        let state = self.state.load(Ordering::Acquire);
-        (status(state) == Status::Pending).then(|| self.left_before(Before(state), now))
+    pub(crate) fn left(&self, now: Moment, tick: TickLength) -> Option<Duration> {
+        let state = self.load().into();
+        let is_pending = !matches!(state, State::Settled(_));
+        is_pending.then(|| self.left_before(Before(state), now, tick))
     }
 
     /// How much time was left at `now` before it was settled.
-    pub(crate) fn left_before(&self, Before(state): Before, now: Moment) -> Duration {
-        match self.due_of(state) {
-            Some(Due::At(due)) if state & TAG_MASK == ONCE => due.since(now),
-            // It may have been reset since the clock was read.
-            Some(Due::At(due)) => due.since(now).min(self.timeout_set()),
-            Some(Due::Stamped(_)) => self.timeout_set(),
-            None => Duration::ZERO,
+    pub(crate) fn left_before(
+        &self,
+        Before(state): Before,
+        now: Moment,
+        tick: TickLength,
+    ) -> Duration {
+        // It may have been reset since the clock was read.
+        match (state, self.due_of(state)) {
+            (State::Once(Once::Stamped { ticks, .. }), _) => tick.span(ticks).into(),
+            (State::Once(_), Some(Due::At(due))) => due.since(now),
+            (_, Some(Due::At(due))) => due.since(now).min(self.timeout_set()),
+            (_, Some(Due::Stamped(_))) => self.timeout_set(),
+            (_, None) => Duration::ZERO,
         }
     }
 
@@ -331,8 +377,8 @@ impl Word {
             .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
         self.timeout_ticks
             .store(Timeout::new(timeout, tick).0, Ordering::Relaxed);
-        self.update(|state| match state & TAG_MASK {
-            ONCE => pack(COUNTING, bits(state)),
+        self.update(|state| match state.into() {
+            State::Once(_) => Packed(self.last_reset.load(Ordering::Relaxed)),
             _ => state,
         });
     }
@@ -341,18 +387,14 @@ impl Word {
     pub(crate) fn restart(&self, fresh_start: impl Fn() -> Start) {
         match self.status() {
             Status::Pending => self.reset_locked(fresh_start),
-            Status::Settled(_) => {
-                self.state
-                    .store(counting_from(fresh_start()), Ordering::Release);
-            }
+            Status::Settled(_) => self.store(State::Counting(fresh_start())),
         }
     }
 
     /// Settles the word for ever, whatever it was: the runtime has gone.
     pub(crate) fn shut_down(&self) {
         if self.settle(Outcome::ShutDown).is_none() {
-            self.state
-                .store(settled(Outcome::ShutDown), Ordering::Release);
+            self.store(State::Settled(Outcome::ShutDown));
         }
     }
 
@@ -370,98 +412,60 @@ impl Word {
         self.key_sequence.store(sequence, Ordering::Relaxed);
     }
 
-    fn due_of(&self, state: u64) -> Option<Due> {
-        match state & TAG_MASK {
-            COUNTING => Some(Due::At(
-                Moment::from_bits(bits(state))
-                    .after(Span::from_bits(self.timeout.load(Ordering::Relaxed))),
-            )),
-            STAMPED => Some(Due::Stamped(StampedDue::new(
-                bits(state),
-                self.timeout().ticks(),
-            ))),
-            ONCE => Some(Due::At(Moment::from_bits(
-                self.once_due.load(Ordering::Relaxed),
-            ))),
-            _ => None,
+    fn due_of(&self, state: State) -> Option<Due> {
+        match state {
+            State::Counting(Start::At(moment)) => {
+                let timeout = Span::from_bits(self.timeout.load(Ordering::Relaxed));
+                Some(Due::At(moment.after(timeout)))
+            }
+            State::Counting(Start::Stamp(stamp)) => {
+                let ticks = self.timeout().ticks();
+                Some(Due::Stamped(StampedDue::new(stamp, ticks)))
+            }
+            State::Once(Once::At(due)) => Some(Due::At(due)),
+            State::Once(Once::Stamped { stamp, ticks }) => {
+                Some(Due::Stamped(StampedDue::new(stamp, ticks)))
+            }
+            State::Settled(_) => None,
         }
     }
 
     /// Replaces a pending state by what `next` makes of it, and gives it; `None` if the word is
     /// settled.
-    fn update(&self, next: impl Fn(u64) -> u64) -> Option<u64> {
-        let mut state = self.state.load(Ordering::Acquire);
-        while status(state) == Status::Pending {
-            match self.exchange(state, next(state)) {
+    fn update(&self, next: impl Fn(Packed) -> Packed) -> Option<State> {
+        let mut packed = self.load();
+        loop {
+            let state = State::from(packed);
+            if let State::Settled(_) = state {
+                return None;
+            }
+            match self.exchange(packed, next(packed)) {
                 Ok(()) => return Some(state),
-                Err(changed) => state = changed,
+                Err(changed) => packed = changed,
             }
         }
-        None
     }
 
     #[inline]
-    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+    fn load(&self) -> Packed {
+        Packed(self.state.load(Ordering::Acquire))
+    }
+
+    fn store(&self, state: State) {
+        self.state.store(Packed::from(state).0, Ordering::Release);
+    }
+
+    #[inline]
+    fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
         self.state
-            .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
+            .map_err(Packed)
     }
-}
-
-/// The state of a deadline that counts its timeout from `start`.
-#[inline]
-fn counting_from(start: Start) -> u64 {
-    match start {
-        Start::At(moment) => pack(COUNTING, moment.to_bits()),
-        Start::Stamp(stamp) => pack(STAMPED, stamp),
-    }
-}
-
-/// Whether a state and a start are both moments or both stamps.
-fn can_be_compared(state: u64, start: Start) -> bool {
-    state & TAG_MASK == counting_from(start) & TAG_MASK
 }
 
 /// Whether a state counts from `start` or later already, as far as the two can be compared.
-fn covers(state: u64, start: Start) -> bool {
-    can_be_compared(state, start) && state >= counting_from(start)
-}
-
-#[inline]
-fn pack(tag: u64, bits: u64) -> u64 {
-    bits << TAG_BITS | tag
-}
-
-#[inline]
-fn bits(state: u64) -> u64 {
-    state >> TAG_BITS
-}
-
-fn settled(outcome: Outcome) -> u64 {
-    let number = match outcome {
-        Outcome::Expired => 0,
-        Outcome::Cancelled => 1,
-        Outcome::Replaced => 2,
-        Outcome::Drained => 3,
-        Outcome::ShutDown => 4,
-    };
-    pack(SETTLED, number)
-}
-
-fn status(state: u64) -> Status {
-    if state & TAG_MASK == SETTLED {
-        Status::Settled(outcome(state))
-    } else {
-        Status::Pending
-    }
-}
-
-fn outcome(state: u64) -> Outcome {
-    match bits(state) {
-        0 => Outcome::Expired,
-        1 => Outcome::Cancelled,
-        2 => Outcome::Replaced,
-        3 => Outcome::Drained,
-        _ => Outcome::ShutDown,
-    }
+fn covers(state: Packed, start: Start) -> bool {
+    let new = Packed::counting_from(start);
+    state.can_be_compared(new) && state >= new
 }

@@ -9,6 +9,8 @@
 
 #[path = "../src/driver/bell.rs"]
 mod bell;
+#[path = "../src/deadline_state.rs"]
+mod deadline_state;
 #[path = "../src/due.rs"]
 mod due;
 #[path = "../src/delay_map/lookout.rs"]
@@ -34,6 +36,7 @@ use loom::thread::{self, JoinHandle};
 
 use atomic::{AtomicU64, Ordering};
 use bell::{Bell, NEVER, Request};
+use deadline_state::Once;
 use due::{Due, Start, WINDOW};
 use lookout::Lookout;
 use tick::{Moment, TickLength};
@@ -104,6 +107,26 @@ impl Shared {
 
     fn reset(&self, start: Start) -> JoinHandle<bool> {
         self.reset_with(start, start)
+    }
+
+    /// Sets the due for once, as a handle does it; `due` has one for a start that cannot be stamped.
+    fn reset_once(&self, start: Start, once: Once) -> JoinHandle<bool> {
+        let shared = self.clone();
+        thread::spawn(
+            move || match shared.word.reset_once(start, once, nanosecond()) {
+                Reset::Moved => true,
+                Reset::TooLate => false,
+                Reset::NeedsLock => shared.locked(|word| {
+                    let now = match start {
+                        Start::At(moment) => nanosecond().current(moment),
+                        Start::Stamp(stamp) => stamp,
+                    };
+                    let looked = word.expire_if(|due| has_passed(due, now));
+                    word.reset_once_locked(start, once);
+                    matches!(looked, Expiry::Later(_))
+                }),
+            },
+        )
     }
 
     fn locked<R>(&self, act: impl FnOnce(&Word) -> R) -> R {
@@ -223,10 +246,57 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
     in_both_modes(|start, later| {
         let shared = Shared::new(start(0));
         let reset = shared.reset(start(6));
-        shared.locked(|word| word.reset_once(at(6), at(100)));
+        shared.locked(|word| word.reset_once_locked(start(6), Once::At(at(100))));
         assert!(reset.join().unwrap());
         let due = shared.locked(due_tick).unwrap();
         assert!(due == 16 + later || due == 100, "{due}");
+    });
+}
+
+/// So many ticks after a start, for once.
+fn once(start: Start, ticks: u64) -> Once {
+    match start {
+        Start::At(moment) => Once::At(moment.after(span(ticks).into())),
+        Start::Stamp(stamp) => Once::stamped(stamp, ticks).unwrap(),
+    }
+}
+
+/// Fails when `reset_once` stores the word in place of the exchange.
+#[test]
+fn of_a_reset_after_and_the_expiry_exactly_one_wins() {
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(1));
+        let reset = shared.reset_once(start(9), once(start(9), 30));
+        let expired = shared.turn(11 + later);
+        let moved = reset.join().unwrap();
+        assert!(moved != expired, "moved: {moved}, expired: {expired}");
+        assert_eq!(shared.locked(due_tick), moved.then_some(39 + later));
+    });
+}
+
+/// Fails when `reset_once` notes the reset after the exchange.
+#[test]
+fn a_timeout_that_is_set_beside_a_reset_after_counts_from_it_or_comes_before_it() {
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(1));
+        let reset = shared.reset_once(start(6), once(start(6), 30));
+        shared.locked(|word| word.set_timeout(span(20), nanosecond()));
+        assert!(reset.join().unwrap());
+        let due = shared.locked(due_tick).unwrap();
+        assert!([26, 36].map(|due| due + later).contains(&due), "{due}");
+    });
+}
+
+/// Fails when `note_reset` stores whatever comes last.
+#[test]
+fn of_two_resets_for_once_the_later_one_is_what_a_timeout_counts_from() {
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(1));
+        let first = shared.reset_once(start(4), once(start(4), 30));
+        let second = shared.reset_once(start(6), once(start(6), 40));
+        assert!(first.join().unwrap() && second.join().unwrap());
+        shared.locked(|word| word.set_timeout(span(20), nanosecond()));
+        assert_eq!(shared.locked(due_tick), Some(26 + later));
     });
 }
 

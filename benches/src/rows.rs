@@ -103,6 +103,11 @@ pub fn rows() -> Vec<Row> {
         "timeout, inner ready at once, 2 threads",
     );
     row(
+        "ready-turns",
+        Nanoseconds,
+        "timeout, inner ready at once, on two timers by turns",
+    );
+    row(
         "pending-1",
         Nanoseconds,
         "timeout, inner pending once, dropped",
@@ -151,6 +156,21 @@ pub fn rows() -> Vec<Row> {
         "reset-one",
         Nanoseconds,
         "reset of one deadline while ticks pass",
+    );
+    row(
+        "reset-after",
+        Nanoseconds,
+        "reset_after of one deadline while ticks pass",
+    );
+    row(
+        "reset-at",
+        Nanoseconds,
+        "reset_at of one deadline while ticks pass",
+    );
+    row(
+        "set-timeout",
+        Nanoseconds,
+        "set_timeout and reset of one deadline while ticks pass",
     );
     row(
         "reset-many",

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ResetHandle;
+use crate::deadline_state::Once;
 use crate::due::Start;
 use crate::shard::{Afterwards, Hold, Shard, Told};
 use crate::tick::{Moment, Span};
@@ -35,25 +36,43 @@ impl Access<'_> {
         match reset {
             Reset::Moved => (true, Afterwards::default()),
             Reset::TooLate => (false, Afterwards::default()),
-            Reset::NeedsLock => self.change(self.now(), |word| word.reset_locked(fresh_start)),
+            Reset::NeedsLock => self.change(start, |word| word.reset_locked(fresh_start)),
         }
     }
 
-    pub(super) fn reset_after(self, delay: Duration) -> (bool, Afterwards) {
-        let now = self.now();
-        self.change(now, |word| {
-            word.reset_once(now, now.after(Span::from(delay)));
-        })
+    /// As the next two: `start` is from when the call counts.
+    pub(super) fn reset_after(self, start: Start, delay: Duration) -> (bool, Afterwards) {
+        let ticks = self.shard.clock().tick().stampable_ticks(delay);
+        let stamped = |stamp| Once::stamped(stamp, ticks?);
+        let (start, once) = match start {
+            Start::At(now) => (start, Once::At(now.after(Span::from(delay)))),
+            Start::Stamp(stamp) => match stamped(stamp) {
+                Some(once) => (start, once),
+                None => {
+                    let now = self.now();
+                    (Start::At(now), Once::At(now.after(Span::from(delay))))
+                }
+            },
+        };
+        self.reset_once(start, once)
     }
 
-    pub(super) fn reset_at(self, deadline: Instant) -> (bool, Afterwards) {
-        let (now, due) = (self.now(), self.shard.clock().moment(deadline));
-        self.change(now, |word| word.reset_once(now, due))
+    pub(super) fn reset_at(self, start: Start, deadline: Instant) -> (bool, Afterwards) {
+        let due = self.shard.clock().moment(deadline);
+        self.reset_once(start, Once::At(due))
     }
 
-    pub(super) fn set_timeout(self, timeout: Duration) -> (bool, Afterwards) {
+    pub(super) fn set_timeout(self, start: Start, timeout: Duration) -> (bool, Afterwards) {
         let tick = self.shard.clock().tick();
-        self.change(self.now(), |word| word.set_timeout(timeout, tick))
+        self.change(start, |word| word.set_timeout(timeout, tick))
+    }
+
+    fn reset_once(self, start: Start, once: Once) -> (bool, Afterwards) {
+        match self.word.reset_once(start, once, self.shard.clock().tick()) {
+            Reset::Moved => (true, Afterwards::default()),
+            Reset::TooLate => (false, Afterwards::default()),
+            Reset::NeedsLock => self.change(start, |word| word.reset_once_locked(start, once)),
+        }
     }
 
     pub(super) fn settle(self, outcome: Outcome) -> (bool, Afterwards) {
@@ -77,8 +96,8 @@ impl Access<'_> {
     }
 
     /// Changes when the deadline is due, under the shard's lock; `false` if it has come to its end.
-    fn change(self, now: Moment, change: impl FnOnce(&Word)) -> (bool, Afterwards) {
-        self.shard.change_word(self.word, now, change)
+    fn change(self, start: Start, change: impl FnOnce(&Word)) -> (bool, Afterwards) {
+        self.shard.change_word(self.word, start, change)
     }
 
     fn now(self) -> Moment {

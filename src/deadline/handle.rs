@@ -58,9 +58,9 @@ impl ResetHandle {
     /// Takes no lock of the timer's, and at most one successful compare-exchange; the timer in the
     /// wheel is moved when its slot comes. While the driver ticks, it goes by the published tick: a
     /// driver that is stalled may then not see yet that the deadline has passed, and what has not
-    /// expired is moved. Only the first reset after [`reset_after`](ResetHandle::reset_after) or
-    /// [`reset_at`](ResetHandle::reset_at), which may move the deadline earlier, and one that comes
-    /// too late, take the lock of the deadline's shard.
+    /// expired is moved. Only one that moves the deadline earlier, as one may after
+    /// [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at), and one that
+    /// comes too late, take the lock of the deadline's shard.
     #[inline]
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().stamp();
@@ -71,21 +71,30 @@ impl ResetHandle {
     /// Moves the deadline, once, to now plus `delay`, earlier or later; the next
     /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if it has expired or was
     /// cancelled.
+    ///
+    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset); and while the driver
+    /// ticks, and `delay` is less than a million ticks, reads no clock.
     pub fn reset_after(&self, delay: Duration) -> bool {
-        finish(self.access().reset_after(delay))
+        finish(self.access().reset_after(self.shard.start_of_any(), delay))
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the
     /// deadline here and now. `false` if it has expired or was cancelled.
+    ///
+    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset); and while the driver
+    /// ticks, it reads no clock.
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        finish(self.access().reset_at(deadline))
+        finish(self.access().reset_at(self.shard.start_of_any(), deadline))
     }
 
     /// Changes the timeout. What is pending counts it from its last reset of any kind; if that
     /// makes it due already, it expires at once. `false` if it has expired or was cancelled: then
     /// the timeout holds from a [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        finish(self.access().set_timeout(timeout))
+        finish(
+            self.access()
+                .set_timeout(self.shard.start_of_any(), timeout),
+        )
     }
 
     /// The timeout that a reset counts.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::plan::Change;
 use super::{Entry, Shard, State, TrueDue};
-use crate::due::Due;
+use crate::due::{Due, Start};
 use crate::tick::Moment;
 use crate::waking::wake;
 use crate::wheel::Key;
@@ -70,20 +70,41 @@ impl Shard {
         }
     }
 
-    /// Has `change` change the word, and moves its timer; `false` if the word has come to its end.
+    /// Has `change` change the word in a call that began at `start`, and moves its timer if it is
+    /// due earlier by that; `false` if the word has come to its end. By a stamp it is seen to have
+    /// passed only if the driver has come to that.
     pub(crate) fn change_word(
         self: &Arc<Self>,
         word: &Word,
-        now: Moment,
+        start: Start,
         change: impl FnOnce(&Word),
     ) -> (bool, Afterwards) {
-        let (mut state, mut unlinked) = self.lock_and_look(word, now);
+        let has_passed = |due: Due| match start {
+            Start::At(now) => self.clock.has_passed(due, now),
+            Start::Stamp(stamp) => {
+                due.placed(self.clock.tick()) <= stamp
+                    && self.clock.has_passed(due, self.clock.now())
+            }
+        };
+        let (mut state, mut unlinked) = self.lock_and_look(word, has_passed);
+        let before = word.due();
         change(word);
+        let after = word.due();
+        let tick = self.clock.tick();
+        let placed = |due: Option<Due>| due.map(|due| due.placed(tick));
+        let is_earlier = placed(after) < placed(before);
         let mut planned = Change::None;
-        let found = match word.expire_if(|due| self.clock.has_passed(due, now)) {
+        let found = match word.expire_if(|due| match start {
+            Start::Stamp(_) if is_earlier => self.clock.has_passed(due, self.clock.now()),
+            _ => has_passed(due),
+        }) {
             Expiry::Settled(_) => false,
             Expiry::Later(due) => {
-                planned = self.relink_word(&mut state, word, due);
+                // What is due later is moved when its slot comes. But a clock that can be paused
+                // would run to that slot.
+                if is_earlier || self.clock.is_pausable() {
+                    planned = self.relink_word(&mut state, word, due);
+                }
                 true
             }
             Expiry::Expired => {
@@ -106,10 +127,10 @@ impl Shard {
         now: Moment,
         outcome: Outcome,
     ) -> (Option<Duration>, Afterwards) {
-        let (mut state, passed) = self.lock_and_look(word, now);
+        let (mut state, passed) = self.lock_and_look(word, self.at(now));
         self.stand_by_what_is_told(word);
         let before = word.settle(outcome);
-        let left = before.map(|before| word.left_before(before, now));
+        let left = before.map(|before| word.left_before(before, now, self.clock.tick()));
         let unlinked = if before.is_some() {
             self.unlink_word(&mut state, word)
         } else {
@@ -125,7 +146,7 @@ impl Shard {
         word: &Word,
         now: Moment,
     ) -> (Option<Told>, Afterwards) {
-        let (mut state, passed) = self.lock_and_look(word, now);
+        let (mut state, passed) = self.lock_and_look(word, self.at(now));
         // A reset that comes by while the driver ticks has it count from a stamp again.
         let deadline = loop {
             self.stand_by_what_is_told(word);
@@ -137,7 +158,7 @@ impl Shard {
         };
         let told = deadline.map(|deadline| Told {
             deadline,
-            left: word.left(now).unwrap_or_default(),
+            left: word.left(now, self.clock.tick()).unwrap_or_default(),
         });
         let change = deadline.map_or(Change::None, |deadline| {
             self.relink_word(&mut state, word, Due::At(deadline))
@@ -154,7 +175,7 @@ impl Shard {
         word: &Word,
         now: Moment,
     ) -> (bool, Afterwards) {
-        let (state, passed) = self.lock_and_look(word, now);
+        let (state, passed) = self.lock_and_look(word, self.at(now));
         let is_pending = word.due().is_some();
         drop(state);
         (is_pending, self.afterwards(passed))
@@ -163,7 +184,7 @@ impl Shard {
     /// What counts from a stamp is not known before the window of the stamp has ended. What is told
     /// of it counts from a moment that is not before the call, nor after the window's end.
     fn stand_by_what_is_told(&self, word: &Word) {
-        word.count_from(|stamp| self.clock.told_start(stamp));
+        word.count_from(|stamp| self.clock.told_start(stamp), self.clock.tick());
     }
 
     /// Cancels a word that nobody will await any more.
@@ -175,12 +196,21 @@ impl Shard {
         drop(self.afterwards(unlinked).run());
     }
 
-    /// Takes the lock, and expires the word if its deadline has passed at `now`. So the answer is
-    /// the same whoever looks first, the driver or somebody with a handle. Gives the timer that
-    /// this took out.
-    fn lock_and_look(&self, word: &Word, now: Moment) -> (MutexGuard<'_, State>, Option<Unlinked>) {
+    /// What says whether a due has passed at a moment.
+    fn at(&self, now: Moment) -> impl Fn(Due) -> bool + '_ {
+        move |due| self.clock.has_passed(due, now)
+    }
+
+    /// Takes the lock, and expires the word if its deadline has passed. So the answer is the same
+    /// whoever looks first, the driver or somebody with a handle. Gives the timer that this took
+    /// out.
+    fn lock_and_look(
+        &self,
+        word: &Word,
+        has_passed: impl Fn(Due) -> bool,
+    ) -> (MutexGuard<'_, State>, Option<Unlinked>) {
         let mut state = self.lock();
-        let passed = match word.expire_if(|due| self.clock.has_passed(due, now)) {
+        let passed = match word.expire_if(has_passed) {
             Expiry::Expired => self.unlink_word(&mut state, word),
             Expiry::Later(_) | Expiry::Settled(_) => None,
         };

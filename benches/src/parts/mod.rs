@@ -35,6 +35,8 @@ use crate::settings::Settings;
 pub mod name {
     pub const TICKWHEEL: &str = "tickwheel";
     pub const DROP_IN: &str = "tickwheel drop-in";
+    pub const GLOBAL: &str = "tickwheel global";
+    pub const AT_REST: &str = "tickwheel at rest";
     pub const TOKIO: &str = "tokio";
     pub const ALT_TIMER: &str = "tokio alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";

@@ -17,10 +17,25 @@ pub const PART: Part = Part {
 };
 
 fn run(settings: &Settings) -> Vec<Record> {
-    [1, 2]
+    let races = [race(1), race(2), by_turns()];
+    races
         .into_iter()
-        .flat_map(|threads| race(threads).run(settings))
+        .flat_map(|race| race.run(settings))
         .collect()
+}
+
+/// Two timers by turns on one thread.
+fn by_turns() -> Race {
+    let mut race = Race::new("ready-turns", 1);
+    race.enter(name::TICKWHEEL, || {
+        let timers = [Timer::current(), Timer::new()];
+        let mut turn = 0;
+        polled_once(true, move |after| {
+            turn ^= 1;
+            timers[turn].timeout(after, Once)
+        })
+    });
+    race
 }
 
 fn race(threads: usize) -> Race {
@@ -31,6 +46,9 @@ fn race(threads: usize) -> Race {
     });
     race.enter(name::DROP_IN, || {
         polled_once(true, |after| tickwheel::timeout(after, Once))
+    });
+    race.enter(name::GLOBAL, || {
+        polled_once(true, |after| tickwheel::global::timeout(after, Once))
     });
     race.enter(name::TOKIO, || {
         polled_once(true, |after| tokio::time::timeout(after, Once))

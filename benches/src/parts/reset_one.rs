@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use tickwheel::Timer;
+use tickwheel::{ResetHandle, Timer};
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::time::{DelayQueue, delay_queue};
 
@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn run(settings: &Settings) -> Vec<Record> {
     let mut race = Race::new("reset-one", 1);
-    race.enter(name::TICKWHEEL, awaited_elsewhere);
+    race.enter(name::TICKWHEEL, || awaited_elsewhere(ResetHandle::reset));
     race.enter(name::TOKIO, || OwnedSleep(Box::pin(sleep(TIMEOUT))));
     race.enter(name::DELAY_QUEUE, OwnedQueue::new);
     race.enter(name::LAST_SEEN, || {
@@ -50,17 +50,41 @@ fn run(settings: &Settings) -> Vec<Record> {
             }
         })
     });
-    race.run(settings)
+    let mut records = race.run(settings);
+    for (row, call) in [
+        ("reset-after", reset_after as fn(&ResetHandle) -> bool),
+        ("reset-at", reset_at),
+        ("set-timeout", set_timeout),
+    ] {
+        let mut race = Race::new(row, 1);
+        race.enter(name::TICKWHEEL, move || awaited_elsewhere(call));
+        race.enter(name::TOKIO, || OwnedSleep(Box::pin(sleep(TIMEOUT))));
+        records.extend(race.run(settings));
+    }
+    records
 }
 
-fn awaited_elsewhere() -> impl Operation {
+fn reset_after(handle: &ResetHandle) -> bool {
+    handle.reset_after(TIMEOUT)
+}
+
+/// The reading of the clock is the caller's, as with tokio's.
+fn reset_at(handle: &ResetHandle) -> bool {
+    handle.reset_at(Instant::now() + TIMEOUT)
+}
+
+fn set_timeout(handle: &ResetHandle) -> bool {
+    handle.set_timeout(TIMEOUT) && handle.reset()
+}
+
+fn awaited_elsewhere(reset: impl Fn(&ResetHandle) -> bool + Send + 'static) -> impl Operation {
     let deadline = Timer::current().deadline(TIMEOUT);
     let handle = deadline.handle();
     tokio::spawn(deadline);
     operation(move |_, times| {
         let mut in_time = 0;
         for _ in 0..times {
-            in_time += usize::from(handle.reset());
+            in_time += usize::from(reset(&handle));
         }
         assert_eq!(in_time, times);
     })

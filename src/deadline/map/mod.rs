@@ -241,7 +241,8 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |deadline| deadline.reset_after(delay))
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |deadline| deadline.reset_after(start, delay))
     }
 
     /// As [`ResetHandle::reset_at`]; `false` for a key that is not there.
@@ -250,7 +251,8 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |keyed| keyed.reset_at(deadline))
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |keyed| keyed.reset_at(start, deadline))
     }
 
     /// As [`ResetHandle::set_timeout`]; `false` for a key that is not there.
@@ -259,7 +261,8 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |deadline| deadline.set_timeout(timeout))
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |deadline| deadline.set_timeout(start, timeout))
     }
 
     /// Cancels the deadline of a key, as [`ResetHandle::cancel`]; `false` for a key that is not
