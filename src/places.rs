@@ -26,7 +26,7 @@ impl Limit {
         }
     }
 
-    fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.limit == usize::MAX
     }
 
@@ -52,7 +52,7 @@ impl Limit {
         }
     }
 
-    /// How many places are taken in all parts.
+    /// How many places are taken in all parts; exact while these are locked, or nobody changes them.
     pub(crate) fn taken<'a>(&self, parts: impl Iterator<Item = &'a Places>) -> usize {
         if self.is_none() {
             parts.map(Places::taken).sum()

@@ -160,8 +160,20 @@ impl<P, H> Table<P, H> {
         }
     }
 
-    /// How many places are taken.
+    /// How many places are taken, at one moment.
     pub(crate) fn len(&self) -> usize {
+        if !self.limit.is_none() {
+            return self.taken();
+        }
+        let all = self.lock_all();
+        let taken = self.taken();
+        drop(all);
+        taken
+    }
+
+    /// How many places are taken. Without a lock: while others change the table it is a sum of what
+    /// each part had at some moment of the call.
+    pub(crate) fn taken(&self) -> usize {
         let made = (0..self.parts).filter_map(|part| self.made(part));
         self.limit.taken(made.map(|part| &part.places))
     }

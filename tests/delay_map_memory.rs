@@ -43,6 +43,55 @@ fn names_of_what_is_due_do_not_pile_up() {
     alone(do_not_pile_up());
 }
 
+#[test]
+fn marks_of_keys_that_have_gone_do_not_pile_up() {
+    alone(async {
+        let (map, _expired) = DelayMap::new(&Timer::new());
+        for key in 0..64_u64 {
+            map.insert(key, key, HOUR).unwrap();
+        }
+        map.expire_all();
+        let before = ALLOCATOR.current_usage();
+        for key in 1_000..100_000 {
+            map.insert(key, key, HOUR).unwrap();
+            assert_eq!(map.expire_all(), 1);
+            map.remove(&key);
+        }
+        let more = ALLOCATOR.current_usage().saturating_sub(before);
+        assert!(more < 200_000, "{more} bytes more for 64 keys");
+    });
+}
+
+#[test]
+fn what_stays_last_in_a_busy_map_keeps_no_place_of_what_has_gone() {
+    alone(async {
+        let timer = Timer::new();
+        drop(DelayMap::<u64, u64>::new(&timer));
+        let past = tickwheel::Instant::now();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut shuffled: Vec<u64> = (0..KEYS).collect();
+        fastrand::Rng::with_seed(5).shuffle(&mut shuffled);
+        let before = ALLOCATOR.current_usage();
+        let (map, mut expired) = DelayMap::new(&timer);
+        // In no order, so that many names go into the heap; and the newest stay, in the last places.
+        for key in shuffled {
+            map.insert_at(key, key, past + Duration::from_nanos(key))
+                .unwrap();
+        }
+        let full = ALLOCATOR.current_usage() - before;
+        for key in KEYS..KEYS + 100 {
+            map.insert(key, key, Duration::ZERO).unwrap();
+        }
+        (0..KEYS).for_each(|key| assert_eq!(expired.try_recv().unwrap().key, key));
+        for key in KEYS + 100..2 * KEYS {
+            map.insert(key, key, Duration::ZERO).unwrap();
+            assert_eq!(expired.try_recv().unwrap().key, key - 100);
+        }
+        let left = ALLOCATOR.current_usage().saturating_sub(before);
+        assert!(left < KEPT, "{left} of {full} bytes for {} keys", map.len());
+    });
+}
+
 async fn comes_back() {
     let mut shuffled: Vec<u64> = (0..KEYS).collect();
     fastrand::Rng::with_seed(3).shuffle(&mut shuffled);

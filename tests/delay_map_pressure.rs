@@ -583,3 +583,58 @@ fn a_stream_that_is_never_done_searching_gives_what_was_found() {
         hog.abort();
     });
 }
+
+/// Of two values that are found in one search the second is due a part of a tick later. A change of
+/// a third between its deadline and its tick must not put the stream off.
+#[tokio::test(start_paused = true)]
+async fn what_was_found_before_its_deadline_comes_out_whatever_else_is_removed() {
+    const US: Duration = Duration::from_micros(1);
+    for other in 100..120 {
+        let (map, mut expired) = DelayMap::new(&Timer::current());
+        map.insert(0, "first", 200 * US).unwrap();
+        map.insert(1, "second", 700 * US).unwrap();
+        map.insert(other, "far", HOUR).unwrap();
+        let reader = tokio::spawn(async move {
+            while let Some(found) = expired.recv().await {
+                if found.key == 1 {
+                    break;
+                }
+            }
+        });
+        tokio::task::yield_now().await;
+        tokio::time::advance(300 * US).await;
+        // Has the stream search, and find both.
+        map.insert(2, "now", Duration::ZERO).unwrap();
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(500 * US).await;
+        map.remove(&other);
+        let read = tokio::time::timeout(Duration::from_secs(1), reader).await;
+        read.expect("nobody woke the stream").unwrap();
+    }
+}
+
+/// A writer that puts one in before it takes another out, and readers that count.
+#[test]
+fn a_map_that_is_never_empty_is_never_said_to_be() {
+    let runtime = multi_thread();
+    let (map, _expired) = runtime.block_on(async { DelayMap::new(&Timer::current()) });
+    map.insert(0_u32, (), HOUR).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (map, done) = (&map, &done);
+        let reader = scope.spawn(move || {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let keys = map.len();
+                assert!((1..=2).contains(&keys), "{keys} keys");
+            }
+        });
+        for key in 1..200_000 {
+            map.insert(key, (), HOUR).unwrap();
+            map.remove(&(key - 1));
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+}

@@ -70,6 +70,7 @@ impl DueQueue {
             }
         } else {
             self.heap.pop();
+            self.shrink_heap();
         }
         Some(first)
     }
@@ -147,14 +148,18 @@ impl DueQueue {
             self.heap.retain(|Reverse(named)| is_good(named));
             self.stale = 0;
             shrink(&mut self.run);
-            if self.heap.capacity() > KEPT.max(8 * self.heap.len()) {
-                self.heap.shrink_to(2 * self.heap.len());
-            }
+            self.shrink_heap();
             return;
         }
         while self.first().is_some_and(|named| !is_good(named)) {
             self.take_first();
             self.stale -= 1;
+        }
+    }
+
+    fn shrink_heap(&mut self) {
+        if self.heap.capacity() > KEPT.max(8 * self.heap.len()) {
+            self.heap.shrink_to(2 * self.heap.len());
         }
     }
 

@@ -145,7 +145,8 @@ impl<K, V> Inner<K, V> {
             is_earlier |= self.states.tell_waiting(number, tick);
         }
         drop(part);
-        // If it is not, whoever told what stands there has had the stream look in time for it.
+        // If it is not, whoever told what stands there calls the stream in time, after its own
+        // lock: also for this.
         if is_earlier {
             self.call_for(setting.tick.unwrap_or(0));
         }
@@ -257,7 +258,8 @@ impl<K, V> Inner<K, V> {
     }
 
     /// On a clock that can be paused: sets the alarm to the earliest, or it would pull virtual time
-    /// along; and for no time at all while something is due, as the stream was called for that.
+    /// along. While something is due it is set for no time at all, and the stream is called: what
+    /// was found before its deadline may have passed that since, and the alarm was to tell it.
     /// Whether or not anybody polls the stream now, so it is not left to the stream. On the
     /// system's clock one look too early is cheaper.
     fn set_alarm_anew(&self) {
@@ -266,13 +268,18 @@ impl<K, V> Inner<K, V> {
         }
         let mut alarm = self.alarm();
         let waits = self.lookout.is_put_off();
-        let earliest = match self.looked_for() {
+        let looked_for = self.looked_for();
+        let earliest = match looked_for {
             0 => NEVER,
             tick => tick,
         };
         alarm.set_if_armed(&self.shard, earliest);
         if waits {
             self.lookout.waits_on_until(earliest);
+        }
+        drop(alarm);
+        if waits && looked_for == 0 {
+            self.call_stream();
         }
     }
 
@@ -305,17 +312,20 @@ impl<K, V> Inner<K, V> {
         loop {
             merge.refresh(&self.states);
             let First { due, part, is_tied } = merge.first_by(by)?;
-            let part = match is_tied {
-                true => self.first_of_ties(due).unwrap_or(part),
-                false => part,
+            let part = if is_tied {
+                let ask = |part| self.lock_number(part).part.first_name();
+                merge.first_of_ties(due, ask).unwrap_or(part)
+            } else {
+                part
             };
             let mut locked = self.lock_number(part);
             // No later one: somebody may have taken the first out, and another part have the next.
             let taken = locked.part.take_first_by(Moment::from_bits(due));
             self.table.give_back(part, usize::from(taken.is_some()));
             self.states.tell_due(part, &locked.part);
+            let first = locked.part.first_name();
             drop(locked);
-            merge.set(part, self.states.first_due(part));
+            merge.set(part, first);
             if taken.is_some() {
                 self.set_alarm_anew();
                 return taken;
@@ -323,23 +333,15 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Of the parts in which something was due at this moment, the one that has the first of it.
-    /// The parts themselves know that order.
-    fn first_of_ties(&self, first_due: u64) -> Option<usize> {
-        let is_tied = |&part: &usize| self.states.first_due(part) == first_due;
-        let tied = (0..self.states.len()).filter(is_tied);
-        tied.min_by_key(|&part| {
-            let name = self.lock_number(part).part.first_name();
-            (name.is_none(), name)
-        })
-    }
-
     /// Searches all parts up to a tick, looking at so many items at most. Gives whether all that is
     /// due by then was found.
     pub(super) fn find_due(&self, now: u64, mut budget: usize) -> bool {
         for number in 0..self.states.len() {
+            // Locked in any case: who sets an item may have read the clock and not told it yet.
+            let Some(mut part) = self.table.lock_made(number) else {
+                continue;
+            };
             if self.states.earliest(number) <= now {
-                let Locked { mut part, .. } = self.lock_number(number);
                 let is_finished = part.advance(now, &mut budget);
                 self.states.tell(number, &part);
                 if !is_finished {
@@ -418,6 +420,7 @@ impl<K, V> Inner<K, V> {
     /// lost.
     pub(super) fn is_finished(&self) -> bool {
         let nothing_comes = self.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
-        nothing_comes && self.table.len() == 0
+        // Nothing is put in any more, so a sum of zero is one for good.
+        nothing_comes && self.table.taken() == 0
     }
 }

@@ -2,14 +2,14 @@
 //! them.
 //!
 //! The items go on waiting in the wheel until a *round* comes by them, a few for each call. It goes
-//! through the indices of all items, again and again. A mark is done when the round has come to
-//! where it was when the mark was set.
+//! through the indices of all items, again and again. A mark is done when no item waits for which
+//! it was set.
 //!
 //! Invariants:
 //!
 //! - The marks are in the order in which they were set, so `up_to` and `at` never fall.
-//! - Each was set for some item that no other made due, and none is left when nothing is covered.
-//!   So there are no more marks than items.
+//! - Each has some item that waits and that no earlier one made due. So there are no more marks than
+//!   items.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -32,10 +32,8 @@ struct Mark {
     at: Moment,
     /// The tick in which that lies.
     tick: u64,
-    /// Where the round was.
-    from: u32,
-    /// Whether the round has come to its end since.
-    wrapped: bool,
+    /// So many items wait that this one makes due, and no earlier one.
+    items: usize,
 }
 
 impl Marks {
@@ -48,8 +46,7 @@ impl Marks {
                 up_to,
                 at,
                 tick,
-                from: self.next,
-                wrapped: false,
+                items: uncovered,
             });
             self.covered = waiting;
         }
@@ -69,11 +66,19 @@ impl Marks {
     /// An item that waited does so no more, or has another number.
     #[inline]
     pub(super) fn forget(&mut self, number: u64) {
-        if self.at(number).is_some() {
-            self.covered -= 1;
-            if self.covered == 0 {
-                *self = Marks::default();
-            }
+        if self.marks.is_empty() {
+            return;
+        }
+        let first = self.marks.partition_point(|mark| mark.up_to < number);
+        let Some(mark) = self.marks.get_mut(first) else {
+            return;
+        };
+        self.covered -= 1;
+        mark.items -= 1;
+        if self.covered == 0 {
+            *self = Marks::default();
+        } else if mark.items == 0 {
+            self.marks.remove(first);
         }
     }
 
@@ -83,32 +88,19 @@ impl Marks {
         self.marks.front().map(|mark| mark.tick)
     }
 
+    /// Has the round begin anew, because the items have other indices now.
+    pub(super) fn begin_round(&mut self) {
+        self.next = 0;
+    }
+
     /// The next indices of the round, at most so many of those before `end`.
     pub(super) fn next_of_round(&self, most: u32, end: u32) -> Range<u32> {
         let from = self.next.min(end);
         from..from.saturating_add(most).min(end)
     }
 
-    /// The round has come by all items before `next`, where `end` is the end of the indices.
+    /// The round has come to `next`, where `end` is the end of the indices.
     pub(super) fn came_to(&mut self, next: u32, end: u32) {
-        self.next = next;
-        let comes_to_the_end = next >= end;
-        if comes_to_the_end {
-            self.next = 0;
-        }
-        for mark in &mut self.marks {
-            // A second end: the place from where it began has gone since.
-            if comes_to_the_end {
-                mark.from = if mark.wrapped { 0 } else { mark.from };
-                mark.wrapped = true;
-            }
-        }
-        while self
-            .marks
-            .front()
-            .is_some_and(|mark| mark.wrapped && self.next >= mark.from)
-        {
-            self.marks.pop_front();
-        }
+        self.next = if next >= end { 0 } else { next };
     }
 }

@@ -1,10 +1,14 @@
 //! How the stream knows which part has the first of all that is due, without a look at all parts
 //! for each value.
 //!
-//! Invariant: while the states' count of changes is `as_of`, no part has anything due before what
-//! its entry says. An entry may be too early, because others take things out. So a value is taken
-//! only if it was due when the entry says.
+//! Several parts may have something that was due at one moment. Which of it comes first the parts
+//! know by its name; so their first names are asked for once, and kept.
+//!
+//! Invariant: while the states' count of changes is `as_of`, no part has anything that comes before
+//! what its entry says. An entry may be too early, because others take things out. So a value is
+//! taken only if it was due when the entry says.
 
+use super::due_queue::Name;
 use super::lookout::NEVER;
 use super::states::States;
 use crate::tick::Moment;
@@ -15,7 +19,16 @@ pub(super) struct Merge {
     /// The entry at `1` is the winner, and the last half are the leaves: for each part, the bits of
     /// when the first of what is due in it was due.
     firsts: Vec<u64>,
+    /// The first names of the parts, as far as they were asked for.
+    names: Vec<Asked>,
     as_of: Option<u64>,
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Not,
+    /// `None` if nothing was due any more.
+    Name(Option<Name>),
 }
 
 /// The first of all that is due.
@@ -41,6 +54,8 @@ impl Merge {
 
     fn read(&mut self, states: &States) {
         let parts = states.len();
+        self.names.clear();
+        self.names.resize(parts, Asked::Not);
         self.firsts.clear();
         self.firsts.resize(parts, NEVER);
         self.firsts.extend(states.first_dues());
@@ -69,8 +84,29 @@ impl Merge {
         })
     }
 
-    /// What is due in a part has changed.
-    pub(super) fn set(&mut self, part: usize, due: u64) {
+    /// Of the parts in which something was due at this moment, the one that has the first of it.
+    pub(super) fn first_of_ties(
+        &mut self,
+        due: u64,
+        ask: impl Fn(usize) -> Option<Name>,
+    ) -> Option<usize> {
+        let parts = self.names.len();
+        let tied = (0..parts).filter(|part| self.firsts[parts + part] == due);
+        let named = tied.map(|part| {
+            let name = match self.names[part] {
+                Asked::Name(name) => name,
+                Asked::Not => ask(part),
+            };
+            self.names[part] = Asked::Name(name);
+            ((name.is_none(), name), part)
+        });
+        named.min().map(|(_, part)| part)
+    }
+
+    /// What is due first in a part has changed.
+    pub(super) fn set(&mut self, part: usize, first: Option<Name>) {
+        self.names[part] = Asked::Name(first);
+        let due = first.map_or(NEVER, |name| name.due_at.to_bits());
         let mut entry = self.firsts.len() / 2 + part;
         self.firsts[entry] = due;
         while entry > 1 {

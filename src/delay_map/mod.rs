@@ -362,6 +362,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     {
         let (mut locked, index) = self.find(key)?;
         let item = locked.part.remove(index);
+        locked.part.shrink_if_due();
         self.inner.table.give_back(locked.number, 1);
         self.inner.plan_without(locked);
         let Item { key, value, .. } = item;
@@ -558,6 +559,7 @@ impl<K, V> DelayMap<K, V> {
                     }
                 }
             }));
+            locked.part.shrink_if_due();
             self.inner.plan_without(locked);
             // Dropped here, after the lock.
             drop(removed);

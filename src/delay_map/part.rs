@@ -204,6 +204,7 @@ impl<K, V> Part<K, V> {
         std::mem::replace(&mut self.items.at_mut(index).value, value)
     }
 
+    /// Takes an item out. To be followed by `shrink_if_due`, as soon as no other index is in use.
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         self.forget_due(index);
         let item = self.take_out(index);
@@ -219,10 +220,14 @@ impl<K, V> Part<K, V> {
         {
             entry.remove();
         }
+        item
+    }
+
+    /// Gives memory back if it is time. Items have other indices after it.
+    pub(super) fn shrink_if_due(&mut self) {
         if self.shrinking.is_due(self.index.len()) {
             self.shrink();
         }
-        item
     }
 
     /// The indices of all items.
@@ -252,6 +257,7 @@ impl<K, V> Part<K, V> {
         let Named { index, .. } = self.due.take_first()?;
         let item = self.take_out(index);
         self.uncover();
+        self.shrink_if_due();
         Some(item)
     }
 
@@ -371,13 +377,37 @@ impl<K, V> Part<K, V> {
         }
     }
 
+    /// Moves all items together, into stores of their size. One item alone would else keep all
+    /// places before it.
     #[cold]
     fn shrink(&mut self) {
-        let items = &self.items;
-        self.index
-            .shrink_to(0, |&index| hash_of(items.at(index).hash));
-        self.shrinking
-            .shrunk(self.index.len(), self.index.capacity());
+        let left = self.index.len();
+        let wheel = Wheel::with_capacity(left).starting_at(self.items.now());
+        let mut all = std::mem::replace(&mut self.items, wheel);
+        self.index = HashTable::with_capacity(left);
+        self.due = DueQueue::new();
+        let begun = self.due.begin_search();
+        for old in 0..all.end_of_indices() {
+            let Some(tick) = all.tick_at(old) else {
+                continue;
+            };
+            let is_due = all.is_detached(old);
+            let item = all.remove_at(old);
+            let (name, hash) = (item.name(), item.hash);
+            let index = if is_due {
+                let index = self.items.insert_detached(item);
+                self.due.add_found(Named { name, index });
+                index
+            } else {
+                self.items.insert(tick, item).into_halves().0
+            };
+            let items = &self.items;
+            self.index
+                .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
+        }
+        self.due.end_search(begun);
+        self.marks.begin_round();
+        self.shrinking.shrunk(left, self.index.capacity());
     }
 }
 

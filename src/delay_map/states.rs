@@ -2,10 +2,11 @@
 //!
 //! Invariants:
 //!
-//! - A state says what is in its part whenever the part's lock is free. It is written under that
-//!   lock.
-//! - Whenever something in a state becomes earlier, `changes` grows after it. So what was read of
-//!   all states after a look at `changes` is not too late while that stays as it is.
+//! - Whenever a part's lock is free, its `first_due` says what is due in it, and nothing that waits
+//!   in it is due before its `earliest`, which may be too early. Both are written under the lock.
+//! - Whenever what comes out of a part first becomes another that comes earlier, `changes` grows
+//!   after it. So what was read of all parts after a look at `changes` is not too late while that
+//!   stays as it is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +38,7 @@ impl States {
         }
     }
 
-    /// So often something has become earlier.
+    /// So often the first of what is due in a part has become an earlier one.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -68,18 +69,23 @@ impl States {
         all.min().unwrap_or(NEVER)
     }
 
-    /// Tells all of a part, which is locked.
+    /// Tells all of a part, which is locked, and in which something may have become due.
     pub(super) fn tell<K, V>(&self, number: usize, part: &Part<K, V>) {
         let earliest = part.earliest().unwrap_or(NEVER);
-        self.write(&self.states[number].earliest, earliest);
+        write(&self.states[number].earliest, earliest);
         self.tell_due(number, part);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Tells what is due in a part, which is locked. Gives whether that is earlier than before.
     #[inline]
     pub(super) fn tell_due<K, V>(&self, number: usize, part: &Part<K, V>) -> bool {
         let first = part.first_due().map_or(NEVER, Moment::to_bits);
-        self.write(&self.states[number].first_due, first)
+        let is_earlier = write(&self.states[number].first_due, first);
+        if is_earlier {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        is_earlier
     }
 
     /// Tells that something in a part, which is locked, waits for this tick. Gives whether that is
@@ -88,20 +94,16 @@ impl States {
     #[inline]
     pub(super) fn tell_waiting(&self, number: usize, tick: u64) -> bool {
         let earliest = &self.states[number].earliest;
-        tick < earliest.load(Ordering::Relaxed) && self.write(earliest, tick)
+        tick < earliest.load(Ordering::Relaxed) && write(earliest, tick)
     }
+}
 
-    /// Gives whether the value is earlier than the one before.
-    #[inline]
-    fn write(&self, what: &AtomicU64, value: u64) -> bool {
-        let before = what.load(Ordering::Relaxed);
-        if value != before {
-            what.store(value, Ordering::Release);
-        }
-        let is_earlier = value < before;
-        if is_earlier {
-            self.changes.fetch_add(1, Ordering::Release);
-        }
-        is_earlier
+/// Gives whether the value is earlier than the one before.
+#[inline]
+fn write(what: &AtomicU64, value: u64) -> bool {
+    let before = what.load(Ordering::Relaxed);
+    if value != before {
+        what.store(value, Ordering::Release);
     }
+    value < before
 }

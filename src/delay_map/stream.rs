@@ -275,7 +275,7 @@ impl<K, V> Drop for Expirations<K, V> {
 impl<K, V> fmt::Debug for Expirations<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Expirations")
-            .field("left", &self.inner.table.len())
+            .field("left", &self.inner.table.taken())
             .finish_non_exhaustive()
     }
 }

@@ -78,6 +78,11 @@ impl<T> Wheel<T> {
         node.value
     }
 
+    /// The tick that the timer with that index is due at, or was; `None` if there is none.
+    pub(crate) fn tick_at(&self, index: u32) -> Option<u64> {
+        self.nodes.get(index as usize).map(|node| node.due)
+    }
+
     /// The value of a timer that is there.
     pub(crate) fn at(&self, index: u32) -> &T {
         &self.nodes[index as usize].value
