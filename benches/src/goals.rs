@@ -1,7 +1,7 @@
 //! What tickwheel sets out to reach, and whether it does in this run.
 
 use crate::harness::Quartiles;
-use crate::parts::{ARMED_SIZES, name};
+use crate::parts::{ARMED_SIZES, LOADS, RATES, name};
 use crate::report::Results;
 use crate::rows::readable;
 
@@ -29,6 +29,12 @@ enum Check {
     AtMost {
         row: &'static str,
         limit: f64,
+    },
+    /// Above a contender with no timer, at most so many times as far as a peer.
+    Share {
+        row: &'static str,
+        peer: &'static str,
+        at_most: f64,
     },
     /// Above a peer by so much at most.
     Above {
@@ -119,6 +125,15 @@ impl Goal {
                 let found = median(row, name::TICKWHEEL)?;
                 at_most(found, *limit, readable(found))
             }
+            Check::Share {
+                row,
+                peer,
+                at_most: limit,
+            } => {
+                let base = median(row, name::NO_TIMER)?;
+                let share = (median(row, name::TICKWHEEL)? - base) / (median(row, peer)? - base);
+                at_most(share, *limit, format!("{share:.2}×"))
+            }
             Check::Above {
                 row,
                 peer,
@@ -152,7 +167,29 @@ pub fn goals() -> Vec<Goal> {
             },
         });
     };
+    for workers in [1, 2] {
+        let what = format!("one task that sleeps 1 ms, {workers} workers: CPU");
+        better(&format!("sparse-{workers}"), DROP_IN, 0.87, TOKIO, &what);
+    }
+    let intervals = "100 tasks that tick every 10 ms: CPU";
+    better("intervals", DROP_IN, 0.87, TOKIO, intervals);
+    for (load, pause) in LOADS {
+        for rate in RATES {
+            let times = match rate {
+                300_000.. => 1.43,
+                100_000.. => 1.11,
+                _ => 0.97,
+            };
+            let rate_shown = readable(f64::from(*rate));
+            let what = format!("{rate_shown} timeouts a second, every {pause:?}: CPU");
+            better(&format!("{load}-{rate}"), DROP_IN, times, TOKIO, &what);
+        }
+    }
     let ready = "timeout, inner ready at once";
+    better("ready-1", GLOBAL, 2.5, PINGORA, &format!("{ready}, global"));
+    let two = format!("{ready}, global, 2 threads");
+    better("ready-2", GLOBAL, 2.5, PINGORA, &two);
+    better("ready-2", GLOBAL, 10.0, TOKIO, &two);
     better(
         "ready-1",
         TICKWHEEL,
@@ -171,13 +208,51 @@ pub fn goals() -> Vec<Goal> {
     let pending = "timeout, inner pending once, dropped";
     better("pending-1", TICKWHEEL, 3.0, TOKIO, pending);
     better("pending-1", TICKWHEEL, 5.0, PINGORA, pending);
+    better(
+        "pending-1",
+        GLOBAL,
+        3.0,
+        PINGORA,
+        &format!("{pending}, global"),
+    );
+    better(
+        "pending-1",
+        AT_REST,
+        1.33,
+        TOKIO,
+        &format!("{pending}, at rest"),
+    );
     let pending = "the same, 2 threads";
+    better(
+        "pending-2",
+        GLOBAL,
+        3.5,
+        PINGORA,
+        &format!("{pending}, global"),
+    );
+    better(
+        "pending-2",
+        GLOBAL,
+        10.0,
+        TOKIO,
+        &format!("{pending}, global"),
+    );
     better("pending-2", TICKWHEEL, 12.0, TOKIO, pending);
     better("pending-2", TICKWHEEL, 8.0, PINGORA, pending);
     better("alt-timer-2", TICKWHEEL, 4.0, ALT_TIMER, pending);
     let one = "reset, one handle, ticks moving";
     better("reset-one", TICKWHEEL, 20.0, TOKIO, one);
     better("reset-one", TICKWHEEL, 40.0, DELAY_QUEUE, one);
+    for (row, what) in [
+        ("reset-after", "reset_after, one handle"),
+        (
+            "reset-at",
+            "reset_at, one handle, the caller reads the clock",
+        ),
+        ("set-timeout", "set_timeout and reset, one handle"),
+    ] {
+        better(row, TICKWHEEL, 3.0, TOKIO, what);
+    }
     let many = "reset, 10,000 handles at random, each in a new tick";
     better("reset-many", TICKWHEEL, 6.0, TOKIO, many);
     better("reset-many", TICKWHEEL, 10.0, DELAY_QUEUE, many);
@@ -201,7 +276,7 @@ pub fn goals() -> Vec<Goal> {
     better(
         "expire-cpu",
         TICKWHEEL,
-        1.0,
+        1.11,
         TOKIO,
         "CPU for each of 1,000,000 sleeps",
     );
@@ -234,6 +309,33 @@ pub fn goals() -> Vec<Goal> {
             row: "armed-5000000".to_owned(),
             than: "armed-1000".to_owned(),
             at_most: 3.0,
+        },
+    );
+    goal(
+        "the timers' share of a hyper request's CPU",
+        "≤ 0.6× tokio's",
+        Check::Share {
+            row: "hyper-cpu",
+            peer: TOKIO,
+            at_most: 0.6,
+        },
+    );
+    goal(
+        "timeout on two timers by turns",
+        "≤ 1.15× its cost on one",
+        Check::Growth {
+            row: "ready-turns".to_owned(),
+            than: "ready-1".to_owned(),
+            at_most: 1.15,
+        },
+    );
+    goal(
+        "median of 1,000,000 sleeps, ms late",
+        "≤ 0.5 more than tokio",
+        Check::Above {
+            row: "expire-p50",
+            peer: TOKIO,
+            at_most: 0.5,
         },
     );
     let above_tokio = Check::Above {

@@ -1,6 +1,6 @@
 //! What each row is, in words, and in which unit.
 
-use crate::parts::{ARMED_SIZES, RATES};
+use crate::parts::{ARMED_SIZES, LOADS, RATES};
 
 /// A line of the table for each contender.
 #[derive(Clone, Debug)]
@@ -92,10 +92,23 @@ pub fn rows() -> Vec<Row> {
             format!("one task that sleeps 1 ms again and again, {workers} workers: a sleep");
         row(&format!("sparse-{workers}"), CpuNanoseconds, &title);
     }
-    for rate in RATES {
-        let title = format!("{} timeouts a second in bursts", readable(f64::from(*rate)));
-        row(&format!("bursts-{rate}"), PercentOfACore, &title);
+    row(
+        "intervals",
+        PercentOfACore,
+        "100 tasks that tick every 10 ms",
+    );
+    for (load, pause) in LOADS {
+        for rate in RATES {
+            let rate_shown = readable(f64::from(*rate));
+            let title = format!("{rate_shown} timeouts a second, every {pause:?}");
+            row(&format!("{load}-{rate}"), PercentOfACore, &title);
+        }
     }
+    row(
+        "hyper-cpu",
+        CpuNanoseconds,
+        "hyper server and its client, timeouts for heads and requests: a request",
+    );
     row("ready-1", Nanoseconds, "timeout, inner ready at once");
     row(
         "ready-2",

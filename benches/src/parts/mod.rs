@@ -10,6 +10,7 @@ mod delay_map;
 mod drain;
 mod echo;
 mod expire;
+mod hyper;
 mod idle;
 mod kestrel;
 mod map;
@@ -26,7 +27,7 @@ mod values;
 use std::process::Command;
 
 pub use armed::SIZES as ARMED_SIZES;
-pub use program::RATES;
+pub use program::{LOADS, RATES};
 
 use crate::harness::Record;
 use crate::settings::Settings;
@@ -46,12 +47,13 @@ pub mod name {
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
     pub const NOTIFY: &str = "Notify loop, caller's part";
     pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
+    pub const NO_OP: &str = "timer that does nothing";
     pub const NO_TIMER: &str = "no timer at all";
     pub const CLOCK: &str = "one reading of the clock";
 
     /// Not a peer, but what a figure can be held against.
     pub fn is_yardstick(contender: &str) -> bool {
-        [NO_TIMER, CLOCK].contains(&contender)
+        [NO_OP, NO_TIMER, CLOCK].contains(&contender)
     }
 }
 
@@ -86,6 +88,7 @@ pub enum How {
 /// All of them, in the order in which they run.
 pub const PARTS: &[Part] = &[
     program::PART,
+    hyper::PART,
     ready::PART,
     pending::PART,
     alt_timer::PART,

@@ -1,8 +1,9 @@
 //! What a whole program pays: the CPU of the process, for few timers that fire and for many that do
 //! not.
 //!
-//! *Sparse*: one task that sleeps a millisecond again and again. *Bursts*: four tasks, each with a
-//! burst of timeouts every 5 ms, each pending once.
+//! *Sparse*: one task that sleeps a millisecond again and again. *Intervals*: 100 tasks that tick
+//! every 10 ms. *Bursts*: four tasks, each with a burst of timeouts every 5 ms, each pending once.
+//! *Smooth*: the same with a pause of 1 ms, the shortest that tokio's timers have.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -16,7 +17,7 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "program",
-    about: "CPU of the process: one sleeper, and bursts of timeouts at several rates",
+    about: "CPU of the process: few timers that fire, and timeouts at several rates",
     how: How::Apart {
         contenders: &[name::DROP_IN, name::TOKIO, name::NO_TIMER],
         rounds: 5,
@@ -25,39 +26,66 @@ pub const PART: Part = Part {
 };
 
 /// Timeouts a second.
-pub const RATES: &[u32] = &[10_000, 50_000, 100_000, 300_000];
+pub const RATES: &[u32] = &[1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000];
+
+/// How the timeouts come: the name of the rows, and the pause between two bursts.
+pub const LOADS: &[(&str, Duration)] = &[
+    ("bursts", Duration::from_millis(5)),
+    ("smooth", Duration::from_millis(1)),
+];
 
 const TASKS: u32 = 4;
-const BURST: Duration = Duration::from_millis(5);
 
 fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     match contender {
-        name::DROP_IN => measure(contender, settings, tickwheel::sleep, |pending| async {
-            tickwheel::timeout(Duration::from_secs(30), pending)
-                .await
-                .ok()
-        }),
-        name::TOKIO => measure(contender, settings, tokio::time::sleep, |pending| async {
-            tokio::time::timeout(Duration::from_secs(30), pending)
-                .await
-                .ok()
-        }),
-        _ => bursts(contender, settings, |pending| async {
+        name::DROP_IN => {
+            let mut records = few(contender, settings, tickwheel::sleep, || {
+                let mut ticks = tickwheel::interval(PERIOD);
+                async move {
+                    loop {
+                        ticks.tick().await;
+                    }
+                }
+            });
+            records.extend(loads(contender, settings, |pending| async {
+                tickwheel::timeout(TIMEOUT, pending).await.ok()
+            }));
+            records
+        }
+        name::TOKIO => {
+            let mut records = few(contender, settings, tokio::time::sleep, || {
+                let mut ticks = tokio::time::interval(PERIOD);
+                async move {
+                    loop {
+                        ticks.tick().await;
+                    }
+                }
+            });
+            records.extend(loads(contender, settings, |pending| async {
+                tokio::time::timeout(TIMEOUT, pending).await.ok()
+            }));
+            records
+        }
+        _ => loads(contender, settings, |pending| async {
             pending.await;
             Some(())
         }),
     }
 }
 
-fn measure<S, T>(
+const TIMEOUT: Duration = Duration::from_secs(30);
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// Few timers, all of which fire.
+fn few<S, I>(
     contender: &str,
     settings: &Settings,
     sleep: fn(Duration) -> S,
-    timeout: fn(Once) -> T,
+    ticks: fn() -> I,
 ) -> Vec<Record>
 where
     S: Future<Output = ()> + Send + 'static,
-    T: Future<Output = Option<()>> + Send + 'static,
+    I: Future<Output = std::convert::Infallible> + Send + 'static,
 {
     let sleeps = settings.either(1_000_u32, 100);
     let mut records = Vec::new();
@@ -68,13 +96,19 @@ where
             }
         });
         let each = cpu.as_nanos() as f64 / f64::from(sleeps);
-        records.push(Record::new(
-            &format!("sparse-{workers}"),
-            contender,
-            vec![each],
-        ));
+        let row = format!("sparse-{workers}");
+        records.push(Record::new(&row, contender, vec![each]));
     }
-    records.extend(bursts(contender, settings, timeout));
+    let time = settings.either(Duration::from_secs(1), Duration::from_millis(200));
+    let cpu = cpu_of(2, async move {
+        let tasks: Vec<_> = (0..100)
+            .map(|_| tokio::spawn(async move { ticks().await }))
+            .collect();
+        sleep(time).await;
+        tasks.iter().for_each(|task| task.abort());
+    });
+    let percent = 100.0 * cpu.as_secs_f64() / time.as_secs_f64();
+    records.push(Record::new("intervals", contender, vec![percent]));
     records
 }
 
@@ -92,33 +126,38 @@ fn once() -> Once {
     }))
 }
 
-fn bursts<T>(contender: &str, settings: &Settings, timeout: fn(Once) -> T) -> Vec<Record>
+fn loads<T>(contender: &str, settings: &Settings, timeout: fn(Once) -> T) -> Vec<Record>
 where
     T: Future<Output = Option<()>> + Send + 'static,
 {
-    let time = settings.either(Duration::from_secs(2), Duration::from_millis(200));
-    let measure = |&rate: &u32| {
+    let time = settings.either(Duration::from_secs(1), Duration::from_millis(200));
+    let loads = LOADS
+        .iter()
+        .flat_map(|load| RATES.iter().map(move |rate| (load, *rate)));
+    let measure = |(&(load, pause), rate): (&(&str, Duration), u32)| {
         let begin = Instant::now();
         let cpu = cpu_of(2, async move {
             let tasks: Vec<_> = (0..TASKS)
-                .map(|_| tokio::spawn(burst_after_burst(rate, time, timeout)))
+                .map(|_| tokio::spawn(burst_after_burst(rate, pause, time, timeout)))
                 .collect();
             for task in tasks {
                 task.await.expect("no task panics");
             }
         });
         let percent = 100.0 * cpu.as_secs_f64() / begin.elapsed().as_secs_f64();
-        Record::new(&format!("bursts-{rate}"), contender, vec![percent])
+        Record::new(&format!("{load}-{rate}"), contender, vec![percent])
     };
-    RATES.iter().map(measure).collect()
+    loads.map(measure).collect()
 }
 
-async fn burst_after_burst<T>(rate: u32, time: Duration, timeout: fn(Once) -> T)
+async fn burst_after_burst<T>(rate: u32, pause: Duration, time: Duration, timeout: fn(Once) -> T)
 where
     T: Future<Output = Option<()>>,
 {
-    let each = rate * BURST.as_millis() as u32 / 1_000 / TASKS;
-    let mut pause = tokio::time::interval(BURST);
+    // Of a low rate each task has one timeout now and then.
+    let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
+    let each = (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32;
+    let mut pause = tokio::time::interval(pause);
     let begin = Instant::now();
     while begin.elapsed() < time {
         pause.tick().await;

@@ -39,6 +39,14 @@ impl Results {
         Quartiles::of(&ratios)
     }
 
+    /// As whom tickwheel takes part in a row: by its explicit timer, or else as a drop-in.
+    pub fn ours(&self, row: &str) -> &'static str {
+        match self.record(row, name::TICKWHEEL) {
+            Some(_) => name::TICKWHEEL,
+            None => name::DROP_IN,
+        }
+    }
+
     /// The rows of this run, each with its records.
     pub fn rows(&self) -> Vec<(Row, Vec<&Record>)> {
         rows()
@@ -62,7 +70,7 @@ impl Results {
                 };
                 let peer = !record.contender.starts_with(name::TICKWHEEL)
                     && !name::is_yardstick(&record.contender);
-                if let Some(times) = ahead(name::TICKWHEEL).filter(|_| peer) {
+                if let Some(times) = ahead(self.ours(&row.id)).filter(|_| peer) {
                     losses.push(Loss {
                         row: row.title.clone(),
                         peer: record.contender.clone(),

@@ -6,7 +6,6 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::{Facts, Results};
 use crate::goals::{Mark, goals};
-use crate::parts::name;
 use crate::rows::readable;
 
 /// For whom a table is drawn.
@@ -38,9 +37,10 @@ pub fn all_rows(results: &Results, style: Style) -> String {
                 1 => String::new(),
                 _ => format!("{} – {}", readable(found.lower), readable(found.upper)),
             };
+            let ours = results.ours(&row.id);
             let ratio = results
-                .times_better(&row.id, name::TICKWHEEL, &record.contender)
-                .filter(|ratio| record.contender != name::TICKWHEEL && ratio.median.is_finite());
+                .times_better(&row.id, ours, &record.contender)
+                .filter(|ratio| record.contender != ours && ratio.median.is_finite());
             table.add_row([
                 Cell::new(if index == 0 { &*row.title } else { "" }),
                 Cell::new(&record.contender),
@@ -128,7 +128,7 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
          ## Where we lose\n\n{}\n\
          ## All rows\n\n\
          Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread waits for a\n\
-         core is not counted. «tickwheel is»: how many times better tickwheel is, by its explicit timer.\n\n\
+         core is not counted. «tickwheel is»: how many times better tickwheel is, by its explicit timer,\n         or as a drop-in where it takes part as that alone.\n\n\
          {}\n\n\
          ![bars](charts/rows.svg)\n\n![growth](charts/armed.svg)\n\n![growth, at random](charts/replace.svg)\n\n![threads](charts/threads.svg)\n",
         facts.date,

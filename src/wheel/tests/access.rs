@@ -102,10 +102,10 @@ fn a_wheel_that_is_set_to_a_tick_with_timers_in_it_keeps_them() {
 #[test]
 fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
     let mut wheel = Wheel::new();
-    let keys = [70, 71].map(|due| wheel.insert(due, ()));
+    let keys: Vec<_> = (70..100).map(|due| wheel.insert(due, ())).collect();
     assert!(!wheel.turn(64, 1, |_, ()| Verdict::Fire));
     assert!(wheel.cascading.is_some());
-    assert_eq!(keys.map(|key| wheel.remove(key)), [Some(()); 2]);
+    assert!(keys.into_iter().all(|key| wheel.remove(key).is_some()));
     let mut wheel = wheel.starting_at(1 << 20);
     // The slot that was being cascaded, one rotation or more later.
     let due = (1 << 20) + 70;
