@@ -46,6 +46,9 @@
 //! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key, a [`DelayMap`] one
 //! stream of delayed values; any task resets or removes knowing only the key.
 //!
+//! **One timer for the process**, on a thread of its own: [`global`], for any executor, and for what
+//! must fire though a runtime is stalled or has ended. It tells which of the two to take.
+//!
 //! **A timer of one's own**, with another accuracy, held to save the look-up of the runtime's own.
 //!
 //! ```
