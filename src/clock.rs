@@ -192,9 +192,9 @@ impl Clock {
         Clock::from(source, tick, epoch)
     }
 
-    /// The system's clock, beginning at `epoch`: for a runtime whose clock is never paused.
-    pub(crate) fn of_system(tick: TickLength, epoch: Instant) -> Clock {
-        Clock::from(Source::System, tick, epoch)
+    /// The system's clock, beginning now.
+    pub(crate) fn of_system(tick: TickLength) -> Clock {
+        Clock::from(Source::System, tick, system_now())
     }
 
     fn from(source: Source, tick: TickLength, epoch: Instant) -> Clock {

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | where it can be called | in a tokio runtime with a time driver | anywhere: any executor, any thread |
 //! | finding the timer | asks tokio for the current runtime, a count that all threads share | a static: some nanoseconds, on any number of threads |
-//! | timers fire | in the runtime, where its own timers fire; what they wake is near | on the thread `tickwheel-global`: waking a task is sending it to another thread |
+//! | timers fire | in the runtime, where its own timers fire; what they wake is near | on the thread `tickwheel-timer`: waking a task is sending it to another thread |
 //! | a stalled or ended runtime | its timers are late, or end | others' timers go on |
 //! | tokio's paused clock | is followed | is not: time is the system's |
 //!
@@ -20,9 +20,21 @@
 //!
 //! # Cost
 //!
-//! The thread sleeps until the next timer is due, and while nothing is armed it is never woken. It
-//! wakes what is due itself: a waker that blocks delays all that is due after it, a waker that
-//! panics nothing.
+//! The thread sleeps until the next timer is due. While nothing is armed it wakes at most once more,
+//! for what was disarmed. It wakes what is due itself: a waker that blocks delays all that is due
+//! after it, a waker that panics nothing. It is a plain thread, in no runtime's context.
+//!
+//! # A paused clock
+//!
+//! A tokio runtime whose clock is paused does not know of this timer. While it waits for nothing
+//! else, its clock runs to the next of its own timers: `tokio::time::timeout` around a
+//! `global::sleep` may elapse at once there. And [`Instant::now`] on its threads is not the time
+//! that an instant given to or told by this timer is in.
+//!
+//! # Fork
+//!
+//! A child process that was forked and runs no other program has no such thread: what sleeps on this
+//! timer there sleeps for ever.
 //!
 //! # Panics
 //!

@@ -207,10 +207,7 @@ fn a_wakers_thread_is_the_timers_own_and_named() {
             .poll(&mut Context::from_waker(&waker))
             .is_pending()
     );
-    assert_eq!(
-        receiver.recv().unwrap().as_deref(),
-        Some("tickwheel-global")
-    );
+    assert_eq!(receiver.recv().unwrap().as_deref(), Some("tickwheel-timer"));
 }
 
 #[test]

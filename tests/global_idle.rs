@@ -16,7 +16,7 @@ fn threads_of_the_timer() -> Option<usize> {
     let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
     Some(
         names
-            .filter(|name| "tickwheel-global".starts_with(name.trim()))
+            .filter(|name| name.trim() == "tickwheel-timer")
             .count(),
     )
 }

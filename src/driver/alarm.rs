@@ -1,4 +1,4 @@
-//! The alarm: the one timer of tokio's that a driver has.
+//! The alarm of a runtime's timer: the one timer of tokio's that its driver has.
 //!
 //! It is a [`tokio::time::Sleep`] beside the driver, in no task. Its waker makes the turn where
 //! tokio's own timers fire, and who arms something earlier than the alarm is set for resets it, as
@@ -48,7 +48,7 @@ use super::bell::NEVER;
 use super::{Place, Ring};
 use crate::clock::Clock;
 
-pub(super) struct Alarm {
+pub(super) struct RuntimeAlarm {
     sleep: Pin<Box<Sleep>>,
     clock: Arc<Clock>,
     handle: Handle,
@@ -69,11 +69,11 @@ pub(super) enum Set {
     Ended,
 }
 
-impl Alarm {
+impl RuntimeAlarm {
     /// To be made in the context of the runtime of `handle`.
-    pub(super) fn new(handle: &Handle, clock: Arc<Clock>, ring: Ring) -> Alarm {
+    pub(super) fn new(handle: &Handle, clock: Arc<Clock>, ring: Ring) -> RuntimeAlarm {
         let ring = Arc::new(ring);
-        Alarm {
+        RuntimeAlarm {
             // It is not among tokio's timers before it is set.
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             clock,

@@ -15,6 +15,9 @@
 //! of, and no waker that must wait for a task. Who does it is settled by a [bell](bell), and is
 //! called the attendant.
 //!
+//! The process's timer has no runtime. Its alarm is a [thread](thread_alarm), and all else is the
+//! same.
+//!
 //! Invariants:
 //!
 //! - One turn is made at a time, by the attendant. It holds no lock over it: it has the only key to
@@ -34,9 +37,11 @@
 mod alarm;
 pub(crate) mod bell;
 mod errand;
+mod thread_alarm;
 mod turner;
 
 use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Wake;
@@ -46,10 +51,11 @@ use tokio::runtime::{Handle, worker_index};
 use crate::clock::Clock;
 use crate::mode::{self, Mode};
 use crate::shard::Shard;
-use alarm::{Alarm, Set};
+use alarm::{RuntimeAlarm, Set};
 use bell::{Bell, Request, Requests};
 pub(crate) use errand::Watch;
 use errand::{Errand, Watchers, look_for_the_end};
+use thread_alarm::ThreadAlarm;
 use turner::{Turned, Turner};
 
 /// What turns the wheels of one timer.
@@ -82,10 +88,18 @@ struct Desk {
     turner: Turner,
 }
 
+/// What fires when the next turn is due.
+enum Alarm {
+    /// One of a runtime's timers.
+    Runtimes(RuntimeAlarm),
+    /// A thread, for the process's timer.
+    Threads(ThreadAlarm),
+}
+
 /// Where the attendant is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Within tokio's time driver, where it fires its timers.
+    /// Within tokio's time driver, where it fires its timers; or on the alarm's own thread.
     TimeDriver,
     /// In a task of the runtime that was sent by the driver, or where the runtime drops it.
     Errand,
@@ -119,14 +133,29 @@ impl Driver {
             driver: Arc::downgrade(self),
             is_muted: AtomicBool::new(false),
         };
+        let alarm = RuntimeAlarm::new(handle, self.clock.clone(), ring);
+        self.watchers().runtime = Some(handle.clone());
+        self.begin_with(Alarm::Runtimes(alarm), shards);
+    }
+
+    /// Begins to drive these shards, on a thread of that name which this starts.
+    pub(crate) fn begin_on_thread(
+        self: &Arc<Self>,
+        shards: &[Arc<Shard>],
+        name: &str,
+    ) -> io::Result<()> {
+        let alarm = ThreadAlarm::start(self, name)?;
+        self.begin_with(Alarm::Threads(alarm), shards);
+        Ok(())
+    }
+
+    fn begin_with(self: &Arc<Self>, alarm: Alarm, shards: &[Arc<Shard>]) {
         let mode = Mode::new();
         let always_ticks = mode.always_ticks();
-        let desk = Desk {
-            alarm: Alarm::new(handle, self.clock.clone(), ring),
+        *self.desk() = Some(Desk {
+            alarm,
             turner: Turner::new(shards, self.clock.clone(), mode),
-        };
-        self.watchers().runtime = Some(handle.clone());
-        *self.desk() = Some(desk);
+        });
         if always_ticks && !self.clock.is_virtual() {
             self.come_by(self.clock.current_tick() + 1);
         }
@@ -213,8 +242,8 @@ impl Driver {
         place: Place,
         attended: &mut Attended,
     ) -> bool {
-        if requests.has(Request::Fired) {
-            desk.alarm.fired();
+        if let (true, Alarm::Runtimes(alarm)) = (requests.has(Request::Fired), &mut desk.alarm) {
+            alarm.fired();
         }
         let turn_is_wanted = requests.has(Request::Fired) || requests.has(Request::Turn);
         let next = match place {
@@ -224,8 +253,18 @@ impl Driver {
         };
         attended.is_unfinished = next.by_errand;
         let tick = self.at_the_latest(next.tick);
+        let alarm = match &mut desk.alarm {
+            Alarm::Runtimes(alarm) => alarm,
+            Alarm::Threads(alarm) => {
+                // The thread has nothing else to do than to go on.
+                let tick = if next.by_errand { 0 } else { tick };
+                self.bell.set_for(tick);
+                alarm.set(tick);
+                return true;
+            }
+        };
         self.bell.set_for(tick);
-        match desk.alarm.set(tick, place) {
+        match alarm.set(tick, place) {
             Set::Done => {}
             // Nothing comes after the end of time.
             Set::Passed if tick >= self.clock.last_tick() => return true,
@@ -237,10 +276,10 @@ impl Driver {
             }
             Set::Ended => return false,
         }
-        if desk.alarm.must_be_attached() {
-            self.have_it_attached(desk);
+        if alarm.must_be_attached() {
+            self.have_it_attached(alarm);
         } else if next.by_errand && place != Place::Errand {
-            self.send_errand(desk);
+            self.send_errand(alarm);
         }
         true
     }
@@ -305,27 +344,27 @@ impl Driver {
         }
     }
 
-    fn have_it_attached(self: &Arc<Self>, desk: &Desk) {
+    fn have_it_attached(self: &Arc<Self>, alarm: &RuntimeAlarm) {
         if !self.errands_are_refused.load(Ordering::Relaxed) {
-            self.send_errand(desk);
+            self.send_errand(alarm);
         } else if !self.end_is_looked_for.swap(true, Ordering::Relaxed) {
             look_for_the_end(self);
         }
     }
 
     /// Sends an errand, unless one is on the way. A runtime that shuts down drops it at once.
-    fn send_errand(self: &Arc<Self>, desk: &Desk) {
+    fn send_errand(self: &Arc<Self>, alarm: &RuntimeAlarm) {
         if self.errand_is_sent.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (driver, runtime) = (self.clone(), desk.alarm.handle().clone());
+        let (driver, runtime) = (self.clone(), alarm.handle().clone());
         let send = move || {
             driver.errand_is_being_sent.store(true, Ordering::Release);
             drop(runtime.spawn(Errand::new(&driver)));
             driver.errand_is_being_sent.store(false, Ordering::Release);
         };
         let may_be_own_worker = worker_index().is_some() && !self.clock.is_pausable();
-        if may_be_own_worker && !desk.alarm.is_attached() {
+        if may_be_own_worker && !alarm.is_attached() {
             // What one of many workers spawns lies in a place of its alone, and this one may block
             // next.
             errand::send_from_elsewhere(send);
@@ -346,6 +385,21 @@ impl Driver {
     /// Nothing panics under this lock.
     fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Alarm {
+    /// The tick that it is set for.
+    fn at(&self) -> u64 {
+        match self {
+            Alarm::Runtimes(alarm) => alarm.at(),
+            Alarm::Threads(alarm) => alarm.at(),
+        }
+    }
+
+    /// Whether it is set, and nobody would be woken by it.
+    fn must_be_attached(&self) -> bool {
+        matches!(self, Alarm::Runtimes(alarm) if alarm.must_be_attached())
     }
 }
 

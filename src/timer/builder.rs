@@ -2,7 +2,9 @@
 //!
 //! Invariant: the settings are checked first, so one that is refused leaves nothing behind.
 
+use std::io;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
@@ -104,64 +106,70 @@ impl Builder {
     /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
     #[track_caller]
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
-        self.build_for(handle, Whose::Anybodys)
+        self.build_for(handle, None)
     }
 
-    /// The process's own timer, on a runtime whose clock nobody pauses, with so many shards at
-    /// most.
-    pub(super) fn build_global(self, handle: &Handle, shards: usize) -> Result<Timer, BuildError> {
-        self.shards(shards.min(MAX_SHARDS))
-            .build_for(handle, Whose::Global)
-    }
-
+    /// A timer, maybe a runtime's own.
     #[track_caller]
-    pub(super) fn build_for(self, handle: &Handle, whose: Whose) -> Result<Timer, BuildError> {
+    pub(super) fn build_for(
+        self,
+        handle: &Handle,
+        own_timer_of: Option<runtime::Id>,
+    ) -> Result<Timer, BuildError> {
         let Checked { tick, shards } = self.checked()?;
-        let count = shards
-            .unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS))
-            .next_power_of_two();
+        let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));
         let _context = handle.enter();
         // tokio panics here, at the caller's line, if the runtime has no time driver.
         drop(tokio::time::sleep(Duration::ZERO));
-        let epoch = grid::epoch(handle);
-        let clock = Arc::new(match whose {
-            Whose::Global => Clock::of_system(tick, epoch),
-            _ => Clock::new(handle, tick, epoch),
-        });
-        let own_timer_of = match whose {
-            Whose::RuntimesOwn(id) => Some(id),
-            _ => None,
-        };
+        let clock = Clock::new(handle, tick, grid::epoch(handle));
+        let timer = self.assemble(clock, count, own_timer_of);
+        timer.inner.driver.begin(&timer.inner.shards, handle);
+        Ok(timer)
+    }
+
+    /// The process's own timer, with the defaults, on a thread of that name.
+    pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
+        let builder = Builder::new();
+        let Checked { tick, .. } = builder.checked().map_err(io::Error::other)?;
+        let shards = available_parallelism().map_or(1, |cores| cores.get());
+        let clock = Clock::of_system(tick);
+        let timer = builder.assemble(clock, shards.min(MAX_SHARDS), None);
+        let Inner { driver, shards, .. } = &*timer.inner;
+        driver.begin_on_thread(shards, name)?;
+        Ok(timer)
+    }
+
+    /// A timer with so many shards, whose driver has not begun.
+    fn assemble(self, clock: Clock, shards: usize, own_timer_of: Option<runtime::Id>) -> Timer {
+        let count = shards.next_power_of_two();
+        let clock = Arc::new(clock);
         let driver = Arc::new(Driver::new(clock.clone()));
         let timer = TimerNumber::next();
         let shards: Box<[_]> = (0..count)
             .map(|number| {
-                let readings = Readings::new(tick, count);
                 let place = Place {
                     timer,
                     number,
                     of: count,
                     own_timer_of,
                 };
-                let driver = driver.clone();
                 Arc::new(Shard::new(
                     self.slots,
                     clock.clone(),
-                    driver,
-                    readings,
+                    driver.clone(),
+                    Readings::new(clock.tick(), count),
                     place,
                 ))
             })
             .collect();
-        driver.begin(&shards, handle);
-        Ok(Timer {
+        Timer {
             inner: Arc::new(Inner {
                 number: timer,
                 shards,
                 clock,
                 driver,
             }),
-        })
+        }
     }
 
     fn checked(&self) -> Result<Checked, BuildError> {
@@ -175,17 +183,6 @@ impl Builder {
             shards => Ok(Checked { tick, shards }),
         }
     }
-}
-
-/// Whose a timer is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Whose {
-    /// Of whoever has a handle.
-    Anybodys,
-    /// A runtime's own, which the free functions use.
-    RuntimesOwn(runtime::Id),
-    /// The process's.
-    Global,
 }
 
 struct Checked {

@@ -26,7 +26,6 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{self, Handle, TryCurrentError};
 
-use super::builder::Whose;
 use super::{Timer, WeakTimer};
 use crate::shard::Hold;
 
@@ -163,7 +162,7 @@ fn registered(id: runtime::Id) -> Option<Timer> {
 #[track_caller]
 fn make(handle: &Handle) -> Timer {
     let id = handle.id();
-    let timer = match Timer::builder().build_for(handle, Whose::RuntimesOwn(id)) {
+    let timer = match Timer::builder().build_for(handle, Some(id)) {
         Ok(timer) => timer,
         Err(error) => panic!("{error}"),
     };

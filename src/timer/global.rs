@@ -1,22 +1,15 @@
-//! The process's timer: on a runtime of its own, which one thread runs for nothing else.
+//! The process's timer: on a thread of its own, under no runtime.
 //!
 //! The thread is started at the first use and stays. It sleeps until the next due, and for ever
-//! while nothing is armed. Its runtime has tokio's time driver and no other task than the driver's
-//! errands, so all that is told of a timer and its driver holds here too.
-//!
-//! Invariant: nobody else gets a handle of that runtime. So it neither ends nor is its clock
-//! paused, and the timer's clock is the system's.
+//! while nothing is armed (see `driver::thread_alarm`).
 
 use std::io;
-use std::sync::mpsc;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::{self, available_parallelism};
 
-use tokio::runtime;
+use super::{Builder, Timer};
 
-use super::Timer;
-
-const THREAD: &str = "tickwheel-global";
+/// No longer than the 15 bytes that Linux shows.
+const THREAD: &str = "tickwheel-timer";
 
 static GLOBAL: OnceLock<Timer> = OnceLock::new();
 
@@ -26,56 +19,29 @@ static GLOBAL: OnceLock<Timer> = OnceLock::new();
 pub(crate) fn timer() -> &'static Timer {
     match GLOBAL.get() {
         Some(timer) => timer,
-        None => started(),
+        None => match started() {
+            Ok(timer) => timer,
+            Err(error) => panic_without_thread(&error),
+        },
     }
 }
 
 #[cold]
-#[track_caller]
-fn started() -> &'static Timer {
+fn started() -> io::Result<&'static Timer> {
     static STARTING: Mutex<()> = Mutex::new(());
-    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(timer) = GLOBAL.get() {
-        return timer;
+        return Ok(timer);
     }
-    match start() {
-        Ok(timer) => GLOBAL.get_or_init(|| timer),
-        Err(error) => {
-            drop(starting);
-            panic!(
-                "tickwheel's global timer cannot start its thread: {error}. Call \
-                 `tickwheel::global::timer()` early, before the process uses up its threads"
-            )
-        }
-    }
+    let timer = Builder::build_on_thread(THREAD)?;
+    Ok(GLOBAL.get_or_init(|| timer))
 }
 
-/// Starts the thread, and waits until its timer is there.
-fn start() -> io::Result<Timer> {
-    let (sender, receiver) = mpsc::channel();
-    thread::Builder::new()
-        .name(THREAD.to_owned())
-        .spawn(move || run(&sender))?;
-    receiver
-        .recv()
-        .unwrap_or_else(|_| Err(io::Error::other("it ended")))
-}
-
-/// What the thread does. The runtime is made and dropped in here, as neither may be done in a task.
-fn run(sender: &mpsc::Sender<io::Result<Timer>>) {
-    let runtime = runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            // Who waits for it is there until it comes.
-            let _ = sender.send(Err(error));
-            return;
-        }
-    };
-    runtime.block_on(async {
-        let shards = available_parallelism().map_or(1, |cores| cores.get());
-        let timer = Timer::builder().build_global(&runtime::Handle::current(), shards);
-        let _ = sender.send(timer.map_err(io::Error::other));
-        std::future::pending::<()>().await;
-    });
+#[cold]
+#[track_caller]
+fn panic_without_thread(error: &io::Error) -> ! {
+    panic!(
+        "tickwheel's global timer cannot start its thread: {error}. Call \
+         `tickwheel::global::timer()` early, before the process uses up its threads"
+    )
 }

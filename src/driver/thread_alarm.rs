@@ -1,0 +1,97 @@
+//! The alarm of the process's timer: a thread of its own, which sleeps until the alarm's tick and
+//! then makes the turn. It is a plain thread, in the context of no runtime.
+//!
+//! ```text
+//!   set for never: sleeps until it is set --(set)--> set: sleeps until that tick --(its time)--> fires: turns, plans, sets it again
+//!                                                      ^  |
+//!                                                      +--+ set for another tick: wakes up if that is earlier
+//! ```
+//!
+//! Invariant: whoever sets the alarm earlier wakes the thread. It looks at the tick again under the
+//! lock before it sleeps, so no earlier tick is overlooked.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use super::bell::{NEVER, Request};
+use super::{Driver, Place};
+use crate::clock::Clock;
+
+pub(super) struct ThreadAlarm {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// The tick that it is set for; `NEVER` also once it has fired.
+    at: Mutex<u64>,
+    is_earlier: Condvar,
+}
+
+impl ThreadAlarm {
+    /// Starts the thread. It keeps the driver, and so neither ever ends.
+    pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
+        let shared = Arc::new(Shared {
+            at: Mutex::new(NEVER),
+            is_earlier: Condvar::new(),
+        });
+        let (of_thread, driver) = (shared.clone(), driver.clone());
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || of_thread.fire_for_ever(&driver))?;
+        Ok(ThreadAlarm { shared })
+    }
+
+    /// The tick that it is set for.
+    pub(super) fn at(&self) -> u64 {
+        *self.shared.lock()
+    }
+
+    /// Sets the alarm for the beginning of a tick.
+    pub(super) fn set(&self, tick: u64) {
+        let mut at = self.shared.lock();
+        let is_earlier = tick < *at;
+        *at = tick;
+        drop(at);
+        if is_earlier {
+            self.shared.is_earlier.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn fire_for_ever(&self, driver: &Arc<Driver>) {
+        loop {
+            self.wait(&driver.clock);
+            driver.wake_ups.fetch_add(1, Ordering::Relaxed);
+            driver.attend(Request::Fired, Place::TimeDriver);
+        }
+    }
+
+    /// Waits until the alarm's tick has begun, and unsets it.
+    fn wait(&self, clock: &Clock) {
+        let mut at = self.lock();
+        loop {
+            at = if *at == NEVER {
+                let waited = self.is_earlier.wait(at);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            } else {
+                let begins = clock.start_of(*at).into_std();
+                let left = begins.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    *at = NEVER;
+                    return;
+                }
+                let waited = self.is_earlier.wait_timeout(at, left);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            };
+        }
+    }
+
+    /// Nothing panics under this lock.
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
