@@ -62,7 +62,7 @@
 //! more than a tick costs, the driver is asked to tick. Now and then it rests, and ticks again if
 //! it is asked to.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -376,6 +376,9 @@ impl Clock {
         let new = tick.unwrap_or(RESTING);
         let mut log = self.log();
         let old = self.published.0.swap(new, Ordering::SeqCst);
+        // Pairs with the one in a reset that moves a deadline without a lock: it sees this stamp, or
+        // the turn that comes sees its word.
+        fence(Ordering::SeqCst);
         if old != RESTING && old != new {
             // Only now: the window reaches to the swap.
             let end = self.tick.due(self.now());

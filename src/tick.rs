@@ -197,7 +197,8 @@ impl TickLength {
         (is_stampable && ticks < self.most).then_some(ticks)
     }
 
-    fn is_whole(self, duration: Duration) -> bool {
+    /// Whether a duration is a whole number of ticks.
+    pub(crate) fn is_whole(self, duration: Duration) -> bool {
         duration.as_nanos() % u128::from(self.nanos) == 0
     }
 

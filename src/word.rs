@@ -15,7 +15,7 @@
 //!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot comes,
 //!   the driver asks the word for the true due and links the timer again if that is later.
 //!
-//! //! Orders that could go wrong, and why they do not:
+//! Orders that could go wrong, and why they do not:
 //!
 //! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails
 //!   if a reset came first, and it looks again; the reset's fails if the driver came first, and it
@@ -24,8 +24,15 @@
 //!   due, so a reset carries no stale timeout with it. One that read a pending state before a
 //!   `reset_after` fails its exchange.
 //! - *`set_timeout` against `reset_after`.* The word then holds the due, so when that reset was
-//!   stands beside it (`last_reset`), written before the word. Of two resets at once it has the later
-//!   one; where the two cannot be compared, the lock is taken.
+//!   stands beside it (`last_reset`), written before the word. It is the latest of all resets: that
+//!   of the word which is replaced counts too, and where two cannot be compared, the lock is taken.
+//! - *`set_timeout` while `reset_after` judges that it moves later.* It may leave the word as it was,
+//!   and then the exchange does not notice. So the timeout is read again after the exchange, which
+//!   comes after `set_timeout`'s own update of the word, or before it and then that sees it.
+//! - *The driver links a stamped timer at its true due while `reset_after` judges by where it is
+//!   placed.* It does so after it has published another stamp. So the stamp is read again after the
+//!   exchange. A sequentially consistent fence lies between the two steps of each, so one of them
+//!   sees the other.
 //! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have
 //!   passed, and settles it under the lock; its answer does not depend on how busy the driver is.
 //!   (By a stamp it sees only what the driver published.)
@@ -39,7 +46,7 @@
 
 use std::time::Duration;
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use crate::deadline_state::Outcome;
 use crate::deadline_state::{Once, Packed, State};
 use crate::due::{Due, StampedDue, Start};
@@ -53,6 +60,8 @@ pub(crate) enum Reset {
     Moved,
     /// The deadline had come to its end.
     TooLate,
+    /// It was moved later, and its timer may be linked later still: that needs the lock.
+    MovedUnlinked,
     /// The reset moves it earlier, or it has passed and must be settled: that needs the lock.
     NeedsLock,
 }
@@ -82,6 +91,9 @@ pub(crate) struct Before(State);
 /// The timeout of a deadline in ticks, and whether it may count from a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(u64);
+
+/// Nothing was noted yet; that is before any reset.
+const UNNOTED: Packed = Packed(0);
 
 const NOT_STAMPABLE: u64 = 1 << 63;
 
@@ -137,7 +149,7 @@ impl Word {
             state: AtomicU64::new(Packed::counting_from(start).0),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
             timeout_ticks: AtomicU64::new(Timeout::new(timeout, tick).0),
-            last_reset: AtomicU64::new(0),
+            last_reset: AtomicU64::new(UNNOTED.0),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
             mark: Mark::default(),
@@ -196,19 +208,20 @@ impl Word {
         &self,
         mut start: Start,
         fresh_start: impl Fn() -> Start,
+        published: impl Fn() -> Option<u64>,
         tick: TickLength,
     ) -> Reset {
         let mut state = self.load();
         loop {
             match state.into() {
                 State::Settled(_) => return Reset::TooLate,
-                State::Once(_) if !self.is_later(State::Counting(start), state, tick) => {
-                    return Reset::NeedsLock;
+                State::Once(_) => {
+                    return self.move_later(start, State::Counting(start), published, tick);
                 }
                 State::Counting(_) if !state.can_be_compared(Packed::counting_from(start)) => {
                     start = fresh_start();
                 }
-                _ => {}
+                State::Counting(_) => {}
             }
             if covers(state, start) {
                 return Reset::Moved;
@@ -224,40 +237,117 @@ impl Word {
     }
 
     /// Sets the due for once, in a call that began at `start`, if it moves later by that. Takes no
-    /// lock.
-    pub(crate) fn reset_once(&self, start: Start, once: Once, tick: TickLength) -> Reset {
+    /// lock. `published` tells the present stamp.
+    pub(crate) fn reset_once(
+        &self,
+        start: Start,
+        once: Once,
+        published: impl Fn() -> Option<u64>,
+        tick: TickLength,
+    ) -> Reset {
+        self.move_later(start, State::Once(once), published, tick)
+    }
+
+    /// Moves to a state that is due no earlier.
+    ///
+    /// Whether it is was judged by two things that may change beside the word: the timeout, and
+    /// where the timer is linked that counts from a stamp whose window ended late. So both are
+    /// looked at again after the exchange. Should one have changed, the timer has to be linked
+    /// anew.
+    fn move_later(
+        &self,
+        start: Start,
+        target: State,
+        published: impl Fn() -> Option<u64>,
+        tick: TickLength,
+    ) -> Reset {
+        let new = Packed::from(target);
         let mut state = self.load();
-        let new = Packed::from(State::Once(once));
         loop {
-            if let State::Settled(_) = state.into() {
+            let timeout = self.whole_timeout();
+            let old = State::from(state);
+            if let State::Settled(_) = old {
                 return Reset::TooLate;
             }
-            if self.may_have_passed(state, start, tick)
-                || !self.is_later(State::Once(once), state, tick)
-                || !self.note_reset(start)
+            let is_last = match target {
+                State::Once(_) => self.note_reset(start, old),
+                // The word will say it.
+                _ => self.comes_after_noted(start),
+            };
+            if !is_last
+                || self.may_have_passed(state, start, tick)
+                || !self.is_later(target, state, tick)
             {
                 return Reset::NeedsLock;
             }
             if state == new {
                 return Reset::Moved;
             }
+            let was_stamped = matches!(self.due_of(old), Some(Due::Stamped(_)));
             match self.exchange(state, new) {
-                Ok(()) => return Reset::Moved,
+                Ok(()) => {
+                    let is_still_published = || {
+                        // Pairs with the one after the driver has published.
+                        fence(Ordering::SeqCst);
+                        published().map(Start::Stamp) == Some(start)
+                    };
+                    let is_linked_in_time =
+                        self.whole_timeout() == timeout && (!was_stamped || is_still_published());
+                    return if is_linked_in_time {
+                        Reset::Moved
+                    } else {
+                        Reset::MovedUnlinked
+                    };
+                }
                 Err(changed) => state = changed,
             }
         }
     }
 
-    /// Notes a reset that does not say in the word when it was; `false` if it is not known to be
-    /// later than the one that was noted last.
-    fn note_reset(&self, start: Start) -> bool {
-        let new = Packed::counting_from(start);
-        let later =
-            |noted| (Packed(noted).can_be_compared(new) && Packed(noted) < new).then_some(new.0);
-        let noted = self
-            .last_reset
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        noted.is_ok() || noted.is_err_and(|noted| Packed(noted).can_be_compared(new))
+    /// Whether a start is known to come after all resets that were noted.
+    fn comes_after_noted(&self, start: Start) -> bool {
+        let (noted, new) = (
+            Packed(self.last_reset.load(Ordering::Relaxed)),
+            Packed::counting_from(start),
+        );
+        noted == UNNOTED || noted.can_be_compared(new) && noted <= new
+    }
+
+    /// Both of what says how long the timeout is.
+    fn whole_timeout(&self) -> (u64, u64) {
+        (
+            self.timeout.load(Ordering::Relaxed),
+            self.timeout_ticks.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Notes the later one of a reset that began at `start`, and that will not say so in the word,
+    /// and of the reset that the word says; `false` if it is not known which is later.
+    fn note_reset(&self, start: Start, replaced: State) -> bool {
+        let mut new = Packed::counting_from(start);
+        if let State::Counting(before) = replaced {
+            let before = Packed::counting_from(before);
+            if !before.can_be_compared(new) {
+                return false;
+            }
+            new = new.max(before);
+        }
+        let mut noted = Packed(self.last_reset.load(Ordering::Relaxed));
+        while noted < new || !noted.can_be_compared(new) {
+            if noted != UNNOTED && !noted.can_be_compared(new) {
+                return false;
+            }
+            match self.last_reset.compare_exchange(
+                noted.0,
+                new.0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(changed) => noted = Packed(changed),
+            }
+        }
+        true
     }
 
     /// Whether one state is due no earlier than another, as far as the wheel goes.
@@ -323,13 +413,21 @@ impl Word {
         });
     }
 
-    /// Sets the due for once, earlier or later, in a call that began at `start`.
-    pub(crate) fn reset_once_locked(&self, start: Start, once: Once) {
-        if !self.note_reset(start) {
-            let start = Packed::counting_from(start);
-            self.last_reset.store(start.0, Ordering::Relaxed);
-        }
-        self.update(|_| State::Once(once).into());
+    /// Sets the due for once, earlier or later, in a call that began at `start`, or at a fresh one
+    /// where it is not known whether a reset came after that.
+    pub(crate) fn reset_once_locked(
+        &self,
+        start: Start,
+        once: Once,
+        fresh_start: impl Fn() -> Start,
+    ) {
+        self.update(|state| {
+            if !self.note_reset(start, state.into()) {
+                let fresh = Packed::counting_from(fresh_start());
+                self.last_reset.store(fresh.0, Ordering::Relaxed);
+            }
+            State::Once(once).into()
+        });
     }
 
     /// Has a deadline that counts from a stamp count from the moment that `start` gives for that;

@@ -34,7 +34,7 @@ use std::time::Duration;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-use atomic::{AtomicU64, Ordering};
+use atomic::{AtomicU64, Ordering, fence};
 use bell::{Bell, NEVER, Request};
 use deadline_state::Once;
 use due::{Due, Start, WINDOW};
@@ -48,6 +48,13 @@ fn span(ticks: u64) -> Duration {
 
 fn nanosecond() -> TickLength {
     TickLength::new(Duration::from_nanos(1)).unwrap()
+}
+
+fn stamp_of(start: Start) -> Option<u64> {
+    match start {
+        Start::At(_) => None,
+        Start::Stamp(stamp) => Some(stamp),
+    }
 }
 
 /// Whether a due has passed at a tick; the window of a stamp has ended in time.
@@ -67,15 +74,17 @@ fn at(tick: u64) -> Moment {
 #[derive(Clone)]
 struct Shared {
     word: Arc<Word>,
-    lock: Arc<Mutex<()>>,
+    /// What it holds is the tick at which the timer is linked.
+    lock: Arc<Mutex<u64>>,
 }
 
 impl Shared {
     fn new(start: Start) -> Shared {
         let word = Arc::new(Word::new(start, span(10), nanosecond()));
+        let linked = due_tick(&word).unwrap();
         Shared {
             word,
-            lock: Arc::new(Mutex::new(())),
+            lock: Arc::new(Mutex::new(linked)),
         }
     }
 
@@ -89,8 +98,10 @@ impl Shared {
                     return true;
                 }
             }
-            match shared.word.reset(start, || fresh, nanosecond()) {
+            let published = move || stamp_of(fresh);
+            match shared.word.reset(start, || fresh, published, nanosecond()) {
                 Reset::Moved => true,
+                Reset::MovedUnlinked => shared.locked(|_| true),
                 Reset::TooLate => false,
                 Reset::NeedsLock => shared.locked(|word| {
                     let now = match fresh {
@@ -109,12 +120,14 @@ impl Shared {
         self.reset_with(start, start)
     }
 
-    /// Sets the due for once, as a handle does it; `due` has one for a start that cannot be stamped.
+    /// Sets the due for once, as a handle does it.
     fn reset_once(&self, start: Start, once: Once) -> JoinHandle<bool> {
         let shared = self.clone();
-        thread::spawn(
-            move || match shared.word.reset_once(start, once, nanosecond()) {
+        thread::spawn(move || {
+            let published = move || stamp_of(start);
+            match shared.word.reset_once(start, once, published, nanosecond()) {
                 Reset::Moved => true,
+                Reset::MovedUnlinked => shared.locked(|_| true),
                 Reset::TooLate => false,
                 Reset::NeedsLock => shared.locked(|word| {
                     let now = match start {
@@ -122,16 +135,27 @@ impl Shared {
                         Start::Stamp(stamp) => stamp,
                     };
                     let looked = word.expire_if(|due| has_passed(due, now));
-                    word.reset_once_locked(start, once);
+                    word.reset_once_locked(start, once, || start);
                     matches!(looked, Expiry::Later(_))
                 }),
-            },
-        )
+            }
+        })
     }
 
+    /// With the lock held. Whatever was done, the timer is then linked at the due.
     fn locked<R>(&self, act: impl FnOnce(&Word) -> R) -> R {
-        let _guard = self.lock.lock().unwrap();
-        act(&self.word)
+        let mut linked = self.lock.lock().unwrap();
+        let done = act(&self.word);
+        if let Some(due) = due_tick(&self.word) {
+            *linked = due;
+        }
+        done
+    }
+
+    fn assert_linked_in_time(&self) {
+        let linked = *self.lock.lock().unwrap();
+        let due = due_tick(&self.word).unwrap();
+        assert!(linked <= due, "linked at {linked}, due at {due}");
     }
 
     /// A turn of the driver: whether the deadline expired in it.
@@ -246,7 +270,7 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
     in_both_modes(|start, later| {
         let shared = Shared::new(start(0));
         let reset = shared.reset(start(6));
-        shared.locked(|word| word.reset_once_locked(start(6), Once::At(at(100))));
+        shared.locked(|word| word.reset_once_locked(start(6), Once::At(at(100)), || start(6)));
         assert!(reset.join().unwrap());
         let due = shared.locked(due_tick).unwrap();
         assert!(due == 16 + later || due == 100, "{due}");
@@ -282,8 +306,67 @@ fn a_timeout_that_is_set_beside_a_reset_after_counts_from_it_or_comes_before_it(
         let reset = shared.reset_once(start(6), once(start(6), 30));
         shared.locked(|word| word.set_timeout(span(20), nanosecond()));
         assert!(reset.join().unwrap());
+        shared.assert_linked_in_time();
         let due = shared.locked(due_tick).unwrap();
         assert!([26, 36].map(|due| due + later).contains(&due), "{due}");
+    });
+}
+
+/// Fails when `move_later` does not read the timeout again.
+#[test]
+fn a_longer_timeout_beside_a_reset_after_leaves_the_timer_linked_in_time() {
+    in_both_modes(|start, _| {
+        let shared = Shared::new(start(1));
+        let reset = shared.reset_once(start(6), once(start(6), 30));
+        shared.locked(|word| word.set_timeout(span(1_000), nanosecond()));
+        assert!(reset.join().unwrap());
+        shared.assert_linked_in_time();
+    });
+}
+
+/// Fails when `note_reset` leaves out the reset that the word says.
+#[test]
+fn a_timeout_counts_from_a_reset_that_came_in_beside_an_older_reset_after() {
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(1));
+        let older = shared.reset_once(start(3), once(start(3), 40));
+        let newer = shared.reset(start(9));
+        assert!(older.join().unwrap() && newer.join().unwrap());
+        shared.locked(|word| word.set_timeout(span(20), nanosecond()));
+        assert!(shared.locked(due_tick) >= Some(29 + later));
+    });
+}
+
+/// Fails when `move_later` does not read the stamp again.
+#[test]
+fn a_reset_at_by_an_old_stamp_beside_a_late_turn_leaves_the_timer_linked_in_time() {
+    loom::model(|| {
+        let shared = Shared::new(Start::Stamp(6));
+        let published = Arc::new(AtomicU64::new(6));
+        let (of_reset, stamp) = (shared.clone(), published.clone());
+        let reset = thread::spawn(move || {
+            let published = || Some(stamp.load(Ordering::SeqCst));
+            let (start, once) = (Start::Stamp(6), Once::At(at(103)));
+            match of_reset
+                .word
+                .reset_once(start, once, published, nanosecond())
+            {
+                Reset::Moved => {}
+                Reset::MovedUnlinked => of_reset.locked(|_| {}),
+                other => panic!("{other:?}"),
+            }
+        });
+        // The turn at 100: the window of stamp 6 has ended there, and so late.
+        published.store(100, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut linked = shared.lock.lock().unwrap();
+        *linked = match shared.word.due().unwrap() {
+            Due::Stamped(_) => 110,
+            Due::At(due) => nanosecond().due(due),
+        };
+        drop(linked);
+        reset.join().unwrap();
+        shared.assert_linked_in_time();
     });
 }
 

@@ -370,8 +370,16 @@ fn a_deadline_tells_no_more_than_its_timeout_and_nothing_before_it() {
         assert!(handle.reset());
         assert!(handle.deadline().unwrap() >= before + HOUR);
         assert!(handle.remaining().unwrap() <= HOUR);
+        for delay in [100 * MS, Duration::from_micros(50_100)] {
+            assert!(handle.reset_after(delay));
+            assert!(handle.remaining().unwrap() <= delay);
+            let before = Instant::now();
+            assert!(handle.reset_after(delay));
+            assert!(handle.deadline().unwrap() >= before + delay);
+        }
         let map = tickwheel::DeadlineMap::new(timer);
         let kept: Vec<_> = (0..10).map(|key| map.insert(key, HOUR).unwrap()).collect();
+        (0..5).for_each(|key| assert!(map.reset_after(&key, HOUR)));
         assert!(map.drain().iter().all(|(_, left)| *left <= HOUR));
         drop(kept);
     });

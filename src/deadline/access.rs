@@ -29,20 +29,20 @@ impl Access<'_> {
 
     /// Resets from a start that was taken with no lock held.
     pub(super) fn reset(self, start: Start) -> (bool, Afterwards) {
-        let fresh_start = || self.shard.start_uncounted(self.word.timeout());
+        let clock = self.shard.clock();
+        let fresh_start = || self.fresh_start();
         let reset = self
             .word
-            .reset(start, fresh_start, self.shard.clock().tick());
-        match reset {
-            Reset::Moved => (true, Afterwards::default()),
-            Reset::TooLate => (false, Afterwards::default()),
-            Reset::NeedsLock => self.change(start, |word| word.reset_locked(fresh_start)),
-        }
+            .reset(start, fresh_start, || clock.stamp(), clock.tick());
+        self.finish_reset(reset, start, |word| word.reset_locked(fresh_start))
     }
 
     /// As the next two: `start` is from when the call counts.
     pub(super) fn reset_after(self, start: Start, delay: Duration) -> (bool, Afterwards) {
-        let ticks = self.shard.clock().tick().stampable_ticks(delay);
+        // Whole ticks, or more would be told to be left than was asked for.
+        let tick = self.shard.clock().tick();
+        let ticks = tick.stampable_ticks(delay);
+        let ticks = ticks.filter(|_| tick.is_whole(delay));
         let stamped = |stamp| Once::stamped(stamp, ticks?);
         let (start, once) = match start {
             Start::At(now) => (start, Once::At(now.after(Span::from(delay)))),
@@ -68,11 +68,32 @@ impl Access<'_> {
     }
 
     fn reset_once(self, start: Start, once: Once) -> (bool, Afterwards) {
-        match self.word.reset_once(start, once, self.shard.clock().tick()) {
+        let clock = self.shard.clock();
+        let reset = self
+            .word
+            .reset_once(start, once, || clock.stamp(), clock.tick());
+        self.finish_reset(reset, start, |word| {
+            word.reset_once_locked(start, once, || self.fresh_start());
+        })
+    }
+
+    /// Does what is left of a reset that took no lock.
+    fn finish_reset(
+        self,
+        reset: Reset,
+        start: Start,
+        locked: impl FnOnce(&Word),
+    ) -> (bool, Afterwards) {
+        match reset {
             Reset::Moved => (true, Afterwards::default()),
+            Reset::MovedUnlinked => (true, self.shard.link_word_anew(self.word)),
             Reset::TooLate => (false, Afterwards::default()),
-            Reset::NeedsLock => self.change(start, |word| word.reset_once_locked(start, once)),
+            Reset::NeedsLock => self.change(start, locked),
         }
+    }
+
+    fn fresh_start(self) -> Start {
+        self.shard.start_uncounted(self.word.timeout())
     }
 
     pub(super) fn settle(self, outcome: Outcome) -> (bool, Afterwards) {

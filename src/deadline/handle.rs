@@ -25,6 +25,7 @@ use crate::word::{Outcome, Status, Word};
 /// | call | cost |
 /// |---|---|
 /// | [`reset`](ResetHandle::reset) in time | two loads if it is not the first in a tick of a driver that ticks; else a compare-exchange, and a clock reading while the driver rests |
+/// | [`reset_after`](ResetHandle::reset_after) and [`reset_at`](ResetHandle::reset_at) that move it later | two compare-exchanges, and a clock reading while the driver rests |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -72,8 +73,9 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if it has expired or was
     /// cancelled.
     ///
-    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset); and while the driver
-    /// ticks, and `delay` is less than a million ticks, reads no clock.
+    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset), unless the driver went
+    /// to rest or to tick since the last one, or was late. While the driver ticks it reads no clock,
+    /// if `delay` is a whole number of ticks and less than a million of them.
     pub fn reset_after(&self, delay: Duration) -> bool {
         finish(self.access().reset_after(self.shard.start_of_any(), delay))
     }
@@ -81,8 +83,8 @@ impl ResetHandle {
     /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the
     /// deadline here and now. `false` if it has expired or was cancelled.
     ///
-    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset); and while the driver
-    /// ticks, it reads no clock.
+    /// One that moves it later takes no lock, and reads no clock while the driver ticks, as
+    /// [`reset_after`](ResetHandle::reset_after).
     pub fn reset_at(&self, deadline: Instant) -> bool {
         finish(self.access().reset_at(self.shard.start_of_any(), deadline))
     }

@@ -70,9 +70,9 @@ impl Shard {
         }
     }
 
-    /// Has `change` change the word in a call that began at `start`, and moves its timer if it is
-    /// due earlier by that; `false` if the word has come to its end. By a stamp it is seen to have
-    /// passed only if the driver has come to that.
+    /// Has `change` change the word in a call that began at `start`, and moves its timer; `false` if
+    /// the word has come to its end. By a stamp it is seen to have passed only if the driver has
+    /// come to that.
     pub(crate) fn change_word(
         self: &Arc<Self>,
         word: &Word,
@@ -100,11 +100,7 @@ impl Shard {
         }) {
             Expiry::Settled(_) => false,
             Expiry::Later(due) => {
-                // What is due later is moved when its slot comes. But a clock that can be paused
-                // would run to that slot.
-                if is_earlier || self.clock.is_pausable() {
-                    planned = self.relink_word(&mut state, word, due);
-                }
+                planned = self.relink_word(&mut state, word, due);
                 true
             }
             Expiry::Expired => {
@@ -118,6 +114,18 @@ impl Shard {
         (found, afterwards)
     }
 
+    /// Links the timer of a word anew that was moved with no lock held, and so may be linked later
+    /// than it is due.
+    pub(crate) fn link_word_anew(self: &Arc<Self>, word: &Word) -> Afterwards {
+        let mut state = self.lock();
+        let due = word.due();
+        let change = due.map(|due| self.relink_word(&mut state, word, due));
+        drop(state);
+        let mut afterwards = Afterwards::default();
+        afterwards.tell(change.unwrap_or(Change::None), self);
+        afterwards
+    }
+
     /// Brings a pending word to its end, takes its timer out and gives the time that it had left at
     /// `now`; `None` if it had come to its end before. Either way the waker of who awaits it may be
     /// left to wake.
@@ -128,7 +136,7 @@ impl Shard {
         outcome: Outcome,
     ) -> (Option<Duration>, Afterwards) {
         let (mut state, passed) = self.lock_and_look(word, self.at(now));
-        self.stand_by_what_is_told(word);
+        let now = now.max(self.stand_by_what_is_told(word, now));
         let before = word.settle(outcome);
         let left = before.map(|before| word.left_before(before, now, self.clock.tick()));
         let unlinked = if before.is_some() {
@@ -147,9 +155,10 @@ impl Shard {
         now: Moment,
     ) -> (Option<Told>, Afterwards) {
         let (mut state, passed) = self.lock_and_look(word, self.at(now));
+        let mut now = now;
         // A reset that comes by while the driver ticks has it count from a stamp again.
         let deadline = loop {
-            self.stand_by_what_is_told(word);
+            now = self.stand_by_what_is_told(word, now);
             match word.due() {
                 Some(Due::Stamped(_)) => {}
                 Some(Due::At(deadline)) => break Some(deadline),
@@ -182,9 +191,14 @@ impl Shard {
     }
 
     /// What counts from a stamp is not known before the window of the stamp has ended. What is told
-    /// of it counts from a moment that is not before the call, nor after the window's end.
-    fn stand_by_what_is_told(&self, word: &Word) {
+    /// of it counts from a moment that is not before the call, nor after the window's end. Gives a
+    /// moment, `now` or later, that is not before that from which it counts.
+    fn stand_by_what_is_told(&self, word: &Word, now: Moment) -> Moment {
+        if !matches!(word.due(), Some(Due::Stamped(_))) {
+            return now;
+        }
         word.count_from(|stamp| self.clock.told_start(stamp), self.clock.tick());
+        self.clock.now()
     }
 
     /// Cancels a word that nobody will await any more.
