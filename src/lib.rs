@@ -302,6 +302,24 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::starting_at(current::hold(), start, period)
 }
 
+/// The documents of the repository. This module exists in the documentation only.
+#[cfg(any(doc, doctest))]
+pub mod docs {
+    // In the repository these names lead to the files. Here they lead to the pages: of two
+    // definitions of a name, the first one counts.
+    #[doc = "[COMPARE.md]: crate::docs::compare\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = include_str!("../docs/DESIGN.md")]
+    pub mod design {}
+
+    #[doc = "[DESIGN.md]: crate::docs::design\n[COMPARE.md]: crate::docs::compare\n"]
+    #[doc = include_str!("../docs/SIZING.md")]
+    pub mod sizing {}
+
+    #[doc = "[DESIGN.md]: crate::docs::design\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = include_str!("../docs/COMPARE.md")]
+    pub mod compare {}
+}
+
 /// The README's examples, compiled with the documentation's.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
