@@ -1,47 +1,53 @@
-//! One timer for the process, on a thread of its own, for whatever runs futures.
+//! One timer for the process, on a thread of its own, for every executor.
 //!
 //! The functions have the names and semantics of those at the crate's root and of `tokio::time`.
-//! What they make goes by one [`Timer`], which is started at its first use and never ends.
+//! All of them use one [`Timer`]. The first use starts it, and it never ends.
 //!
 //! # Which of the two to take
 //!
 //! | | [`tickwheel::sleep`](crate::sleep) and the others | `tickwheel::global` |
 //! |---|---|---|
-//! | where it can be called | in a tokio runtime with a time driver | anywhere: any executor, any thread |
-//! | finding the timer | asks tokio for the current runtime, a count that all threads share | a static: some nanoseconds, on any number of threads |
-//! | timers fire | in the runtime, where its own timers fire; what they wake is near | on the thread `tickwheel-timer`: waking a task is sending it to another thread |
-//! | a stalled or ended runtime | its timers are late, or end | others' timers go on |
-//! | tokio's paused clock | is followed | is not: time is the system's |
+//! | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
+//! | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static: some nanoseconds, on any number of threads |
+//! | where timers fire | in the runtime, where its own timers fire and the woken tasks are near | on the thread `tickwheel-timer`, which sends each woken task to another thread |
+//! | a stalled or ended runtime | its timers are late, or end | the timers of others go on |
+//! | tokio's paused clock | is followed | is not followed: time is the system's |
 //!
-//! So: in a tokio program of one runtime take those at the root, above all if much fires or the
-//! tests pause the clock. Take these where there is no tokio runtime, where several runtimes or
-//! executors share deadlines, where a timeout must fire though its runtime is stalled, and where
-//! very many timeouts that never fire are made without a [`Timer`] at hand.
+//! Take the functions at the root in a tokio program of one runtime. They are the better ones above
+//! all if many timers fire, or if the tests pause the clock.
+//!
+//! Take the functions of this module in four cases:
+//!
+//! - There is no tokio runtime.
+//! - Several runtimes or executors share deadlines.
+//! - A timeout must fire though its runtime is stalled.
+//! - Very many timeouts that never fire are made without a [`Timer`] at hand.
 //!
 //! # Cost
 //!
 //! The thread sleeps until the next timer is due. While nothing is armed it wakes at most once more,
-//! for what was disarmed. It wakes what is due itself: a waker that blocks delays all that is due
-//! after it, a waker that panics nothing. It is a plain thread, in no runtime's context.
+//! for a timer that was disarmed. The thread itself wakes what is due. So a waker that blocks delays
+//! all that is due after it. A waker that panics delays nothing. It is a plain thread, in the
+//! context of no runtime.
 //!
 //! # A paused clock
 //!
 //! A tokio runtime whose clock is paused does not know of this timer. While it waits for nothing
-//! else, its clock runs to the next of its own timers: `tokio::time::timeout` around a
-//! `global::sleep` may elapse at once there. And [`Instant::now`] on its threads is not the time
-//! that an instant given to or told by this timer is in.
+//! else, its clock runs to the next of its own timers. So `tokio::time::timeout` around a
+//! `global::sleep` may elapse there at once. On its threads [`Instant::now`] is not the system's
+//! time, and the instants of this timer are.
 //!
 //! # Fork
 //!
-//! A child process that was forked and runs no other program has no such thread: what sleeps on this
-//! timer there sleeps for ever.
+//! A child process that was forked and runs no other program has no such thread. What sleeps on
+//! this timer there sleeps for ever.
 //!
 //! # Panics
 //!
-//! The first use panics if the thread cannot be started; the message says why. A later use tries
+//! The first use panics if the thread cannot be started. The message says why. A later use tries
 //! again.
 //!
-//! # Example
+//! # Examples
 //!
 //! With the executor of `futures`, and no tokio runtime anywhere:
 //!
@@ -74,9 +80,9 @@ use std::future::IntoFuture;
 use crate::timer::global;
 use crate::{Duration, Instant, Interval, Sleep, Timeout, Timer};
 
-/// The process's timer: the one that the functions of this module use.
+/// The process's timer, which the functions of this module use.
 ///
-/// The same as [`Timer::global`].
+/// It is the same as [`Timer::global`].
 ///
 /// # Panics
 ///
@@ -86,11 +92,13 @@ pub fn timer() -> Timer {
     global::timer().clone()
 }
 
-/// Waits until `duration` has passed; else as [`tickwheel::sleep`](crate::sleep).
+/// Waits until `duration` has passed. In all else it is as [`tickwheel::sleep`](crate::sleep).
 ///
 /// # Panics
 ///
 /// If the timer's thread has to be started and cannot.
+///
+/// # Examples
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -103,14 +111,16 @@ pub fn sleep(duration: Duration) -> Sleep {
     global::timer().sleep(duration)
 }
 
-/// Waits until `deadline`; else as [`tickwheel::sleep_until`](crate::sleep_until).
+/// Waits until `deadline`. In all else it is as [`tickwheel::sleep_until`](crate::sleep_until).
 ///
-/// `deadline` is the system's time. On a thread of a runtime whose clock is paused
-/// [`Instant::now`] is not; take `Instant::from_std(std::time::Instant::now())` there.
+/// `deadline` is in the system's time. On a thread of a runtime whose clock is paused,
+/// [`Instant::now`] is not. Take `Instant::from_std(std::time::Instant::now())` there.
 ///
 /// # Panics
 ///
 /// If the timer's thread has to be started and cannot.
+///
+/// # Examples
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -124,11 +134,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     global::timer().sleep_until(deadline)
 }
 
-/// Bounds the time of a future; else as [`tickwheel::timeout`](crate::timeout).
+/// Bounds the time of a future. In all else it is as [`tickwheel::timeout`](crate::timeout).
 ///
 /// # Panics
 ///
 /// If the timer's thread has to be started and cannot.
+///
+/// # Examples
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -143,9 +155,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     global::timer().timeout(duration, future)
 }
 
-/// Bounds the time of a future by an instant; else as [`timeout_at`](crate::timeout_at).
+/// Bounds the time of a future by an instant. In all else it is as
+/// [`tickwheel::timeout_at`](crate::timeout_at).
 ///
-/// For `deadline` see [`sleep_until`].
+/// [`sleep_until`] tells which time `deadline` is in.
 ///
 /// # Panics
 ///
@@ -155,11 +168,14 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     global::timer().timeout_at(deadline, future)
 }
 
-/// Ticks with a period, the first time at once; else as [`tickwheel::interval`](crate::interval).
+/// Ticks with a period, the first time at once. In all else it is as
+/// [`tickwheel::interval`](crate::interval).
 ///
 /// # Panics
 ///
 /// If `period` is zero, or the timer's thread has to be started and cannot.
+///
+/// # Examples
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -175,7 +191,7 @@ pub fn interval(period: Duration) -> Interval {
     global::timer().interval(period)
 }
 
-/// Ticks with a period, the first time at `start`; else as
+/// Ticks with a period, the first time at `start`. In all else it is as
 /// [`tickwheel::interval_at`](crate::interval_at).
 ///
 /// # Panics

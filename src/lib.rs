@@ -1,12 +1,24 @@
 //! Timers for tokio programs that hold very many deadlines which almost never fire.
 //!
-//! One idle deadline for each of 100,000 connections, a timeout around each of a million requests a
-//! second: nearly all of them are armed, pushed back and dropped, and never fire. tickwheel makes
-//! that cheap on every core, with `tokio::time`'s own names and semantics.
+//! A server may hold an idle deadline for each of 100,000 connections. It may put a timeout around
+//! each of a million requests a second. Nearly all of these timers are armed, pushed back and
+//! dropped, and never fire. tickwheel makes that cheap on every core, with the names and semantics
+//! of `tokio::time`.
+//!
+//! # Contents
+//!
+//! - [Uses](#uses): an example for each way to use the crate.
+//! - [Guarantees](#guarantees): what the crate promises, in full.
+//! - [When not to use it](#when-not-to-use-it): and what is lost.
+//! - [The cost of the free functions](#the-cost-of-the-free-functions): when to hold a [`Timer`].
+//! - [Features](#features).
+//! - [Coming from another timer](docs::compare): what to write here for what you have there.
+//! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
+//! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //!
 //! # Uses
 //!
-//! **A timeout.** Change the `use` line; nothing else changes.
+//! **A timeout.** Change the `use` line. Nothing else changes.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -21,9 +33,9 @@
 //! # }
 //! ```
 //!
-//! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`], any other
-//! resets it through a [`ResetHandle`], by `&self`, without a lock, and learns whether it was in
-//! time.
+//! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`]. Any other
+//! task resets it through a [`ResetHandle`], by `&self` and without a lock. The answer tells
+//! whether the reset was in time.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -43,13 +55,29 @@
 //! # }
 //! ```
 //!
-//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key, a [`DelayMap`] one
-//! stream of delayed values; any task resets or removes knowing only the key.
+//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key. A [`DelayMap`] has
+//! one stream of delayed values. Any task resets or removes a timer by its key alone.
 //!
-//! **One timer for the process**, on a thread of its own: [`global`], for any executor, and for what
-//! must fire though a runtime is stalled or has ended. It tells which of the two to take.
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
 //!
-//! **A timer of one's own**, with another accuracy, held to save the look-up of the runtime's own.
+//! let connections = DeadlineMap::new(&Timer::current());
+//! let idle = connections.insert("10.0.0.7:4711", Duration::from_secs(60))?;
+//! assert!(connections.reset("10.0.0.7:4711"), "from any task");
+//! idle.await?;
+//!
+//! let (retries, mut due) = DelayMap::new(&Timer::current());
+//! retries.insert("job 1", "payload", Duration::from_secs(5))?;
+//! let retry = due.recv().await.expect("the map is open");
+//! assert_eq!((retry.key, retry.value), ("job 1", "payload"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **A timer of your own**, with another accuracy. A program that holds a timer also saves the
+//! look-up of the runtime's own.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -59,61 +87,93 @@
 //! let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
 //! let answer = timer.timeout(Duration::from_secs(1), async { "pong" }).await;
 //! assert_eq!(answer, Ok("pong"));
+//! println!("{}", timer.snapshot()); // what every slot of every level holds
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Guarantees
+//! **One timer for the process**, on a thread of its own: [`global`]. It is for any executor, and
+//! for what must fire though a runtime is stalled or has ended.
 //!
-//! - **Never early.** No timer completes before its deadline as the clock of its runtime reads it.
-//! - **Late by at most one tick** (1 ms by default), and by two under a load of very many
-//!   operations, besides tokio's own rounding to a millisecond and scheduling.
-//! - **Exactly one outcome.** A reset that returns `true` moved the deadline; one that returns
-//!   `false` came after it had expired or was cancelled.
-//! - **Drop is cancel.** In O(1); the timer's memory is used again at once, the waker is let go,
-//!   and no lock is held while a waker is woken or dropped.
-//! - **Any duration.** Zero, now and the past are ready at the first poll; [`Duration::MAX`]
-//!   saturates; uptime has no bound that a process reaches.
-//! - **Runtime gone.** When the runtime that drives a timer shuts down, its own tasks are dropped
-//!   while they are pending, and are told nothing, as with tokio's timers. Whoever waits from
-//!   elsewhere is woken then: [`Sleep`], [`Timeout`] and [`Interval`] panic, as tokio's do; a
-//!   [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`]
-//!   ends. Nothing hangs.
-//! - **Isolation.** A waker that panics, a panicking `Hash` or `Eq` of a key, or a task that blocks
-//!   its worker, does not stop the driver or lose another timer. Wakers run where tokio's own
-//!   timers run theirs, so one that blocks holds up tokio's time driver.
-//! - **What is told is true.** A deadline that is told is never before the call plus its duration,
-//!   the time that is left never more than the timeout, and neither changes by itself.
-//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, follows `pause`,
-//!   `advance` and auto-advance, and never makes virtual time run by itself.
-//! - **Idle is idle.** With nothing armed there are no wake-ups at all, and with 100,000 deadlines
-//!   an hour away fewer than ten a second.
+//! ```
+//! use tickwheel::{Duration, global};
 //!
-//! # How it works
-//!
-//! ```text
-//!  timer.timeout(30 s, future)          nothing is armed yet: no lock, no wheel
-//!     | first poll: the future is ready --> done
-//!     | first poll: it is pending
-//!     v
-//!  shard: lock, insert into the wheel   one lock for each worker, a few instructions
-//!     | the future completes, or the Timeout is dropped --> lock, remove: O(1), memory back now
-//!     v
-//!  driver: its alarm fires at the next due; turn the wheel, collect wakers, unlock, wake them
+//! futures::executor::block_on(async {
+//!     let answer = global::timeout(Duration::from_secs(1), async { "pong" }).await;
+//!     assert_eq!(answer, Ok("pong"));
+//! });
 //! ```
 //!
-//! A [`Timer`] has a shard for each worker of its runtime, each a [hierarchy of timing
-//! wheels](wheel) behind a lock of its own, and one driver that turns them all. The driver is no
-//! task: it is the waker of one tokio timer, its alarm, which turns the wheels where tokio's own
-//! timers fire and sets the alarm for the next due. With nothing armed it wakes nobody. Under a
-//! load at which reading the clock costs more than that, it *ticks*: it publishes the current tick,
-//! and arming and resetting take that in place of reading the clock. It keeps a log of when it was
-//! late, so that no timer fires early for it. A [`Deadline`]'s reset does not touch the wheel: it
-//! writes the moment into an atomic word, and when the timer's slot comes the driver asks the word
-//! for the true due.
+//! **The wheel alone**, without async, clock or lock: [`wheel`]. It is for simulations and for
+//! other runtimes.
 //!
-//! To read the source, begin with `tick`, then `wheel`, `due`, `clock`, `shard`, `driver` (its
-//! `bell` and its `alarm` first), `sleep`, `word`, `deadline` and `delay_map`.
+//! # Guarantees
+//!
+//! Each of these has tests that fail when the code is broken on purpose.
+//!
+//! - **Never early.** No timer completes before its deadline, as the clock of its runtime reads it.
+//!   This holds under a stalled driver, a blocked worker, an idle runtime and a paused clock. It
+//!   holds for offsets below a millisecond, and for a reset that races with the expiry.
+//! - **Late by at most one tick**, which is 1 ms by default. Under a load of very many operations
+//!   it is at most two ticks. tokio's rounding to a millisecond and the scheduling of tasks come on
+//!   top.
+//! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
+//!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
+//! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is
+//!   let go. No lock is held while a waker is woken or dropped.
+//! - **Any duration.** Zero, now and the past are ready at the first poll. [`Duration::MAX`]
+//!   saturates. Nothing panics or wraps, even after a hundred years of uptime.
+//! - **Runtime gone.** A runtime that shuts down drops its own tasks while they are pending, and
+//!   tells them nothing, as with tokio's timers. After that, everything that waits from elsewhere
+//!   is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are polled then, as
+//!   tokio's do. A [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and the stream of a
+//!   [`DelayMap`] ends. Nothing hangs.
+//! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
+//!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
+//!   timers run theirs. So a waker that blocks holds up tokio's time driver. A waker that belongs
+//!   to no task of tokio's is woken as early as by tokio's timers.
+//! - **What is told is true.** A deadline that is told is never before the call plus its duration.
+//!   The remaining time that is told is never more than the timeout. Neither changes by itself.
+//! - **Memory follows what is pending.** It comes back as timers and keys go, at an amortised
+//!   constant cost. A wheel gives it back as far as the timers that are left allow.
+//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, and follows `pause`,
+//!   `advance` and auto-advance. No timer makes virtual time run by itself, and a cancelled one
+//!   does not pull it along.
+//! - **Idle is idle.** With nothing armed there are no wake-ups at all. With 100,000 deadlines an
+//!   hour away there are fewer than ten a second.
+//!
+//! # When not to use it
+//!
+//! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good. A sleep
+//!   takes slightly more memory here. Many sleeps that fire under load are later in the median,
+//!   because those armed while the driver ticks count from the end of a tick.
+//! - **For one owner that needs no keys.** `DelayQueue` of tokio-util takes about half the memory,
+//!   and values come out of it faster.
+//! - **For an accuracy below a millisecond.** tokio's clock has that grid, and so has all that
+//!   stands on it.
+//! - **For another runtime's own clock.** [`global`] runs under any executor, but it goes by the
+//!   system's clock. Or turn a [`wheel`] yourself.
+//! - **As a cache.** A [`DelayMap`] evicts nothing to make room. A map with a limit refuses new
+//!   keys.
+//!
+//! # The cost of the free functions
+//!
+//! [`sleep`], [`timeout`] and the others at the root use the timer of the current runtime. To find
+//! it they ask tokio which runtime is the current one. For its answer tokio changes a reference
+//! count that all threads of the runtime share.
+//!
+//! For a timeout whose future is ready at once this look-up took 12 ns on one thread, in the run
+//! that `benches/RESULTS.md` holds. On two busy threads it took 39 ns, because both changed the
+//! count. More threads make it dearer. To save it, hold a [`Timer`] and call its methods, or call
+//! the functions of [`global`], which need no runtime:
+//!
+//! | call | look-up | which clock |
+//! |---|---|---|
+//! | `tickwheel::timeout(..)` | tokio's current runtime, a count that all threads share | the runtime's |
+//! | `timer.timeout(..)` | none | the timer's runtime's |
+//! | `global::timeout(..)` | a static | the system's |
+//!
+//! [`Timer::current`] makes the same look-up once.
 //!
 //! # Features
 //!
@@ -176,13 +236,16 @@ use crate::timer::current;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
 ///
-/// As [`tokio::time::sleep`]. Zero is ready at the first poll; a duration that is too long to be
-/// counted saturates. See [`Sleep`] for its guarantees.
+/// It behaves as [`tokio::time::sleep`] does. Zero is ready at the first poll. A duration that is
+/// too long to be counted saturates. See [`Sleep`] for its guarantees, and the [landing
+/// page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in one without a time driver. In an `async` block it is called when
-/// that is polled.
+/// Outside a tokio runtime, and in a runtime without a time driver. A call in an `async` block is
+/// made when the block is polled.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -197,12 +260,14 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, on the current runtime's own timer.
 ///
-/// As [`tokio::time::sleep_until`]. A deadline that has passed is ready at the first poll. See
-/// [`Sleep`].
+/// It behaves as [`tokio::time::sleep_until`] does. A deadline that has passed is ready at the
+/// first poll. See [`Sleep`] for its guarantees.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in one without a time driver.
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -217,16 +282,18 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(current::hold(), deadline)
 }
 
-/// Bounds the time of a future: gives its output, or [`Elapsed`](error::Elapsed) if it is not ready
-/// in time.
+/// Bounds the time of a future, on the current runtime's own timer.
 ///
-/// As [`tokio::time::timeout`]; on the current runtime's own timer. The future is polled first, so
-/// if it is ready at the first poll nothing is armed, and it wins over a deadline that has passed.
-/// See [`Timeout`].
+/// It gives the output of the future, or [`Elapsed`](error::Elapsed) if the future is not ready in
+/// time. It behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that
+/// is ready wins over a deadline that has passed. If it is ready at the first poll, nothing is
+/// armed. See [`Timeout`] for the rest.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in one without a time driver.
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -243,13 +310,15 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Bounds the time of a future by an instant; else as [`timeout`].
+/// Bounds the time of a future by an instant, on the current runtime's own timer.
 ///
-/// As [`tokio::time::timeout_at`].
+/// It behaves as [`tokio::time::timeout_at`] does, and in all else as [`timeout`].
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in one without a time driver.
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -267,11 +336,11 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Ticks with a period, the first time at once, on the current runtime's own timer.
 ///
-/// As [`tokio::time::interval`]. See [`Interval`] for an example.
+/// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
 ///
 /// # Panics
 ///
-/// If `period` is zero; outside a tokio runtime, and in one without a time driver.
+/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval::assert_period(period);
@@ -280,11 +349,13 @@ pub fn interval(period: Duration) -> Interval {
 
 /// Ticks with a period, the first time at `start`, on the current runtime's own timer.
 ///
-/// As [`tokio::time::interval_at`].
+/// It behaves as [`tokio::time::interval_at`] does.
 ///
 /// # Panics
 ///
-/// If `period` is zero; outside a tokio runtime, and in one without a time driver.
+/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -300,6 +371,24 @@ pub fn interval(period: Duration) -> Interval {
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     interval::assert_period(period);
     Interval::starting_at(current::hold(), start, period)
+}
+
+/// The documents of the repository. This module exists in the documentation only.
+#[cfg(any(doc, doctest))]
+pub mod docs {
+    // In the repository these names lead to the files. Here they lead to the pages: of two
+    // definitions of a name, the first one counts.
+    #[doc = "[COMPARE.md]: crate::docs::compare\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = include_str!("../docs/DESIGN.md")]
+    pub mod design {}
+
+    #[doc = "[DESIGN.md]: crate::docs::design\n[COMPARE.md]: crate::docs::compare\n"]
+    #[doc = include_str!("../docs/SIZING.md")]
+    pub mod sizing {}
+
+    #[doc = "[DESIGN.md]: crate::docs::design\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = include_str!("../docs/COMPARE.md")]
+    pub mod compare {}
 }
 
 /// The README's examples, compiled with the documentation's.
