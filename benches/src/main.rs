@@ -18,7 +18,7 @@ use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about ten minutes, and the first time two more, to build tokio's alternative timer and
+/// A whole run takes about fifteen minutes, and the first time two more, to build tokio's alternative timer and
 /// kestrel-timer. It writes benches/RESULTS.md and benches/charts/; one with --quick or --only writes to the target
 /// folder instead.
 #[derive(Parser)]
