@@ -33,6 +33,8 @@ pub(super) struct Part<K, V> {
     /// Indices of items, by the hash of the key.
     index: HashTable<u32>,
     shrinking: Shrinking,
+    /// So many were taken out since most of the items' store has been free.
+    taken_while_sparse: usize,
     due: DueQueue,
     marks: Marks,
     /// How often an item was set.
@@ -93,6 +95,7 @@ impl<K, V> Part<K, V> {
             items: Wheel::new(),
             index: HashTable::new(),
             shrinking: Shrinking::default(),
+            taken_while_sparse: 0,
             due: DueQueue::new(),
             marks: Marks::default(),
             settings: 0,
@@ -223,10 +226,25 @@ impl<K, V> Part<K, V> {
         item
     }
 
-    /// Gives memory back if it is time. Items have other indices after it.
+    /// Gives memory back if it is time. Items may have other indices after it.
     pub(super) fn shrink_if_due(&mut self) {
         if self.shrinking.is_due(self.index.len()) {
-            self.shrink();
+            self.shrink_index();
+        }
+        self.compact_if_due();
+    }
+
+    /// The items' store shrinks by itself once nothing is left in its last places. What stays there
+    /// is moved only if it stays: after so many removals that they pay for it.
+    fn compact_if_due(&mut self) {
+        let places = self.items.capacity();
+        if places <= KEPT_PLACES || self.index.len() >= places / 8 {
+            self.taken_while_sparse = 0;
+            return;
+        }
+        self.taken_while_sparse += 1;
+        if self.taken_while_sparse > places / 8 {
+            self.compact();
         }
     }
 
@@ -377,10 +395,18 @@ impl<K, V> Part<K, V> {
         }
     }
 
-    /// Moves all items together, into stores of their size. One item alone would else keep all
-    /// places before it.
     #[cold]
-    fn shrink(&mut self) {
+    fn shrink_index(&mut self) {
+        let items = &self.items;
+        self.index
+            .shrink_to(0, |&index| hash_of(items.at(index).hash));
+        self.shrinking
+            .shrunk(self.index.len(), self.index.capacity());
+    }
+
+    /// Moves all items together, into stores of their size.
+    #[cold]
+    fn compact(&mut self) {
         let left = self.index.len();
         let wheel = Wheel::with_capacity(left).starting_at(self.items.now());
         let mut all = std::mem::replace(&mut self.items, wheel);
@@ -407,9 +433,13 @@ impl<K, V> Part<K, V> {
         }
         self.due.end_search(begun);
         self.marks.begin_round();
+        self.taken_while_sparse = 0;
         self.shrinking.shrunk(left, self.index.capacity());
     }
 }
+
+/// A store of so few places is not worth the trouble.
+const KEPT_PLACES: usize = 1024;
 
 /// Whether a name is that of an item which is due, and was not set anew since.
 fn is_good<K, V>(items: &Wheel<Item<K, V>>, named: &Named) -> bool {
