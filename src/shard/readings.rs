@@ -11,20 +11,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::tick::{Moment, TickLength};
 
-/// From so many counted readings in a tick on it pays to tick. A reading costs 23 ns, and the two
-/// that a timer takes at rest count as one; a tick that wakes a parked worker costs 50 to 75 us.
-/// And where a load comes in bursts, most ticks after one are for nothing.
+/// From so many counted readings in each of two stretches on it pays to tick. A reading costs 23 ns;
+/// a tick that wakes a parked worker costs 50 to 75 us, and a fraction of that where workers are
+/// awake anyway, as under a load that lasts. A burst is over before the first tick has paid.
 const WORTH_A_TICK: u64 = 512;
 
 #[derive(Debug)]
 pub(crate) struct Readings {
-    /// A stretch of time about as long as a tick, and how many readings fell into it.
+    /// A stretch of time about half as long as a tick, whether the one before it had many readings,
+    /// and how many fell into it.
     counted: AtomicU64,
     stretch_bits: u32,
     many: u64,
 }
 
-const COUNT_BITS: u32 = 16;
+const COUNT_BITS: u32 = 15;
+const MOST: u64 = (1 << COUNT_BITS) - 1;
+/// The stretch before had many.
+const SECOND: u64 = 1 << COUNT_BITS;
 
 impl Readings {
     /// For one of so many shards.
@@ -38,18 +42,20 @@ impl Readings {
         }
     }
 
-    /// Counts a reading; `true` when this makes them many, once in a stretch.
+    /// Counts a reading; `true` when this makes them many in a second stretch, once in that.
     pub(crate) fn count(&self, now: Moment) -> bool {
-        let stretch = now.to_bits() >> self.stretch_bits << COUNT_BITS;
+        let stretch = now.to_bits() >> self.stretch_bits;
         let counted = self.counted.load(Ordering::Relaxed);
-        let readings = match counted.checked_sub(stretch) {
-            Some(readings) if readings < 1 << COUNT_BITS => {
-                (readings + 1).min((1 << COUNT_BITS) - 1)
-            }
-            _ => 1,
+        let before = counted >> (COUNT_BITS + 1);
+        let (second, readings) = if stretch == before {
+            (counted & SECOND, (counted & MOST) + 1)
+        } else {
+            let had_many = stretch == before + 1 && counted & MOST >= self.many;
+            (if had_many { SECOND } else { 0 }, 1)
         };
-        self.counted.store(stretch | readings, Ordering::Relaxed);
-        readings == self.many
+        let counted = stretch << (COUNT_BITS + 1) | second | readings.min(MOST);
+        self.counted.store(counted, Ordering::Relaxed);
+        readings == self.many && second == SECOND
     }
 }
 
@@ -59,7 +65,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn many_readings_in_a_stretch_are_told_once_and_few_never() {
+    fn many_readings_that_last_are_told_once_in_a_stretch_and_few_or_bursts_never() {
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let readings = Readings::new(tick, 1);
         let at = |nanos| Moment::after_epoch(Duration::from_nanos(nanos));
@@ -68,8 +74,11 @@ mod tests {
                 .filter(|n| readings.count(at(from + n * step)))
                 .count()
         };
-        assert_eq!(told(0, 0), 1, "a clock that stands still");
+        assert_eq!(told(0, 0), 0, "a clock that stands still");
         assert_eq!(told(1 << 40, 5_000), 0, "five microseconds apart");
         assert!(told(1 << 41, 500) > 10, "half a microsecond apart");
+        // So many at once, with a pause after them.
+        let bursts = (0..100_000_u64).map(|n| (1 << 42) + n / 2_000 * 2_000_000 + n % 2_000);
+        assert_eq!(bursts.filter(|&nanos| readings.count(at(nanos))).count(), 0);
     }
 }
