@@ -162,8 +162,8 @@
 //! it they ask tokio which runtime is the current one. For its answer tokio changes a reference
 //! count that all threads of the runtime share.
 //!
-//! For a timeout whose future is ready at once this look-up took 12 ns on one thread, in the run
-//! that `benches/RESULTS.md` holds. On two busy threads it took 39 ns, because both changed the
+//! For a timeout whose future is ready at once this look-up took 24 ns on one thread, in the run
+//! that `benches/RESULTS.md` holds. On two busy threads it took 99 ns, because both changed the
 //! count. More threads make it dearer. To save it, hold a [`Timer`] and call its methods, or call
 //! the functions of [`global`], which need no runtime:
 //!

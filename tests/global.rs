@@ -114,6 +114,21 @@ fn a_paused_clock_neither_hastens_nor_stops_it() {
 }
 
 #[test]
+fn what_is_armed_for_earlier_wakes_the_timer_that_sleeps_for_longer() {
+    let mut later = global::sleep(HOUR);
+    assert!(poll_once(&mut later).is_pending());
+    // The thread sleeps for that by now.
+    thread::sleep(20 * MS);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        block_on(global::sleep(10 * MS));
+        sender.send(()).unwrap();
+    });
+    let woken = receiver.recv_timeout(Duration::from_secs(20));
+    woken.expect("the thread of the timer sleeps on");
+}
+
+#[test]
 fn a_runtime_whose_only_worker_is_blocked_does_not_stall_it() {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
