@@ -123,6 +123,9 @@ fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
     let to_make = begin.elapsed().as_secs_f64() * 1e9 / options.connections as f64;
     let bytes = (COUNTING.current_usage() - before) as f64 / options.connections as f64;
     fastrand::shuffle(&mut connections);
+    // To arm so many takes a while, and the first heartbeats may take as long again.
+    let in_time = connections.iter().all(|(_, handle)| handle.reset());
+    assert!(in_time, "a deadline has expired: the machine is too slow");
 
     let mut heartbeats = Heartbeats::new(options, &connections);
     // By then every timer's slot has come once, and it was linked again by its last heartbeat.
