@@ -184,36 +184,19 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod atomic;
-mod clock;
 mod deadline;
-mod deadline_state;
-mod delay_map;
 mod driver;
-mod due;
 pub mod error;
+mod future;
 pub mod global;
-mod grid;
-mod hashing;
-mod interval;
-mod late_windows;
-mod metrics;
-mod mode;
-mod places;
+mod keyed;
 mod shard;
 mod shrinking;
-mod sleep;
-mod snapshot;
-mod table;
-mod tick;
+mod sync;
 pub mod time;
-mod timeout;
 mod timer;
 mod waking;
 pub mod wheel;
-mod word;
-
-use std::future::IntoFuture;
 
 #[doc(no_inline)]
 pub use tokio::time::{Duration, Instant, MissedTickBehavior};
@@ -222,156 +205,16 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 
-pub use crate::deadline::{Deadline, DeadlineMap, KeyedDeadline, ResetHandle};
-pub use crate::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
-pub use crate::hashing::DefaultHashBuilder;
-pub use crate::interval::Interval;
-pub use crate::metrics::Metrics;
-pub use crate::sleep::Sleep;
-pub use crate::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
-pub use crate::timeout::Timeout;
+pub use crate::deadline::{Deadline, ResetHandle};
+pub use crate::future::interval::{Interval, interval, interval_at};
+pub use crate::future::sleep::{Sleep, sleep, sleep_until};
+pub use crate::future::timeout::{Timeout, timeout, timeout_at};
+pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
+pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
+pub use crate::keyed::hashing::DefaultHashBuilder;
+pub use crate::timer::metrics::Metrics;
+pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};
-
-use crate::timer::current;
-
-/// Waits until `duration` has passed, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::sleep`] does. Zero is ready at the first poll. A duration that is
-/// too long to be counted saturates. See [`Sleep`] for its guarantees, and the [landing
-/// page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver. A call in an `async` block is
-/// made when the block is polled.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// tickwheel::sleep(tickwheel::Duration::from_millis(100)).await;
-/// # }
-/// ```
-#[track_caller]
-pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(current::hold(), duration)
-}
-
-/// Waits until `deadline`, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::sleep_until`] does. A deadline that has passed is ready at the
-/// first poll. See [`Sleep`] for its guarantees.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, sleep_until};
-///
-/// sleep_until(Instant::now() + Duration::from_millis(100)).await;
-/// # }
-/// ```
-#[track_caller]
-pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(current::hold(), deadline)
-}
-
-/// Bounds the time of a future, on the current runtime's own timer.
-///
-/// It gives the output of the future, or [`Elapsed`](error::Elapsed) if the future is not ready in
-/// time. It behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that
-/// is ready wins over a deadline that has passed. If it is ready at the first poll, nothing is
-/// armed. See [`Timeout`] for the rest.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, timeout};
-///
-/// let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
-/// assert!(timeout(Duration::from_millis(100), receiver).await.is_err());
-/// # drop(sender);
-/// # }
-/// ```
-#[track_caller]
-pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep(duration))
-}
-
-/// Bounds the time of a future by an instant, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::timeout_at`] does, and in all else as [`timeout`].
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, timeout_at};
-///
-/// let deadline = Instant::now() + Duration::from_millis(100);
-/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
-/// # }
-/// ```
-#[track_caller]
-pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep_until(deadline))
-}
-
-/// Ticks with a period, the first time at once, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
-///
-/// # Panics
-///
-/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
-#[track_caller]
-pub fn interval(period: Duration) -> Interval {
-    interval::assert_period(period);
-    Interval::starting_now(current::hold(), period)
-}
-
-/// Ticks with a period, the first time at `start`, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::interval_at`] does.
-///
-/// # Panics
-///
-/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, interval_at};
-///
-/// let start = Instant::now() + Duration::from_secs(1);
-/// let mut beat = interval_at(start, Duration::from_secs(15));
-/// assert_eq!(beat.tick().await, start);
-/// # }
-/// ```
-#[track_caller]
-pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    interval::assert_period(period);
-    Interval::starting_at(current::hold(), start, period)
-}
 
 /// The documents of the repository. This module exists in the documentation only.
 #[cfg(any(doc, doctest))]

@@ -10,25 +10,25 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ResetHandle;
-use crate::deadline_state::Once;
-use crate::due::Start;
+use crate::shard::deadline_state::Once;
+use crate::shard::word::{Outcome, Reset, Word};
 use crate::shard::{Afterwards, Hold, Shard, Told};
-use crate::tick::{Moment, Span};
-use crate::word::{Outcome, Reset, Word};
+use crate::time::due::Start;
+use crate::time::tick::{Moment, Span};
 
 #[derive(Clone, Copy)]
-pub(super) struct Access<'a> {
-    pub(super) shard: &'a Arc<Shard>,
-    pub(super) word: &'a Arc<Word>,
+pub(crate) struct Access<'a> {
+    pub(crate) shard: &'a Arc<Shard>,
+    pub(crate) word: &'a Arc<Word>,
 }
 
 impl Access<'_> {
-    pub(super) fn handle(self) -> ResetHandle {
+    pub(crate) fn handle(self) -> ResetHandle {
         ResetHandle::new(Hold::counted(self.shard), self.word.clone())
     }
 
     /// Resets from a start that was taken with no lock held.
-    pub(super) fn reset(self, start: Start) -> (bool, Afterwards) {
+    pub(crate) fn reset(self, start: Start) -> (bool, Afterwards) {
         let clock = self.shard.clock();
         let fresh_start = || self.fresh_start();
         let reset = self
@@ -38,7 +38,7 @@ impl Access<'_> {
     }
 
     /// As the next two: `start` is from when the call counts.
-    pub(super) fn reset_after(self, start: Start, delay: Duration) -> (bool, Afterwards) {
+    pub(crate) fn reset_after(self, start: Start, delay: Duration) -> (bool, Afterwards) {
         // Whole ticks, or more would be told to be left than was asked for.
         let tick = self.shard.clock().tick();
         let ticks = tick.stampable_ticks(delay);
@@ -57,12 +57,12 @@ impl Access<'_> {
         self.reset_once(start, once)
     }
 
-    pub(super) fn reset_at(self, start: Start, deadline: Instant) -> (bool, Afterwards) {
+    pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> (bool, Afterwards) {
         let due = self.shard.clock().moment(deadline);
         self.reset_once(start, Once::At(due))
     }
 
-    pub(super) fn set_timeout(self, start: Start, timeout: Duration) -> (bool, Afterwards) {
+    pub(crate) fn set_timeout(self, start: Start, timeout: Duration) -> (bool, Afterwards) {
         let tick = self.shard.clock().tick();
         self.change(start, |word| word.set_timeout(timeout, tick))
     }
@@ -96,23 +96,23 @@ impl Access<'_> {
         self.shard.start_uncounted(self.word.timeout())
     }
 
-    pub(super) fn settle(self, outcome: Outcome) -> (bool, Afterwards) {
+    pub(crate) fn settle(self, outcome: Outcome) -> (bool, Afterwards) {
         let (left, afterwards) = self.settle_at(self.now(), outcome);
         (left.is_some(), afterwards)
     }
 
     /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it
     /// had come to its end before.
-    pub(super) fn settle_at(self, now: Moment, outcome: Outcome) -> (Option<Duration>, Afterwards) {
+    pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> (Option<Duration>, Afterwards) {
         self.shard.settle_word(self.word, now, outcome)
     }
 
-    pub(super) fn is_pending(self) -> (bool, Afterwards) {
+    pub(crate) fn is_pending(self) -> (bool, Afterwards) {
         self.shard.word_is_pending(self.word, self.now())
     }
 
     /// When the deadline is due and how much time is left; `None` if it has come to its end.
-    pub(super) fn told(self) -> (Option<Told>, Afterwards) {
+    pub(crate) fn told(self) -> (Option<Told>, Afterwards) {
         self.shard.told_of_word(self.word, self.now())
     }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::access::Access;
+use crate::shard::word::{Outcome, Status, Word};
 use crate::shard::{Afterwards, Hold};
-use crate::word::{Outcome, Status, Word};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
@@ -144,7 +144,7 @@ impl ResetHandle {
 
 /// Does what is left to do, and gives the answer.
 #[inline]
-pub(super) fn finish<R>((answer, afterwards): (R, Afterwards)) -> R {
+pub(crate) fn finish<R>((answer, afterwards): (R, Afterwards)) -> R {
     afterwards.wake();
     answer
 }

@@ -1,15 +1,13 @@
 //! The [`Deadline`] future: armed when it is made, awaited by one task, pushed back by any.
 //!
-//! The state lives in a [`Word`](crate::word::Word) that the deadline, its handles and its timer in
+//! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its timer in
 //! the wheel share; the word's file tells who may touch what.
 //!
 //! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word
 //! settled, the word stays settled until it is restarted, and polling again gives the same answer.
 
-mod access;
-mod handle;
-mod map;
-mod segments;
+pub(crate) mod access;
+pub(crate) mod handle;
 
 use std::fmt;
 use std::future::Future;
@@ -21,12 +19,11 @@ use std::time::Duration;
 use tokio::task::coop;
 
 pub use handle::ResetHandle;
-pub use map::{DeadlineMap, KeyedDeadline};
 
-use crate::due::Start;
 use crate::error::Cancelled;
+use crate::shard::word::{Mark, Outcome, Status, Timeout, Word};
 use crate::shard::{Hold, Shard};
-use crate::word::{Mark, Outcome, Status, Timeout, Word};
+use crate::time::due::Start;
 
 /// A deadline that one task awaits and any task pushes back:
 /// [`Timer::deadline`](crate::Timer::deadline).
@@ -103,14 +100,18 @@ impl Drop for Deadline {
 }
 
 /// Arms the deadline that counts from `start`.
-fn arm(shard: &Shard, start: Start, timeout: Duration, mark: Mark) -> Arc<Word> {
+pub(crate) fn arm(shard: &Shard, start: Start, timeout: Duration, mark: Mark) -> Arc<Word> {
     let word = Word::new(start, timeout, shard.clock().tick()).with_mark(mark);
     let word = Arc::new(word);
     shard.arm_word(&word);
     word
 }
 
-fn poll(shard: &Arc<Shard>, word: &Word, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+pub(crate) fn poll(
+    shard: &Arc<Shard>,
+    word: &Word,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Cancelled>> {
     let coop = ready!(coop::poll_proceed(cx));
     let status = match word.status() {
         // A deadline that has passed is ready, whether or not the driver has come round.
@@ -133,7 +134,7 @@ fn poll(shard: &Arc<Shard>, word: &Word, cx: &mut Context<'_>) -> Poll<Result<()
 }
 
 /// Nobody will await it any more.
-fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
+pub(crate) fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
     if word.status() == Status::Pending {
         shard.drop_word(word);
     }

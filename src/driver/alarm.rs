@@ -46,7 +46,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::bell::NEVER;
 use super::{Place, Ring};
-use crate::clock::Clock;
+use crate::time::clock::Clock;
 
 pub(super) struct RuntimeAlarm {
     sleep: Pin<Box<Sleep>>,

@@ -30,7 +30,7 @@
 //! - *The alarm fires while it is being set*, by who rings on the attendant's own thread, under
 //!   what it holds: that is a request like any other, and no lock is needed for it.
 
-use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The tick of what never comes.
 pub(crate) const NEVER: u64 = u64::MAX;

@@ -37,6 +37,7 @@
 mod alarm;
 pub(crate) mod bell;
 mod errand;
+mod mode;
 mod thread_alarm;
 mod turner;
 
@@ -48,13 +49,13 @@ use std::task::Wake;
 
 use tokio::runtime::{Handle, worker_index};
 
-use crate::clock::Clock;
-use crate::mode::{self, Mode};
 use crate::shard::Shard;
+use crate::time::clock::Clock;
 use alarm::{RuntimeAlarm, Set};
 use bell::{Bell, Request, Requests};
 pub(crate) use errand::Watch;
 use errand::{Errand, Watchers, look_for_the_end};
+use mode::Mode;
 use thread_alarm::ThreadAlarm;
 use turner::{Turned, Turner};
 

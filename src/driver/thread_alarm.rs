@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use super::bell::{NEVER, Request};
 use super::{Driver, Place};
-use crate::clock::Clock;
+use crate::time::clock::Clock;
 
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,

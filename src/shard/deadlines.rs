@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use super::plan::Change;
 use super::{Entry, Shard, State, TrueDue};
-use crate::due::{Due, Start};
-use crate::tick::Moment;
+use crate::shard::word::{Expiry, Outcome, Status, Word};
+use crate::time::due::{Due, Start};
+use crate::time::tick::Moment;
 use crate::waking::wake;
 use crate::wheel::Key;
-use crate::word::{Expiry, Outcome, Status, Word};
 
 impl Shard {
     /// Arms the timer of a word that was just made. On a closed shard the word is settled.

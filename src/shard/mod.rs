@@ -15,12 +15,14 @@
 //!   poison is ignored.
 //! - Whoever changes the wheel keeps the plan right (see `plan`).
 
+pub(crate) mod deadline_state;
 mod deadlines;
-mod hold;
 mod plan;
 mod readings;
+mod spare;
 mod starts;
 mod turn;
+pub(crate) mod word;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,19 +31,19 @@ use std::task::Waker;
 
 use tokio::runtime;
 
-use crate::clock::Clock;
 use crate::driver::Driver;
-use crate::due::Due;
-use crate::tick::Moment;
+use crate::shard::word::Word;
+use crate::time::clock::Clock;
+use crate::time::due::Due;
+use crate::time::tick::Moment;
 use crate::waking::wake;
 use crate::wheel::{Key, SlotCounts, Wheel};
-use crate::word::Word;
 
 pub(crate) use deadlines::{Afterwards, Told};
-pub(crate) use hold::{Hold, TimerNumber, of_this_thread};
 use plan::Change;
 pub(crate) use plan::NEVER;
 pub(crate) use readings::Readings;
+pub(crate) use spare::{Hold, TimerNumber, of_this_thread};
 pub(crate) use turn::{BATCH, ShardTurned};
 
 /// On cache lines of its own: each worker writes its own shard all the time.

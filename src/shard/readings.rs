@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::tick::{Moment, TickLength};
+use crate::time::tick::{Moment, TickLength};
 
 /// From so many counted readings in each of two stretches on it pays to tick. A reading costs 23 ns;
 /// a tick that wakes a parked worker costs 50 to 75 us, and a fraction of that where workers are

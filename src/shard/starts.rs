@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use super::Shard;
-use crate::due::{Due, StampedDue, Start};
-use crate::tick::{Moment, Span};
-use crate::word::Timeout;
+use crate::shard::word::Timeout;
+use crate::time::due::{Due, StampedDue, Start};
+use crate::time::tick::{Moment, Span};
 
 impl Shard {
     /// When a timer is due that is made now. Reads the clock only while the driver rests, or if the

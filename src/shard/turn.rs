@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use super::{Shard, TrueDue};
-use crate::due::{Due, StampedDue};
-use crate::tick::Moment;
+use crate::shard::word::{Expiry, Outcome};
+use crate::time::due::{Due, StampedDue};
+use crate::time::tick::Moment;
 use crate::wheel::Verdict;
-use crate::word::{Expiry, Outcome};
 
 /// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of
 /// work.

@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 
 use super::{Inner, Timer};
-use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::BuildError;
-use crate::grid;
 use crate::shard::{Place, Readings, Shard, TimerNumber};
-use crate::tick::TickLength;
+use crate::time::clock::Clock;
+use crate::time::grid;
+use crate::time::tick::TickLength;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;

@@ -2,7 +2,7 @@
 //! global lock.
 //!
 //! A thread remembers the timers that it used last with their runtimes' ids, and its spare hold on
-//! a shard (`shard::hold`) tells the same, so the hot path compares ids. Otherwise the registry of
+//! a shard (`shard::spare`) tells the same, so the hot path compares ids. Otherwise the registry of
 //! all runtimes is asked, under a lock.
 //!
 //! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread

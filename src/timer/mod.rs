@@ -6,6 +6,8 @@
 mod builder;
 pub(crate) mod current;
 pub(crate) mod global;
+pub(crate) mod metrics;
+pub(crate) mod snapshot;
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -16,15 +18,15 @@ use tokio::time::Instant;
 
 pub use builder::Builder;
 
-use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
-use crate::interval::Interval;
-use crate::metrics::Metrics;
+use crate::future::interval::Interval;
+use crate::future::sleep::Sleep;
+use crate::future::timeout::Timeout;
 use crate::shard::{self, Hold, Shard, TimerNumber};
-use crate::sleep::Sleep;
-use crate::snapshot::Snapshot;
-use crate::timeout::Timeout;
+use crate::time::clock::Clock;
+use crate::timer::metrics::Metrics;
+use crate::timer::snapshot::Snapshot;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///

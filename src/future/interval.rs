@@ -1,0 +1,197 @@
+//! The [`Interval`]: ticks with a period.
+//!
+//! Invariant: its sleep's deadline is the next tick. After a tick the deadline moves on at once,
+//! and is armed when the next tick is polled for.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::future::sleep::Sleep;
+use crate::shard::Hold;
+use crate::timer::current;
+
+/// Ticks with a period, the first time at once, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
+///
+/// # Panics
+///
+/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    assert_period(period);
+    Interval::starting_now(current::hold(), period)
+}
+
+/// Ticks with a period, the first time at `start`, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::interval_at`] does.
+///
+/// # Panics
+///
+/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, interval_at};
+///
+/// let start = Instant::now() + Duration::from_secs(1);
+/// let mut beat = interval_at(start, Duration::from_secs(15));
+/// assert_eq!(beat.tick().await, start);
+/// # }
+/// ```
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert_period(period);
+    Interval::starting_at(current::hold(), start, period)
+}
+
+/// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
+///
+/// It behaves as [`tokio::time::Interval`] does, and is `Unpin`. A tick counts as missed when it is
+/// taken more than 5 ms late; what happens then is its [`MissedTickBehavior`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, interval};
+///
+/// let start = Instant::now();
+/// let mut heartbeat = interval(Duration::from_secs(15));
+/// heartbeat.tick().await; // the first tick is at once
+/// assert_eq!(heartbeat.tick().await, start + Duration::from_secs(15));
+/// # }
+/// ```
+pub struct Interval {
+    sleep: Sleep,
+    period: Duration,
+    missed_tick_behavior: MissedTickBehavior,
+}
+
+/// A tick that is taken later than this is a missed one; tokio's figure.
+const MISSED: Duration = Duration::from_millis(5);
+
+/// Longer periods are taken to be this long, tokio's bound, so that no instant overflows.
+const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+impl Interval {
+    #[track_caller]
+    pub(crate) fn starting_now(shard: Hold, period: Duration) -> Interval {
+        let start = shard.clock().now_instant();
+        Interval::starting_at(shard, start, period)
+    }
+
+    #[track_caller]
+    pub(crate) fn starting_at(shard: Hold, start: Instant, period: Duration) -> Interval {
+        assert_period(period);
+        Interval {
+            sleep: Sleep::until(shard, start),
+            period: period.min(LONGEST_PERIOD),
+            missed_tick_behavior: MissedTickBehavior::default(),
+        }
+    }
+
+    /// Completes at the next tick, and gives the instant that the tick was planned for.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped before it completes, as in a `select!`, no tick is lost.
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick; the task is woken when it comes.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime that drives the timer has shut down.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(Pin::new(&mut self.sleep).poll(cx));
+        let tick = self.sleep.deadline();
+        let next = self.tick_after(tick, self.now());
+        self.sleep.reset_to_later(next);
+        Poll::Ready(tick)
+    }
+
+    /// Has the next tick come one period from now.
+    pub fn reset(&mut self) {
+        self.sleep.reset_from_now(self.period);
+    }
+
+    /// Has the next tick come at once.
+    pub fn reset_immediately(&mut self) {
+        self.sleep.reset_from_now(Duration::ZERO);
+    }
+
+    /// Has the next tick come `after` from now, and those after it one period apart.
+    pub fn reset_after(&mut self, after: Duration) {
+        self.sleep.reset_from_now(after);
+    }
+
+    /// Has the next tick come at `deadline`, and those after it one period apart.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.sleep.reset_at(deadline);
+    }
+
+    /// What happens when ticks were missed.
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed_tick_behavior
+    }
+
+    /// Sets what happens when ticks were missed; [`MissedTickBehavior::Burst`] by default.
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed_tick_behavior = behavior;
+    }
+
+    /// The period.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    fn now(&self) -> Instant {
+        self.sleep.shard().clock().now_instant()
+    }
+
+    /// When the tick after `tick` is, if that is taken at `now`.
+    fn tick_after(&self, tick: Instant, now: Instant) -> Instant {
+        let late = now.saturating_duration_since(tick);
+        if late <= MISSED {
+            return tick + self.period;
+        }
+        match self.missed_tick_behavior {
+            MissedTickBehavior::Burst => tick + self.period,
+            MissedTickBehavior::Delay => now + self.period,
+            MissedTickBehavior::Skip => now + self.period - remainder(late, self.period),
+        }
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("next_tick", &self.sleep.deadline())
+            .field("period", &self.period)
+            .field("missed_tick_behavior", &self.missed_tick_behavior)
+            .finish_non_exhaustive()
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_period(period: Duration) {
+    assert!(period > Duration::ZERO, "`period` must be non-zero.");
+}
+
+/// What is left of `duration` after whole `periods`; as long as a period at most, so it fits.
+fn remainder(duration: Duration, period: Duration) -> Duration {
+    let nanos = duration.as_nanos() % period.as_nanos();
+    Duration::from_secs((nanos / 1_000_000_000) as u64)
+        + Duration::from_nanos((nanos % 1_000_000_000) as u64)
+}

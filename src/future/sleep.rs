@@ -1,0 +1,421 @@
+//! The [`Sleep`] future.
+//!
+//! ```text
+//!   unarmed --(poll: due already)--------------------> elapsed
+//!      | (poll: pending)                                  ^
+//!      v                                                  |
+//!    armed --(poll: the timer has fired)------------------+      reset: unarmed, or armed elsewhere
+//! ```
+//!
+//! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets
+//! the key. The timer fires at a tick that begins at the deadline or later, so a fired timer is a
+//! passed deadline.
+//!
+//! As tokio's, an armed sleep is ready when the driver has fired it, and reads no clock: of a
+//! message that came before the deadline and a task that is polled after it, the message is found
+//! first.
+
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroU64;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::shard::{Hold, Moved, NotArmed, Polled};
+use crate::time::due::{Due, PackedDue};
+use crate::time::tick::Moment;
+use crate::timer::current;
+use crate::wheel::Key;
+
+/// Waits until `duration` has passed, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::sleep`] does. Zero is ready at the first poll. A duration that is
+/// too long to be counted saturates. See [`Sleep`] for its guarantees, and the [landing
+/// page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver. A call in an `async` block is
+/// made when the block is polled.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// tickwheel::sleep(tickwheel::Duration::from_millis(100)).await;
+/// # }
+/// ```
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::after(current::hold(), duration)
+}
+
+/// Waits until `deadline`, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::sleep_until`] does. A deadline that has passed is ready at the
+/// first poll. See [`Sleep`] for its guarantees.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, sleep_until};
+///
+/// sleep_until(Instant::now() + Duration::from_millis(100)).await;
+/// # }
+/// ```
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::until(current::hold(), deadline)
+}
+
+/// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
+/// [`sleep_until`](crate::sleep_until).
+///
+/// It behaves as [`tokio::time::Sleep`] does, and is `Unpin` besides: `&mut sleep` can be awaited,
+/// in a `select!` say, without pinning.
+///
+/// - Never early; late by at most one tick of its timer, two under a load of very many operations,
+///   besides tokio's rounding to a millisecond and scheduling.
+/// - A deadline of now or in the past is ready at the first poll.
+/// - Nothing is armed before the first poll that is pending: making and dropping a sleep takes no
+///   lock.
+/// - Dropping it is cancelling it: the timer's memory and the waker are given back at once, in
+///   O(1).
+/// - Polled again after it was ready it is ready again, until [`reset`](Sleep::reset).
+/// - The task that polled last is the one that is woken. It goes by the clock of its timer's
+///   runtime, wherever it is polled.
+///
+/// # Panics
+///
+/// When it is polled while pending and the runtime that drives its timer has shut down, as tokio's
+/// does.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, sleep};
+///
+/// let mut nap = sleep(Duration::from_secs(10));
+/// tokio::select! {
+///     () = &mut nap => unreachable!("ten seconds have not passed"),
+///     () = sleep(Duration::from_secs(1)) => nap.reset_after(Duration::from_millis(5)),
+/// }
+/// nap.await;
+/// # }
+/// ```
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Sleep {
+    shard: Hold,
+    due: PackedDue,
+    /// For one that counts from a stamp: what was told as its deadline, plus one.
+    told: AtomicU64,
+    /// Its key while it is armed, taken apart to save room.
+    key_sequence: Option<NonZeroU64>,
+    key_index: u32,
+    phase: Phase,
+    first_poll: FirstPoll,
+}
+
+/// Where a sleep is, beside whether it is armed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    /// It was polled or reset. Only `is_elapsed` makes a difference of it, as tokio's does.
+    Touched,
+    Elapsed,
+}
+
+/// What a poll does before it arms.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstPoll {
+    /// It was due when it was made: it is ready.
+    IsReady,
+    /// It may have been due when it was made: look at the clock.
+    Looks,
+    /// It was not due when it was made: look at the clock only if the driver may have passed it
+    /// over since.
+    LooksIfUnplanned,
+    /// It is not ready before the driver has come by: leave it to that.
+    Arms,
+}
+
+impl Sleep {
+    #[inline]
+    pub(crate) fn after(shard: Hold, duration: Duration) -> Sleep {
+        let due = shard.due_after(duration);
+        Sleep::new(shard, due, FirstPoll::after(duration))
+    }
+
+    pub(crate) fn until(shard: Hold, deadline: Instant) -> Sleep {
+        let due = Due::At(shard.clock().moment(deadline));
+        Sleep::new(shard, due, FirstPoll::Looks)
+    }
+
+    #[inline]
+    fn new(shard: Hold, due: Due, first_poll: FirstPoll) -> Sleep {
+        Sleep {
+            shard,
+            due: due.into(),
+            told: AtomicU64::new(0),
+            key_sequence: None,
+            key_index: 0,
+            phase: Phase::New,
+            first_poll,
+        }
+    }
+
+    /// The instant from which the sleep is ready: never before the call that made or reset it plus
+    /// its duration.
+    ///
+    /// One that is too far away to be counted, 146 years from the making of the timer, is taken to
+    /// be there. While the driver ticks, a sleep for a duration is made without reading the clock.
+    /// Then the clock is read here, the first time; what is told lies up to two ticks after that
+    /// duration from its making, and stays.
+    pub fn deadline(&self) -> Instant {
+        let clock = self.shard.clock();
+        let moment = match self.due.into() {
+            Due::At(moment) => moment,
+            Due::Stamped(due) => match self.told.load(Ordering::Relaxed) {
+                0 => self.tell(clock.told(due)),
+                told => Moment::from_bits(told - 1),
+            },
+        };
+        clock.instant(moment)
+    }
+
+    /// Of two threads that ask at once, the first one's answer stays.
+    fn tell(&self, moment: Moment) -> Moment {
+        let (unset, told) = (0, moment.to_bits() + 1);
+        let first = self
+            .told
+            .compare_exchange(unset, told, Ordering::Relaxed, Ordering::Relaxed);
+        first.map_or_else(|before| Moment::from_bits(before - 1), |_| moment)
+    }
+
+    /// Whether the sleep has elapsed: its timer has fired; or, if it was reset and not polled
+    /// since, its deadline has passed.
+    pub fn is_elapsed(&self) -> bool {
+        match (self.phase, self.key()) {
+            (Phase::New, _) => false,
+            (Phase::Elapsed, _) => true,
+            (Phase::Touched, Some(key)) => self.shard.has_fired(key),
+            (Phase::Touched, None) => self.has_passed(),
+        }
+    }
+
+    /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
+    ///
+    /// As [`tokio::time::Sleep::reset`]: it takes a pinned reference, so that it can be called
+    /// through a projection. See [`reset_at`](Sleep::reset_at) for the rest.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().reset_at(deadline);
+    }
+
+    /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
+    ///
+    /// A task that waits for this sleep stays registered, and is woken at the new deadline; before
+    /// this returns, if that has passed and the driver has come by since. Costs one lock of the
+    /// timer's shard if the sleep is armed, else nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, Instant, sleep};
+    ///
+    /// let start = Instant::now();
+    /// let mut nap = sleep(Duration::from_secs(10));
+    /// nap.reset_at(start + Duration::from_secs(3));
+    /// nap.await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
+    /// # }
+    /// ```
+    pub fn reset_at(&mut self, deadline: Instant) {
+        let due = Due::At(self.shard.clock().moment(deadline));
+        self.reset_to(due, FirstPoll::Looks);
+    }
+
+    /// Moves the deadline to `duration` from now; else as [`reset_at`](Sleep::reset_at).
+    pub fn reset_after(&mut self, duration: Duration) {
+        let due = self.shard.due_after(duration);
+        self.reset_to(due, FirstPoll::after(duration));
+    }
+
+    /// As `reset_after`, counting from a reading of the clock in any case.
+    pub(crate) fn reset_from_now(&mut self, duration: Duration) {
+        let due = Due::At(self.shard.clock().now().after(duration.into()));
+        self.reset_to(due, FirstPoll::after(duration));
+    }
+
+    /// As `reset_at`, for a deadline that lay ahead when the caller read the clock.
+    pub(crate) fn reset_to_later(&mut self, deadline: Instant) {
+        let due = Due::At(self.shard.clock().moment(deadline));
+        self.reset_to(due, FirstPoll::Arms);
+    }
+
+    fn reset_to(&mut self, due: Due, first_poll: FirstPoll) {
+        self.due = due.into();
+        *self.told.get_mut() = 0;
+        self.phase = Phase::Touched;
+        self.first_poll = first_poll;
+        let Some(key) = self.key() else { return };
+        match self.shard.move_to(key, due) {
+            Moved::Pending => {}
+            Moved::HadFired => self.forget_key(),
+            Moved::Fires => {
+                self.forget_key();
+                self.phase = Phase::Elapsed;
+            }
+        }
+    }
+
+    fn has_passed(&self) -> bool {
+        if self.first_poll == FirstPoll::IsReady {
+            return true;
+        }
+        let clock = self.shard.clock();
+        clock.has_passed(self.due.into(), clock.now())
+    }
+
+    /// Whether it was due when it was made, or may have been and is now.
+    #[inline]
+    fn is_found_due(&self) -> bool {
+        let due = self.due.into();
+        match self.first_poll {
+            FirstPoll::IsReady => true,
+            FirstPoll::Looks => self.shard.clock().is_due_now(due),
+            // What is due at the plan or after it fires with the turn that is planned, as what is
+            // armed does.
+            FirstPoll::LooksIfUnplanned => {
+                self.shard.is_unplanned(due) && self.shard.clock().is_due_now(due)
+            }
+            FirstPoll::Arms => false,
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> Option<Key> {
+        let sequence = self.key_sequence?;
+        Some(Key::new(self.key_index, sequence))
+    }
+
+    #[inline]
+    fn forget_key(&mut self) {
+        self.key_sequence = None;
+    }
+
+    pub(crate) fn shard(&self) -> &Hold {
+        &self.shard
+    }
+
+    /// Polls while the task's budget is not used up. A unit of it is taken only for progress:
+    /// nearly all polls stay pending, and have none to give back.
+    #[inline]
+    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_elapsed(cx));
+        if let Poll::Ready(budget) = coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
+        Poll::Ready(())
+    }
+
+    #[inline]
+    fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match (self.phase, self.key()) {
+            (Phase::Elapsed, _) => return Poll::Ready(()),
+            (_, None) => ready!(self.poll_unarmed(cx)),
+            (_, Some(key)) => ready!(self.poll_armed(key, cx)),
+        }
+        self.forget_key();
+        self.phase = Phase::Elapsed;
+        Poll::Ready(())
+    }
+
+    #[inline]
+    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_found_due() {
+            return Poll::Ready(());
+        }
+        match self.shard.arm(self.due.into(), cx.waker().clone()) {
+            Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
+            Err(NotArmed::Fired) => return Poll::Ready(()),
+            // It passed while nobody polled it, maybe before the end.
+            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(()),
+            Err(NotArmed::Closed) => panic_shut_down(),
+        }
+        self.phase = Phase::Touched;
+        Poll::Pending
+    }
+
+    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.due.into();
+        if self.shard.has_surely_fired(due) {
+            return Poll::Ready(());
+        }
+        match self.shard.poll_armed(key, due, cx.waker()) {
+            Polled::Fired => Poll::Ready(()),
+            Polled::Pending => Poll::Pending,
+            Polled::Closed => panic_shut_down(),
+        }
+    }
+}
+
+impl FirstPoll {
+    #[inline]
+    fn after(duration: Duration) -> FirstPoll {
+        if duration.is_zero() {
+            FirstPoll::IsReady
+        } else {
+            FirstPoll::LooksIfUnplanned
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.poll_within_budget(cx)
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(key) = self.key() {
+            self.shard.disarm(key);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cold]
+fn panic_shut_down() -> ! {
+    panic!(
+        "the tokio runtime that drives this timer has shut down while the timer was pending; \
+         keep that runtime running for as long as its timers are awaited. \
+         (A Tokio 1.x context was found, but it is being shutdown.)"
+    )
+}

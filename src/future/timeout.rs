@@ -1,0 +1,144 @@
+//! The [`Timeout`] future.
+//!
+//! Invariant: the inner future is polled first, so one that is ready wins over a deadline that has
+//! passed, and a timeout whose future is ready at the first poll arms nothing.
+
+use std::future::{Future, IntoFuture};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio::task::coop;
+
+use crate::error::Elapsed;
+use crate::future::sleep::Sleep;
+use crate::future::sleep::{sleep, sleep_until};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Bounds the time of a future, on the current runtime's own timer.
+///
+/// It gives the output of the future, or [`Elapsed`] if the future is not ready in
+/// time. It behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that
+/// is ready wins over a deadline that has passed. If it is ready at the first poll, nothing is
+/// armed. See [`Timeout`] for the rest.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, timeout};
+///
+/// let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+/// assert!(timeout(Duration::from_millis(100), receiver).await.is_err());
+/// # drop(sender);
+/// # }
+/// ```
+#[track_caller]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep(duration))
+}
+
+/// Bounds the time of a future by an instant, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::timeout_at`] does, and in all else as [`timeout`].
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, timeout_at};
+///
+/// let deadline = Instant::now() + Duration::from_millis(100);
+/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[track_caller]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep_until(deadline))
+}
+
+pin_project! {
+    /// A future that is bounded in time: [`timeout`](crate::timeout),
+    /// [`timeout_at`](crate::timeout_at).
+    ///
+    /// It gives the output of the future within, or [`Elapsed`] if that was not ready before the
+    /// deadline. It behaves as [`tokio::time::Timeout`] does:
+    ///
+    /// - The inner future is polled first; if it is ready it wins, also over a deadline that has
+    ///   passed.
+    /// - Dropping it drops the inner future. Await `&mut future` within, or take it back with
+    ///   [`into_inner`](Timeout::into_inner), to go on with it after the deadline.
+    /// - If the inner future uses up the task's cooperative budget, the deadline is looked at all
+    ///   the same.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled while pending and the runtime that drives its timer has shut down.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
+impl<F> Timeout<F> {
+    #[inline]
+    pub(crate) fn new(future: F, sleep: Sleep) -> Timeout<F> {
+        Timeout { future, sleep }
+    }
+
+    /// The future within.
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The future within, to be changed.
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// Gives the future back and drops the deadline.
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        poll_deadline(this.sleep, had_budget, cx).map(Err)
+    }
+}
+
+/// The part that does not depend on the inner future, so that it is compiled once.
+fn poll_deadline(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
+    let elapsed = if coop::has_budget_remaining() {
+        sleep.poll_within_budget(cx)
+    } else if had_budget {
+        // The inner future has used the budget up. If it always does, a deadline that obeyed the
+        // budget would never be looked at.
+        pin!(coop::unconstrained(sleep)).poll(cx)
+    } else {
+        Pin::new(sleep).poll(cx)
+    };
+    elapsed.map(|()| Elapsed::new())
+}

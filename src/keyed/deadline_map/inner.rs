@@ -1,0 +1,166 @@
+//! What the handles of a [`DeadlineMap`](super::DeadlineMap) and its [`KeyedDeadline`]s share: the
+//! entries.
+//!
+//! An entry reaches the deadline of its key. It is put in by `put` and taken out, once, by
+//! whichever comes first: its [`KeyedDeadline`] being dropped or removed, `drain` or `close`. A
+//! newer insert under the key has the entry reach its own deadline. Who takes an entry out knows it
+//! by its deadline's identity and not by the key alone, so an older deadline never takes out a
+//! newer one's.
+//!
+//! Invariants:
+//!
+//! - A place is taken under the part's lock right before an entry is put in, and given back right
+//!   after one was taken out. Between the two there is no user code, so no panic in it costs a
+//!   place.
+//! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops that, it takes the
+//!   entry out.
+
+use std::borrow::Borrow;
+use std::sync::{Arc, MutexGuard};
+
+use super::KeyedDeadline;
+use crate::deadline::access::Access;
+use crate::deadline::handle::finish;
+use crate::error::InsertError;
+use crate::keyed::segments::{Hashed, Segments};
+use crate::keyed::table::Table;
+use crate::shard::word::{Outcome, Word};
+use crate::time::tick::Moment;
+use crate::timer::Timer;
+
+pub(super) struct Inner<K> {
+    pub(super) timer: Timer,
+    pub(super) table: Table<Part<K>, ()>,
+}
+
+pub(super) type Part<K> = Segments<Entry<K>>;
+
+/// As small as it can be: there are as many as keys, and a look-up reads one from memory. The word,
+/// which a look-up goes on to, knows the hash and the shard.
+pub(super) struct Entry<K> {
+    pub(super) key: K,
+    pub(super) word: Arc<Word>,
+}
+
+impl<K> Hashed for Entry<K> {
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.word.mark().hash
+    }
+}
+
+/// Makes of a key's hash the half of it that is kept.
+#[inline]
+pub(super) fn fold(hash: u64) -> u32 {
+    // A hasher may leave some of its bits alone; here each of them comes to matter for all.
+    let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
+    (product >> 64 ^ product) as u64 as u32
+}
+
+impl<K> Inner<K> {
+    pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
+        Inner {
+            timer: timer.clone(),
+            table: Table::with_hashing((), limit, Segments::default),
+        }
+    }
+
+    /// Makes room for so many keys.
+    pub(super) fn reserve(&self, keys: usize) {
+        let parts = self.table.parts();
+        // Hashes spread by chance.
+        let each = (keys + keys / 16).div_ceil(parts);
+        for number in 0..parts {
+            if keys > 0 {
+                self.table.lock_part(number).reserve(each);
+            }
+        }
+    }
+
+    /// Locks the part that holds what has this hash; `None` if nothing has.
+    #[inline]
+    pub(super) fn lock(&self, hash: u32) -> Option<MutexGuard<'_, Part<K>>> {
+        self.table.lock_made(self.part_of(hash))
+    }
+
+    /// The segments of a part go by the last bits of the hash, so this goes by the first.
+    #[inline]
+    fn part_of(&self, hash: u32) -> usize {
+        (hash >> 24) as usize & (self.table.parts() - 1)
+    }
+
+    #[inline]
+    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>) -> Access<'a> {
+        let shard = word.mark().shard as usize;
+        Access {
+            shard: self.timer.shard_of_number(shard),
+            word,
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.timer.shard().clock().now()
+    }
+
+    /// Puts an entry in for a deadline, with a key that equals the deadline's own. If one is under
+    /// that key, `replaces` says whether its deadline is replaced; else nothing is done, and
+    /// `Ok(false)` says so.
+    pub(super) fn put(
+        &self,
+        keyed: &KeyedDeadline<K>,
+        key: K,
+        replaces: bool,
+    ) -> Result<bool, InsertError>
+    where
+        K: Eq,
+    {
+        let hash = keyed.word.mark().hash;
+        // From here to the end of the block the key's `Eq` is all there is of user code.
+        let (older, _unused) = {
+            let number = self.part_of(hash);
+            let mut part = self.table.lock_part(number);
+            if self.table.is_closed() {
+                return Err(InsertError::Closed(()));
+            }
+            match part.find_mut(hash, |entry| entry.key == key) {
+                Some(_) if !replaces => return Ok(false),
+                Some(entry) => {
+                    let older = std::mem::replace(&mut entry.word, keyed.word.clone());
+                    (older, key)
+                }
+                None if !self.table.take_place(number) => return Err(InsertError::AtCapacity(())),
+                None => {
+                    let word = keyed.word.clone();
+                    part.insert(Entry { key, word });
+                    return Ok(true);
+                }
+            }
+        };
+        finish(self.access(&older).settle(Outcome::Replaced));
+        // The key that was not needed is dropped here, when all else is done.
+        Ok(true)
+    }
+
+    /// Whether a key is there whose hash is this.
+    pub(super) fn contains<Q>(&self, hash: u32, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let part = self.lock(hash);
+        let is = |entry: &Entry<K>| entry.key.borrow() == key;
+        part.is_some_and(|part| part.find(hash, is).is_some())
+    }
+
+    /// Takes the entry of a deadline out, unless it is there no more. It is to be dropped under no
+    /// lock.
+    pub(super) fn take(&self, word: &Arc<Word>) -> Option<Entry<K>> {
+        let hash = word.mark().hash;
+        let mut part = self.lock(hash)?;
+        // Known by its identity: no code of the key's is needed, and a newer deadline's is not
+        // touched.
+        let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
+        self.table.give_back(self.part_of(hash), 1);
+        Some(entry)
+    }
+}

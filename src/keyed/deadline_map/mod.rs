@@ -1,0 +1,393 @@
+//! The [`DeadlineMap`]: one awaited deadline for each key.
+//!
+//! | file | what |
+//! |---|---|
+//! | `inner` | the entries: who puts them in and takes them out, and the limit |
+//! | `keyed` | the future of one key |
+//! | `all` | what is done to all keys at once |
+//! | `make` | how a map is made |
+//!
+//! Locks: a part of the table, then a shard of the timer. A deadline is acted on under the part's
+//! lock, so that it is that of the key in that moment. What is left to do, waking whoever awaits
+//! the deadline above all, is done after both locks, and so are keys dropped.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *Two inserts under one key.* The part's lock orders them. The later one has the entry reach
+//!   its own deadline and then settles the earlier one's.
+//! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline, and again, under the
+//!   lock of the part, when it puts that in.
+
+mod all;
+mod inner;
+mod keyed;
+mod make;
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use keyed::KeyedDeadline;
+
+use crate::deadline::ResetHandle;
+use crate::deadline::access::Access;
+use crate::deadline::handle::finish;
+use crate::error::InsertError;
+use crate::keyed::hashing::DefaultHashBuilder;
+use crate::shard::word::{Mark, Outcome, Timeout};
+use crate::shard::{Afterwards, Shard, Told};
+use crate::time::due::Start;
+use inner::{Inner, fold};
+
+/// One awaited deadline for each key; any task resets, cancels or expires it by the key alone.
+///
+/// [`insert`](DeadlineMap::insert) gives a [`KeyedDeadline`] to be awaited. A key stays in the map
+/// while its `KeyedDeadline` lives, expired or not, so that it can be restarted and reset by its
+/// key; dropping that takes the key out.
+///
+/// Clones are handles of the same map, and all may be dropped: what is pending lives on and fires.
+///
+/// | call | cost |
+/// |---|---|
+/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes none |
+/// | other calls by key | the same, and the lock of a shard |
+/// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
+/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, for some hundred keys |
+///
+/// To reset one key often, take its [`handle`](DeadlineMap::handle) once: that needs no look-up and
+/// no lock.
+///
+/// An empty map takes some hundred bytes, and so may well be one of many: its parts are made when
+/// keys come that need them. Memory is given back as keys go, in whatever order, a little at each
+/// call; no call waits for all of it.
+///
+/// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
+/// all locks. Its `Clone` is called with no lock held by an insert, and under the lock of a part by
+/// `keys` and `for_each`. If one of them panics, that call panics, no other key is harmed, and no
+/// place of a limit is lost. `Eq` and `Clone` must not call the map.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::{DeadlineMap, Duration, Timer};
+///
+/// let sessions = DeadlineMap::new(&Timer::current());
+/// let session = sessions.insert("alice".to_owned(), Duration::from_secs(60))?;
+/// assert!(sessions.reset("alice"), "a request of hers, in time");
+/// assert!(!sessions.reset("bob"), "he has no session");
+///
+/// let newer = sessions.insert("alice".to_owned(), Duration::from_secs(60))?;
+/// assert!(session.await.unwrap_err().is_replaced());
+/// newer.await?;
+/// assert!(sessions.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeadlineMap<K, S = DefaultHashBuilder> {
+    inner: Arc<Inner<K>>,
+    hash_builder: S,
+}
+
+/// By key.
+impl<K, S> DeadlineMap<K, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    S: BuildHasher,
+{
+    /// Arms a deadline under a key. An older one under that key resolves to `Err(Cancelled)`,
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Closed`] after [`close`](DeadlineMap::close); [`InsertError::AtCapacity`] if
+    /// the key is new and the map holds as many as it may.
+    pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError> {
+        let hash = self.hash(&key);
+        let put = self.put(hash, key, |shard| start_now(shard, timeout), true)?;
+        Ok(put.expect("it is put in whether or not the key was there"))
+    }
+
+    /// Arms a deadline under a key that expires at `deadline`; one that has passed expires at once.
+    /// Else as [`insert`](DeadlineMap::insert).
+    ///
+    /// The timeout of it, which a reset counts, is the distance from now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](DeadlineMap::insert).
+    pub fn insert_at(&self, key: K, deadline: Instant) -> Result<KeyedDeadline<K>, InsertError> {
+        let hash = self.hash(&key);
+        let start = |shard: &Shard| {
+            let now = shard.clock().now();
+            let timeout = shard.clock().moment(deadline).since(now);
+            (Start::At(now), timeout)
+        };
+        let put = self.put(hash, key, start, true)?;
+        Ok(put.expect("it is put in whether or not the key was there"))
+    }
+
+    /// Arms a deadline under a key that is not there. `None` for one that is, its deadline pending
+    /// or not: nothing is done to that.
+    ///
+    /// Of several that race for one key exactly one gets a deadline. That a key is there is not an
+    /// error: a program goes on with the deadline that there is, while it has to stop at a map that
+    /// is closed or full.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](DeadlineMap::insert). A closed map is an error whether or not the key is
+    /// there.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let timeout = Duration::from_secs(60);
+    /// if let Some(session) = sessions.insert_if_absent(7, timeout)? {
+    ///     tokio::spawn(async move { println!("session 7 has ended: {:?}", session.await) });
+    /// }
+    /// assert!(sessions.insert_if_absent(7, timeout)?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert_if_absent(
+        &self,
+        key: K,
+        timeout: Duration,
+    ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
+        let hash = self.hash(&key);
+        if !self.inner.table.is_closed() && self.inner.contains(hash, &key) {
+            // No deadline is armed for it.
+            return Ok(None);
+        }
+        self.put(hash, key, |shard| start_now(shard, timeout), false)
+    }
+
+    fn put(
+        &self,
+        hash: u32,
+        key: K,
+        start: impl FnOnce(&Shard) -> (Start, Duration),
+        replaces: bool,
+    ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
+        let inner = &self.inner;
+        let entry_key = key.clone();
+        let shard = inner.timer.shard();
+        let (start, timeout) = start(shard);
+        let mark = Mark {
+            hash,
+            shard: shard.number() as u32,
+        };
+        let keyed = KeyedDeadline {
+            word: crate::deadline::arm(shard, start, timeout, mark),
+            key,
+            inner: inner.clone(),
+        };
+        let is_in = inner.put(&keyed, entry_key, replaces)?;
+        Ok(is_in.then_some(keyed))
+    }
+
+    /// Takes a deadline's key out and cancels the deadline, if it is the one under its key. `false`
+    /// if it was replaced or taken out before, or is of another map: nothing is done then.
+    ///
+    /// So whoever ends a deadline never ends a newer one that somebody else has put under the key.
+    pub fn remove(&self, deadline: &KeyedDeadline<K>) -> bool {
+        let Some(own) = self.inner.take(&deadline.word) else {
+            return false;
+        };
+        finish(self.inner.access(&own.word).settle(Outcome::Cancelled));
+        // The entry's key is dropped here, after the locks.
+        true
+    }
+
+    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]; `false` for
+    /// a key that is not there.
+    pub fn reset<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        // Taken before the lock; it may wake the driver.
+        let start = self.inner.timer.shard().start_of_any();
+        let hash = self.hash(key);
+        let Some(part) = self.inner.lock(hash) else {
+            return false;
+        };
+        let Some(entry) = part.find(hash, |entry| entry.key.borrow() == key) else {
+            return false;
+        };
+        // Nearly every one while the driver ticks.
+        let is_reset = match start {
+            Start::Stamp(stamp) => entry.word.reset_to_later_stamp(stamp),
+            Start::At(_) => false,
+        };
+        if is_reset {
+            return true;
+        }
+        let done = self.inner.access(&entry.word).reset(start);
+        drop(part);
+        finish(done)
+    }
+
+    /// As [`ResetHandle::reset_after`]; `false` for a key that is not there.
+    pub fn reset_after<Q>(&self, key: &Q, delay: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |deadline| deadline.reset_after(start, delay))
+    }
+
+    /// As [`ResetHandle::reset_at`]; `false` for a key that is not there.
+    pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |keyed| keyed.reset_at(start, deadline))
+    }
+
+    /// As [`ResetHandle::set_timeout`]; `false` for a key that is not there.
+    pub fn set_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let start = self.inner.timer.shard().start_of_any();
+        self.act(key, |deadline| deadline.set_timeout(start, timeout))
+    }
+
+    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]; `false` for a key that is not
+    /// there.
+    pub fn cancel<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.act(key, |deadline| deadline.settle(Outcome::Cancelled))
+    }
+
+    /// Expires the deadline of a key now, as [`ResetHandle::expire`]; `false` for a key that is not
+    /// there.
+    pub fn expire<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.act(key, |deadline| deadline.settle(Outcome::Expired))
+    }
+
+    /// When the deadline of a key expires, as [`ResetHandle::deadline`]; `None` if it is not
+    /// pending, and for a key that is not there.
+    pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let told = self.told(key)?;
+        Some(self.inner.timer.shard().clock().instant(told.deadline))
+    }
+
+    /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]; `None` if it is
+    /// not pending, and for a key that is not there.
+    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        Some(self.told(key)?.left)
+    }
+
+    /// The reset handle of a key's deadline, for use without a look-up.
+    pub fn handle<Q>(&self, key: &Q) -> Option<ResetHandle>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key, |deadline| deadline.handle())
+    }
+
+    /// Whether a key is there, its deadline pending or not.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.inner.contains(self.hash(key), key)
+    }
+
+    fn told<Q>(&self, key: &Q) -> Option<Told>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        finish(self.find(key, |deadline| deadline.told())?)
+    }
+
+    fn act<Q>(&self, key: &Q, act: impl FnOnce(Access<'_>) -> (bool, Afterwards)) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key, act).is_some_and(finish)
+    }
+
+    fn find<Q, R>(&self, key: &Q, take: impl FnOnce(Access<'_>) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.hash(key);
+        let part = self.inner.lock(hash)?;
+        let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
+        Some(take(self.inner.access(&entry.word)))
+    }
+
+    #[inline]
+    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+        fold(self.hash_builder.hash_one(key))
+    }
+}
+
+/// From when a deadline counts that is made now.
+fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
+    let ticks = Timeout::new(timeout, shard.clock().tick());
+    (shard.start(ticks), timeout)
+}
+
+impl<K, S> DeadlineMap<K, S> {
+    /// How many keys are there, their deadlines pending or not.
+    pub fn len(&self) -> usize {
+        self.inner.table.len()
+    }
+
+    /// Whether no key is there.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<K, S: Clone> Clone for DeadlineMap<K, S> {
+    fn clone(&self) -> Self {
+        DeadlineMap {
+            inner: self.inner.clone(),
+            hash_builder: self.hash_builder.clone(),
+        }
+    }
+}
+
+impl<K, S> fmt::Debug for DeadlineMap<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineMap")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

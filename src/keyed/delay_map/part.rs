@@ -1,0 +1,457 @@
+//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and what of them is
+//! due.
+//!
+//! ```text
+//!   waiting: in a slot of the wheel --(its tick has come, or it is expired)--> due: detached, and named in `due`
+//!        ^                                                                      |
+//!        +---------------------------(set anew)---------------------------------+        out: in none of them
+//! ```
+//!
+//! Invariants:
+//!
+//! - An item is in the wheel's storage and in the index, or in neither. It is detached there
+//!   exactly while `due` names it.
+//! - `due` has a good name for each item that is due, with a good one on top, in the order in which
+//!   they come out: by when they were due, and of those that were made due at once, by the
+//!   deadlines that they had, and then in the order in which they were set.
+//! - Items that [`expire_all`](Part::expire_all) has made due are still waiting until
+//!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. `marks` tells
+//!   them by their numbers.
+
+use std::borrow::Borrow;
+
+use hashbrown::HashTable;
+
+use super::due_queue::{DueQueue, Name, Named};
+use super::marks::Marks;
+use crate::shrinking::Shrinking;
+use crate::time::tick::Moment;
+use crate::wheel::Wheel;
+
+pub(super) struct Part<K, V> {
+    items: Wheel<Item<K, V>>,
+    /// Indices of items, by the hash of the key.
+    index: HashTable<u32>,
+    shrinking: Shrinking,
+    /// So many were taken out since most of the items' store has been free.
+    taken_while_sparse: usize,
+    due: DueQueue,
+    marks: Marks,
+    /// How often an item was set.
+    settings: u64,
+}
+
+pub(super) struct Item<K, V> {
+    pub(super) key: K,
+    pub(super) value: V,
+    deadline: Moment,
+    /// No deadline of it lies beyond this.
+    end: Moment,
+    /// When it was due, while it is.
+    due_at: Moment,
+    number: u64,
+    /// Half of the key's hash: enough to find the item's place in the index again.
+    hash: u32,
+}
+
+/// How an item is set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) deadline: Moment,
+    /// The tick of that; `None` if it is due already.
+    pub(super) tick: Option<u64>,
+    /// The number of the setting, if the map counts them all together.
+    pub(super) number: Option<u64>,
+}
+
+impl<K, V> Item<K, V> {
+    /// When it was due; only for one that has come out.
+    pub(super) fn was_due_at(&self) -> Moment {
+        self.due_at
+    }
+
+    /// When it was due, or would have been, in a part with those marks.
+    pub(super) fn told_deadline(&self, marks: &Marks) -> Moment {
+        let told = self.due_at.min(self.deadline);
+        marks.at(self.number).map_or(told, |at| told.min(at))
+    }
+
+    pub(super) fn into_pair(self) -> (K, V) {
+        (self.key, self.value)
+    }
+
+    fn name(&self) -> Name {
+        Name {
+            due_at: self.due_at,
+            deadline: self.deadline,
+            number: self.number,
+        }
+    }
+}
+
+impl<K, V> Part<K, V> {
+    pub(super) fn new() -> Part<K, V> {
+        Part {
+            items: Wheel::new(),
+            index: HashTable::new(),
+            shrinking: Shrinking::default(),
+            taken_while_sparse: 0,
+            due: DueQueue::new(),
+            marks: Marks::default(),
+            settings: 0,
+        }
+    }
+
+    /// Makes room for so many items, in an empty part.
+    pub(super) fn reserve(&mut self, capacity: usize) {
+        self.items = Wheel::with_capacity(capacity);
+        self.index = HashTable::with_capacity(capacity);
+        self.shrinking.grown(self.index.capacity());
+    }
+
+    /// The item of a key. This is the only function that calls the key's own code.
+    pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32>
+    where
+        K: Borrow<Q>,
+    {
+        let is_it = |&index: &u32| self.items.at(index).key.borrow() == key;
+        self.index.find(hash_of(half(hash)), is_it).copied()
+    }
+
+    pub(super) fn item(&self, index: u32) -> &Item<K, V> {
+        self.items.at(index)
+    }
+
+    pub(super) fn value_mut(&mut self, index: u32) -> &mut V {
+        &mut self.items.at_mut(index).value
+    }
+
+    pub(super) fn entry_mut(&mut self, index: u32) -> (&K, &mut V) {
+        let item = self.items.at_mut(index);
+        (&item.key, &mut item.value)
+    }
+
+    /// When an item is due, or since when it is.
+    pub(super) fn due_at(&self, index: u32) -> Moment {
+        let item = self.items.at(index);
+        if self.items.is_detached(index) {
+            item.due_at
+        } else {
+            item.told_deadline(&self.marks)
+        }
+    }
+
+    /// The end of an item's life.
+    pub(super) fn end_of(&self, index: u32) -> Moment {
+        self.items.at(index).end
+    }
+
+    /// Puts in the value of a key that is not there.
+    pub(super) fn insert(&mut self, key: K, hash: u64, value: V, setting: Setting, end: Moment) {
+        let number = self.number_of(setting);
+        let hash = half(hash);
+        let item = Item {
+            key,
+            value,
+            deadline: setting.deadline,
+            end,
+            due_at: setting.deadline,
+            number,
+            hash,
+        };
+        let index = match setting.tick {
+            Some(tick) => self.items.insert(tick, item).into_halves().0,
+            None => {
+                let name = item.name();
+                let index = self.items.insert_detached(item);
+                self.due.push(Named { name, index });
+                index
+            }
+        };
+        let (items, before) = (&self.items, self.index.capacity());
+        self.index
+            .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
+        if self.index.capacity() != before {
+            self.shrinking.grown(self.index.capacity());
+        }
+    }
+
+    /// Sets anew when an item is due, whether or not it was due by now.
+    pub(super) fn set(&mut self, index: u32, setting: Setting) {
+        self.forget_due(index);
+        let number = self.number_of(setting);
+        let item = self.items.at_mut(index);
+        (item.deadline, item.due_at, item.number) = (setting.deadline, setting.deadline, number);
+        match setting.tick {
+            Some(tick) => self.items.attach(index, tick),
+            None => self.name_as_due(index, setting.deadline),
+        }
+        self.uncover();
+    }
+
+    /// Makes an item due that is not, and says whether it was not.
+    pub(super) fn expire(&mut self, index: u32, now: Moment) -> bool {
+        let is_pending = self.due_at(index) > now;
+        if is_pending {
+            self.make_due(index, now);
+            self.uncover();
+        }
+        is_pending
+    }
+
+    pub(super) fn set_end(&mut self, index: u32, end: Moment) {
+        self.items.at_mut(index).end = end;
+    }
+
+    pub(super) fn replace_value(&mut self, index: u32, value: V) -> V {
+        std::mem::replace(&mut self.items.at_mut(index).value, value)
+    }
+
+    /// Takes an item out. To be followed by `shrink_if_due`, as soon as no other index is in use.
+    pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
+        self.forget_due(index);
+        let item = self.take_out(index);
+        self.uncover();
+        item
+    }
+
+    fn take_out(&mut self, index: u32) -> Item<K, V> {
+        let item = self.items.remove_at(index);
+        if let Ok(entry) = self
+            .index
+            .find_entry(hash_of(item.hash), |&other| other == index)
+        {
+            entry.remove();
+        }
+        item
+    }
+
+    /// Gives memory back if it is time. Items may have other indices after it.
+    pub(super) fn shrink_if_due(&mut self) {
+        if self.shrinking.is_due(self.index.len()) {
+            self.shrink_index();
+        }
+        self.compact_if_due();
+    }
+
+    /// The items' store shrinks by itself once nothing is left in its last places. What stays there
+    /// is moved only if it stays: after so many removals that they pay for it.
+    fn compact_if_due(&mut self) {
+        let places = self.items.capacity();
+        if places <= KEPT_PLACES || self.index.len() >= places / 8 {
+            self.taken_while_sparse = 0;
+            return;
+        }
+        self.taken_while_sparse += 1;
+        if self.taken_while_sparse > places / 8 {
+            self.compact();
+        }
+    }
+
+    /// The indices of all items.
+    pub(super) fn indices(&self) -> Vec<u32> {
+        self.index.iter().copied().collect()
+    }
+
+    /// Moves on towards a tick by at most so many items, and takes them from the budget. Gives
+    /// whether all that is due by then was found.
+    pub(super) fn advance(&mut self, now: u64, budget: &mut usize) -> bool {
+        self.find_expired(now, budget) && self.find_due(now, budget)
+    }
+
+    /// When the first of what is due was due.
+    pub(super) fn first_due(&self) -> Option<Moment> {
+        self.first_name().map(|name| name.due_at)
+    }
+
+    /// The place of the first of what is due.
+    pub(super) fn first_name(&self) -> Option<Name> {
+        self.due.first().map(|named| named.name)
+    }
+
+    /// Takes out the first of what is due, if it was by that moment.
+    pub(super) fn take_first_by(&mut self, by: Moment) -> Option<Item<K, V>> {
+        self.first_due().filter(|&due_at| due_at <= by)?;
+        let Named { index, .. } = self.due.take_first()?;
+        let item = self.take_out(index);
+        self.uncover();
+        self.shrink_if_due();
+        Some(item)
+    }
+
+    /// Makes all due, and says how many items were not due at `now`; `tick` is the first that has
+    /// not begun before that, and `present` the one in which it lies.
+    pub(super) fn expire_all(&mut self, now: Moment, tick: u64, present: u64) -> usize {
+        let mut all = usize::MAX;
+        self.find_due(tick, &mut all);
+        // What is found, and lies ahead by a part of a tick.
+        let items = &self.items;
+        let ahead = self.due.after(now).filter(|named| is_good(items, named));
+        let ahead: Vec<u32> = ahead.map(|named| named.index).collect();
+        let pending = ahead.len();
+        for index in ahead {
+            self.make_due(index, now);
+        }
+        self.uncover();
+        let waiting = self.items.len() - self.due.len();
+        pending + self.marks.set(waiting, self.settings, now, present)
+    }
+
+    /// Takes everything out, and gives it with the marks that may be on some of it.
+    pub(super) fn take_all(&mut self) -> (Wheel<Item<K, V>>, Marks) {
+        let emptied = Part {
+            settings: self.settings,
+            ..Part::new()
+        };
+        let taken = std::mem::replace(self, emptied);
+        (taken.items, taken.marks)
+    }
+
+    /// The tick before which nothing that waits is due.
+    pub(super) fn earliest(&self) -> Option<u64> {
+        let marked = self.marks.earliest();
+        let waiting = self.items.next_turn();
+        marked.into_iter().chain(waiting).min()
+    }
+
+    /// Finds some of what is due by a tick. Gives whether all of it was found.
+    fn find_due(&mut self, now: u64, budget: &mut usize) -> bool {
+        let (due, marks) = (&mut self.due, &mut self.marks);
+        let begun = due.begin_search();
+        let is_all = self.items.detach_due(now, budget, |index, item| {
+            item.due_at = item.told_deadline(marks);
+            marks.forget(item.number);
+            let name = item.name();
+            due.add_found(Named { name, index });
+        });
+        due.end_search(begun);
+        is_all
+    }
+
+    /// Finds some of what was made due by marks that were set by a tick. Gives whether all of it
+    /// was found.
+    fn find_expired(&mut self, now: u64, budget: &mut usize) -> bool {
+        let is_left = |marks: &Marks| marks.earliest().is_some_and(|tick| tick <= now);
+        if !is_left(&self.marks) {
+            return true;
+        }
+        let end = self.items.end_of_indices();
+        let most = u32::try_from(*budget).unwrap_or(u32::MAX);
+        let round = self.marks.next_of_round(most, end);
+        *budget -= round.len();
+        let next = round.end;
+        let waits = |&index: &u32| !self.items.is_detached(index);
+        let waiting: Vec<u32> = self.items.indices(round).filter(waits).collect();
+        for index in waiting {
+            if let Some(at) = self.marks.at(self.items.at(index).number) {
+                self.make_due(index, at);
+            }
+        }
+        self.marks.came_to(next, end);
+        !is_left(&self.marks)
+    }
+
+    /// Puts an item that waits among those that are due.
+    fn make_due(&mut self, index: u32, at: Moment) {
+        self.forget_due(index);
+        self.name_as_due(index, at);
+    }
+
+    fn name_as_due(&mut self, index: u32, at: Moment) {
+        if !self.items.is_detached(index) {
+            self.items.detach(index);
+        }
+        let item = self.items.at_mut(index);
+        // What has passed its deadline, though not its tick, was due then.
+        item.due_at = at.min(item.deadline);
+        let name = item.name();
+        self.due.push(Named { name, index });
+    }
+
+    /// Has the first of what is due be a good one.
+    fn uncover(&mut self) {
+        let items = &self.items;
+        self.due.uncover(|named| is_good(items, named));
+    }
+
+    /// An item is not due any more, neither by its name nor by a mark. To be followed by `uncover`,
+    /// when it is changed.
+    fn forget_due(&mut self, index: u32) {
+        if self.items.is_detached(index) {
+            self.due.note_stale();
+        } else {
+            self.marks.forget(self.items.at(index).number);
+        }
+    }
+
+    fn number_of(&mut self, setting: Setting) -> u64 {
+        self.settings += 1;
+        match setting.number {
+            Some(number) => {
+                self.settings = self.settings.max(number);
+                number
+            }
+            None => self.settings,
+        }
+    }
+
+    #[cold]
+    fn shrink_index(&mut self) {
+        let items = &self.items;
+        self.index
+            .shrink_to(0, |&index| hash_of(items.at(index).hash));
+        self.shrinking
+            .shrunk(self.index.len(), self.index.capacity());
+    }
+
+    /// Moves all items together, into stores of their size.
+    #[cold]
+    fn compact(&mut self) {
+        let left = self.index.len();
+        let wheel = Wheel::with_capacity(left).starting_at(self.items.now());
+        let mut all = std::mem::replace(&mut self.items, wheel);
+        self.index = HashTable::with_capacity(left);
+        self.due = DueQueue::new();
+        let begun = self.due.begin_search();
+        for old in 0..all.end_of_indices() {
+            let Some(tick) = all.tick_at(old) else {
+                continue;
+            };
+            let is_due = all.is_detached(old);
+            let item = all.remove_at(old);
+            let (name, hash) = (item.name(), item.hash);
+            let index = if is_due {
+                let index = self.items.insert_detached(item);
+                self.due.add_found(Named { name, index });
+                index
+            } else {
+                self.items.insert(tick, item).into_halves().0
+            };
+            let items = &self.items;
+            self.index
+                .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
+        }
+        self.due.end_search(begun);
+        self.marks.begin_round();
+        self.taken_while_sparse = 0;
+        self.shrinking.shrunk(left, self.index.capacity());
+    }
+}
+
+/// A store of so few places is not worth the trouble.
+const KEPT_PLACES: usize = 1024;
+
+/// Whether a name is that of an item which is due, and was not set anew since.
+fn is_good<K, V>(items: &Wheel<Item<K, V>>, named: &Named) -> bool {
+    items.is_detached_as(named.index, |item| item.name() == named.name)
+}
+
+/// The half of a hash that items keep. A part is chosen by other bits.
+fn half(hash: u64) -> u32 {
+    hash as u32
+}
+
+/// A whole hash made of a half: a table uses the lowest bits and the highest.
+fn hash_of(half: u32) -> u64 {
+    u64::from(half) << 32 | u64::from(half)
+}

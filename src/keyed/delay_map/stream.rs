@@ -1,0 +1,281 @@
+//! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
+//!
+//! Invariant: the stream waits only when nothing is due in any part; whatever changes that before
+//! its alarm goes off calls it. Of two polls the later one's waker counts.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_core::{FusedStream, Stream};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use super::inner::{Closed, Found, Inner};
+use super::merge::Merge;
+use super::part::Item;
+use crate::time::tick::Moment;
+
+/// So many items are looked at for one poll; then other tasks have their turn.
+const BATCH: usize = 512;
+
+/// So often a poll looks again because something became due meanwhile; then other tasks have their
+/// turn.
+const LOOKS: usize = 8;
+
+/// A value whose delay has passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired<K, V> {
+    /// Its key.
+    pub key: K,
+    /// The value.
+    pub value: V,
+    /// The instant at which it was due; never later than when it came out. For one that
+    /// [`expire_all`](super::DelayMap::expire_all) made come before its time, the instant of that
+    /// call.
+    pub deadline: Instant,
+}
+
+/// The stream of what has expired in a [`DelayMap`](super::DelayMap).
+///
+/// It ends when the map is closed and empty, or every handle of the map is gone and it is empty, or
+/// the timer's runtime has shut down; what is then left in the map can still be drained. Dropping
+/// it closes the map and drops what that holds.
+///
+/// # Cancel safety
+///
+/// Dropping a future of its next item, as in a `select!`, loses nothing: a value leaves the map in
+/// the moment in which the stream gives it.
+#[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
+pub struct Expirations<K, V> {
+    inner: Arc<Inner<K, V>>,
+    merge: Merge,
+    /// All parts were searched up to this tick.
+    searched: u64,
+    /// A search up to this tick is not finished.
+    searching: Option<u64>,
+    /// The clock has read this.
+    now: Moment,
+    ended: bool,
+}
+
+impl<K, V> Expirations<K, V> {
+    pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
+        Expirations {
+            inner,
+            merge: Merge::default(),
+            searched: 0,
+            searching: None,
+            now: Moment::EPOCH,
+            ended: false,
+        }
+    }
+
+    /// The next value, as soon as there is one that is due; `None` once the stream has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped before it completes, nothing is lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (map, mut expired) = DelayMap::new(&Timer::current());
+    /// map.insert(1, "one", Duration::from_secs(1)).unwrap();
+    /// assert!(expired.try_recv().is_err());
+    /// assert_eq!(expired.recv().await.unwrap().value, "one");
+    /// # }
+    /// ```
+    pub async fn recv(&mut self) -> Option<Expired<K, V>> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// Polls for the next value; the task is woken when there is one, or the stream has ended.
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let coop = ready!(coop::poll_proceed(cx));
+        let expired = ready!(self.poll_expired(cx));
+        coop.made_progress();
+        Poll::Ready(expired)
+    }
+
+    /// The next value, if one is due now.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
+    /// ended.
+    pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
+        if self.ended || self.inner.timer.has_ended() {
+            self.end();
+            return Err(TryRecvError::Disconnected);
+        }
+        loop {
+            match self.take_first() {
+                Found::Item(item) => return Ok(self.expired(item)),
+                Found::Unfinished => {}
+                Found::Nothing if self.inner.is_finished() => {
+                    self.end();
+                    return Err(TryRecvError::Disconnected);
+                }
+                Found::Nothing => return Err(TryRecvError::Empty),
+            }
+        }
+    }
+
+    /// Waits for the next value, and puts it and whatever is due besides into `buffer`, at most
+    /// `limit` values. Gives how many; zero once the stream has ended, or for a limit of zero.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped before it completes, nothing is lost.
+    pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
+        poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
+    }
+
+    /// Polls as [`recv_many`](Expirations::recv_many) waits.
+    pub fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<Expired<K, V>>,
+        limit: usize,
+    ) -> Poll<usize> {
+        if limit == 0 {
+            return Poll::Ready(0);
+        }
+        let Some(first) = ready!(self.poll_recv(cx)) else {
+            return Poll::Ready(0);
+        };
+        buffer.push(first);
+        let mut taken = 1;
+        while taken < limit {
+            let Found::Item(item) = self.take_first() else {
+                break;
+            };
+            buffer.push(self.expired(item));
+            taken += 1;
+        }
+        Poll::Ready(taken)
+    }
+
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
+        for _ in 0..LOOKS {
+            self.inner.stop_waiting();
+            if self.inner.timer.has_ended() {
+                self.end();
+                return Poll::Ready(None);
+            }
+            match self.take_first() {
+                Found::Item(item) => return Poll::Ready(Some(self.expired(item))),
+                Found::Unfinished => break,
+                Found::Nothing => {}
+            }
+            self.inner.start_waiting(cx.waker());
+            if self.inner.is_finished() {
+                self.end();
+                return Poll::Ready(None);
+            }
+            if self.inner.is_looked_for_now() {
+                continue;
+            }
+            match self.inner.poll_alarm(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(Closed)) => {
+                    self.end();
+                    return Poll::Ready(None);
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes out the first of what is due, if need be after a search.
+    ///
+    /// A search goes up to the end of the tick that is, so what has passed its deadline is found,
+    /// though its tick has not begun. One that is not finished goes on to where it began to go,
+    /// or it might never have an end.
+    fn take_first(&mut self) -> Found<K, V> {
+        let inner = &*self.inner;
+        loop {
+            // Of what was due before that, all was found: what was set since the search is due no
+            // earlier, unless it went straight among what is due.
+            let found = self.now.min(inner.clock().tick().start_of(self.searched));
+            let by = found.just_before();
+            if self.searching.is_none() {
+                if let Some(item) = inner.take_found(&mut self.merge, by) {
+                    return Found::Item(item);
+                }
+            }
+            self.now = inner.clock().now();
+            let present = inner.clock().tick().due(self.now);
+            let tick = self.searching.unwrap_or(present);
+            if !inner.find_due(tick, BATCH) {
+                self.searching = Some(tick);
+                return Found::Unfinished;
+            }
+            (self.searched, self.searching) = (tick, None);
+            let by = self.now.min(inner.clock().tick().start_of(tick));
+            match inner.take_found(&mut self.merge, by) {
+                Some(item) => return Found::Item(item),
+                None if tick >= present => return Found::Nothing,
+                None => {}
+            }
+        }
+    }
+
+    fn expired(&self, item: Item<K, V>) -> Expired<K, V> {
+        let deadline = self.inner.clock().instant(item.was_due_at());
+        let (key, value) = item.into_pair();
+        Expired {
+            key,
+            value,
+            deadline,
+        }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.inner.stop_alarm();
+    }
+}
+
+impl<K, V> Stream for Expirations<K, V> {
+    type Item = Expired<K, V>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_recv(cx)
+    }
+}
+
+impl<K, V> FusedStream for Expirations<K, V> {
+    fn is_terminated(&self) -> bool {
+        self.ended
+    }
+}
+
+/// Keys and values are never pinned.
+impl<K, V> Unpin for Expirations<K, V> {}
+
+impl<K, V> Drop for Expirations<K, V> {
+    fn drop(&mut self) {
+        self.inner.stop_alarm();
+        drop(self.inner.take_all(true));
+    }
+}
+
+impl<K, V> fmt::Debug for Expirations<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expirations")
+            .field("left", &self.inner.table.taken())
+            .finish_non_exhaustive()
+    }
+}

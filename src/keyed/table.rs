@@ -1,0 +1,274 @@
+//! Where the maps keep what they hold: parts by the hash of the key, each behind a lock of its own.
+//!
+//! A concurrent map of a library would do for look-ups, but not for what the maps promise besides:
+//! `drain` and `close` are atomic against all keys, so all parts must be lockable at once; and a
+//! key's `Hash` is called before any lock, its `Drop` after it, so that a panic in it finds no lock
+//! held and no table half changed.
+//!
+//! ```text
+//!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> what it holds
+//! ```
+//!
+//! So an empty map costs what its list of groups does, however many cores there are to make parts
+//! for.
+//!
+//! Invariants:
+//!
+//! - Parts are locked one at a time, or all of them in their order. Under a part's lock the only
+//!   user code is a key's `Eq`, during a look-up that changes nothing; so poison tells nothing and
+//!   is ignored.
+//! - A part is made with `making` locked, and who locks all parts has that lock first and to the
+//!   end. So no part is made meanwhile, and what is made later is made after all of it, `close`
+//!   included.
+
+use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::available_parallelism;
+
+use crate::keyed::hashing::DefaultHashBuilder;
+use crate::keyed::limit::{Limit, Places};
+use crate::time::clock::Clock;
+
+pub(crate) struct Table<P, H = DefaultHashBuilder> {
+    groups: Box<[OnceLock<Group<P>>]>,
+    /// A power of two, as is the number of groups.
+    parts: usize,
+    make: fn() -> P,
+    making: Mutex<()>,
+    closed: AtomicBool,
+    hashing: H,
+    limit: Limit,
+}
+
+/// Of so many parts, or of all if there are fewer.
+const GROUP: usize = 16;
+
+type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
+
+/// On cache lines of its own, so that threads that use different parts do not disturb each other.
+#[repr(align(128))]
+struct Part<P> {
+    holds: Mutex<P>,
+    places: Places,
+}
+
+/// All parts, locked; those that were not made are empty and stay so meanwhile.
+pub(crate) struct All<'a, P> {
+    parts: Vec<(usize, MutexGuard<'a, P>)>,
+    closed: &'a AtomicBool,
+    /// The last to go.
+    _making: MutexGuard<'a, ()>,
+}
+
+impl<P> Table<P> {
+    /// A table of parts that `make` makes, some for each core.
+    pub(crate) fn new(clock: &Clock, limit: usize, make: fn() -> P) -> Table<P> {
+        Table::with_hashing(DefaultHashBuilder::new(clock), limit, make)
+    }
+}
+
+impl<P, H> Table<P, H> {
+    pub(crate) fn with_hashing(hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
+        // Asked once: on Linux it takes tens of microseconds.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
+        Table::with_parts(
+            (4 * cores).next_power_of_two().min(256),
+            hashing,
+            limit,
+            make,
+        )
+    }
+
+    fn with_parts(parts: usize, hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
+        Table {
+            groups: (0..parts.div_ceil(GROUP))
+                .map(|_| OnceLock::new())
+                .collect(),
+            parts,
+            make,
+            making: Mutex::new(()),
+            closed: AtomicBool::new(false),
+            hashing,
+            limit: Limit::new(limit),
+        }
+    }
+
+    /// The hash of a key. Calls the key's own code, so it is to be called with no part locked.
+    pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64
+    where
+        H: BuildHasher,
+    {
+        self.hashing.hash_one(key)
+    }
+
+    /// The number of the part that holds what has this hash.
+    pub(crate) fn part_of(&self, hash: u64) -> usize {
+        // hashbrown uses the lowest bits and the highest seven; these are others.
+        (hash >> 40) as usize & (self.parts - 1)
+    }
+
+    /// Locks a part. One that was not made is made.
+    #[inline]
+    pub(crate) fn lock_part(&self, number: usize) -> MutexGuard<'_, P> {
+        match self.made(number) {
+            Some(part) => part.lock(),
+            None => self.make(number).lock(),
+        }
+    }
+
+    /// Locks a part; `None` for one that was not made, and so is empty.
+    #[inline]
+    pub(crate) fn lock_made(&self, number: usize) -> Option<MutexGuard<'_, P>> {
+        Some(self.made(number)?.lock())
+    }
+
+    /// Locks every part.
+    pub(crate) fn lock_all(&self) -> All<'_, P> {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = |number| Some((number, self.lock_made(number)?));
+        All {
+            parts: (0..self.parts).filter_map(lock).collect(),
+            closed: &self.closed,
+            _making: making,
+        }
+    }
+
+    /// Whether the table was closed; to be asked with the part locked that is meant.
+    pub(crate) fn is_closed(&self) -> bool {
+        // Who closes has the lock of the part, or of the making of it.
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// Takes a place for a key, with its part locked; `false` if all are taken.
+    #[inline]
+    pub(crate) fn take_place(&self, part: usize) -> bool {
+        let part = self.made(part).unwrap_or_else(|| self.make(part));
+        self.limit.take(&part.places)
+    }
+
+    /// Gives back the places of some keys, with their part locked.
+    #[inline]
+    pub(crate) fn give_back(&self, part: usize, places: usize) {
+        if let Some(part) = self.made(part) {
+            self.limit.give_back(&part.places, places);
+        }
+    }
+
+    /// How many places are taken, at one moment.
+    pub(crate) fn len(&self) -> usize {
+        if !self.limit.is_none() {
+            return self.taken();
+        }
+        let all = self.lock_all();
+        let taken = self.taken();
+        drop(all);
+        taken
+    }
+
+    /// How many places are taken. Without a lock: while others change the table it is a sum of what
+    /// each part had at some moment of the call.
+    pub(crate) fn taken(&self) -> usize {
+        let made = (0..self.parts).filter_map(|part| self.made(part));
+        self.limit.taken(made.map(|part| &part.places))
+    }
+
+    #[inline]
+    fn made(&self, number: usize) -> Option<&Part<P>> {
+        let part = self.groups[number / GROUP].get()?[number % GROUP].get()?;
+        Some(part)
+    }
+
+    #[cold]
+    fn make(&self, number: usize) -> &Part<P> {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = self.groups[number / GROUP].get_or_init(|| {
+            let slots = self.parts.min(GROUP);
+            (0..slots).map(|_| OnceLock::new()).collect()
+        });
+        let part = group[number % GROUP].get_or_init(|| {
+            Box::new(Part {
+                holds: Mutex::new((self.make)()),
+                places: Places::default(),
+            })
+        });
+        drop(making);
+        part
+    }
+}
+
+impl<P> Part<P> {
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, P> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P> All<'_, P> {
+    /// Each part that was made, with its number.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut P)> {
+        self.parts
+            .iter_mut()
+            .map(|(number, part)| (*number, &mut **part))
+    }
+
+    /// Closes the table, for what it holds now and for all parts that are made later.
+    pub(crate) fn close(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(parts: usize) -> Table<Vec<u32>, ()> {
+        Table::with_parts(parts, (), usize::MAX, Vec::new)
+    }
+
+    #[test]
+    fn parts_are_made_when_they_are_first_needed() {
+        for parts in [1, 8, 16, 256] {
+            let table = table(parts);
+            assert!((0..parts).all(|number| table.lock_made(number).is_none()));
+            let last = parts - 1;
+            table.lock_part(last).push(7);
+            assert_eq!(*table.lock_made(last).unwrap(), [7]);
+            let mut all = table.lock_all();
+            let made: Vec<_> = all.iter_mut().map(|(number, _)| number).collect();
+            assert_eq!(made, [last]);
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_made_after_a_close_is_closed_too() {
+        let table = table(256);
+        table.lock_part(3).push(1);
+        table.lock_all().close();
+        for number in [3, 200] {
+            let _part = table.lock_part(number);
+            assert!(table.is_closed());
+        }
+    }
+
+    #[test]
+    fn no_part_is_made_while_all_are_locked() {
+        let table = table(256);
+        let mut all = table.lock_all();
+        std::thread::scope(|scope| {
+            let maker = scope.spawn(|| {
+                let _part = table.lock_part(9);
+                assert!(table.is_closed(), "it was made after the close");
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!maker.is_finished());
+            all.close();
+            drop(all);
+        });
+    }
+}

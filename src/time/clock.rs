@@ -1,0 +1,437 @@
+//! The clock of a timer: that of the runtime which drives it, whoever asks; and the published tick.
+//!
+//! # Readings
+//!
+//! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under
+//! tokio's `test-util`, at any moment and with nobody told; then time is what that runtime says,
+//! and a caller outside it (a plain thread, a second runtime) has to step into its context to read
+//! it.
+//!
+//! Invariants: a clock's readings never go back, and the epoch belongs to the timer and lies on its
+//! runtime's grid (see `grid`), so that two equal runs under a paused clock see equal moments. The
+//! clock of a runtime that is gone stands still.
+//!
+//! # Stamps
+//!
+//! While the driver *ticks* it publishes the current tick, and a caller takes that as its *stamp*
+//! in place of reading the clock. While it *rests*, `RESTING` is published, and callers read the
+//! clock. (Linux calls its published tick jiffies.)
+//!
+//! The *window* of stamp `s` reaches from its publishing until the driver has replaced it. The
+//! driver, at each turn:
+//!
+//! ```text
+//!   r1 = reading         f1 = floor(r1)
+//!   old = swap(published, f1)            sequentially consistent
+//!   r2 = reading         end(old) = ceil(r2), noted in the log if later than old + 2
+//!   turn the wheels up to f1
+//! ```
+//!
+//! **No timer fires early.** Let a call begin at moment `t`, as the caller's clock reads it, and
+//! load stamp `s` after that. Its timer is truly due at tick `end(s) + ceil(duration)`.
+//!
+//! 1. `t <= r2` of the turn that replaced `s`. Else the caller's reading came after the driver's
+//!    reading `r2`, which came after the swap; the load comes after the caller's reading, so in the
+//!    one order of all sequentially consistent operations it comes after the swap, and would not
+//!    have given `s`.
+//! 2. So `t <= r2 <= start of tick end(s)`, and `t + duration <=` the start of the due tick.
+//! 3. A timer fires only in a turn to `f1 >=` its true due, that is, when the clock has read at
+//!    least that start.
+//!
+//! The second reading must come after the swap: a driver that the system stops between `r1` and the
+//! swap would else close the window before it has ended, and 1 fails. That the driver was late, for
+//! whatever reason, shows in `r2`.
+//!
+//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed two ticks
+//! and its own after that, so a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was
+//! replaced, by this turn at the latest, and its end noted: closing a window is one critical
+//! section of the log, so whoever holds the log sees a window either open, still published, or
+//! noted. A stamp that is published again (two turns in one tick, a short rest) has two windows,
+//! which count as one with the later end. A timer whose window ended late is linked again, at its
+//! true due.
+//!
+//! **Virtual time is never stamped.** Where the clock is not between two readings of the system's
+//! clock it is paused or has been; the driver looks at each tick, and then rests.
+//!
+//! **What is told before a window has ended** (`told`): the deadline of a call that took stamp `s`
+//! lies between `t + duration` and its true due, and neither is known. What is told counts from the
+//! reading of who asks first, or from the window's end if that has come: not before `t`, and not
+//! after `end(s)`. It is kept, so that it does not change.
+//!
+//! Who decides: callers count their readings, a tick at a time (`shard::readings`). When they are
+//! more than a tick costs, the driver is asked to tick. Now and then it rests, and ticks again if
+//! it is asked to.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::task;
+use tokio::time::Instant;
+
+use crate::time::due::{Due, StampedDue, WINDOW};
+use crate::time::late_windows::LateWindows;
+use crate::time::tick::{Moment, TickLength};
+
+/// What is published in place of a tick while the driver rests.
+const RESTING: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Clock {
+    published: Published,
+    epoch: Instant,
+    tick: TickLength,
+    source: Source,
+    late_windows: Mutex<LateWindows>,
+    ticking_wanted: AtomicBool,
+}
+
+/// On cache lines of its own: it is read by every core at each arm and reset, and written once a
+/// tick.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Published(AtomicU64);
+
+#[derive(Debug)]
+enum Source {
+    System,
+    Pausable(RuntimeClock),
+}
+
+/// The clock of a current-thread runtime.
+#[derive(Debug)]
+struct RuntimeClock {
+    runtime: runtime::Id,
+    epoch: Instant,
+    /// The latest reading, as a moment's bits.
+    last_reading: AtomicU64,
+    /// It was seen to be paused, or to have been.
+    was_virtual: AtomicBool,
+    /// When it stopped, once the runtime has gone.
+    stopped: OnceLock<Instant>,
+    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so
+    /// poison is ignored.
+    handle: RwLock<Option<Handle>>,
+}
+
+impl RuntimeClock {
+    fn new(handle: &Handle, epoch: Instant) -> RuntimeClock {
+        RuntimeClock {
+            runtime: handle.id(),
+            epoch,
+            last_reading: AtomicU64::new(0),
+            was_virtual: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+            handle: RwLock::new(Some(handle.clone())),
+        }
+    }
+
+    /// `None` if it cannot be read from here.
+    fn read(&self) -> Option<Instant> {
+        if let Some(stopped) = self.stopped.get() {
+            return Some(*stopped);
+        }
+        let now = match Handle::try_current() {
+            Ok(current) if current.id() == self.runtime => Instant::now(),
+            Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
+            // Where tokio drops a future that it refuses to spawn, nobody can step into another
+            // context. Nothing tells so but that this looks like a task outside of any runtime.
+            _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
+                self.read_on_another_thread()?
+            }
+            _ => self.read_from_outside(),
+        };
+        let since = now.saturating_duration_since(self.epoch);
+        let reading = Moment::after_epoch(since).to_bits();
+        self.last_reading.fetch_max(reading, Ordering::AcqRel);
+        Some(now)
+    }
+
+    fn read_from_outside(&self) -> Instant {
+        let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
+        match (&*handle, self.stopped.get()) {
+            (Some(handle), _) => {
+                let _context = handle.enter();
+                Instant::now()
+            }
+            (None, Some(stopped)) => *stopped,
+            (None, None) => self.epoch,
+        }
+    }
+
+    fn read_on_another_thread(&self) -> Option<Instant> {
+        thread::scope(|scope| {
+            let reading = thread::Builder::new().spawn_scoped(scope, || self.read_from_outside());
+            reading.ok()?.join().ok()
+        })
+    }
+
+    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its
+    /// timers. Gives when that was.
+    fn stop(&self) -> Option<Instant> {
+        let now = self.read()?;
+        let at = *self.stopped.get_or_init(|| now);
+        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = handle.take();
+        drop(handle);
+        drop(forgotten);
+        Some(at)
+    }
+}
+
+impl Clock {
+    /// The clock of the runtime of `handle`, beginning at `epoch`. To be called in that runtime's
+    /// context.
+    pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant) -> Clock {
+        let source = match handle.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle, epoch)),
+            _ => Source::System,
+        };
+        Clock::from(source, tick, epoch)
+    }
+
+    /// The system's clock, beginning now.
+    pub(crate) fn of_system(tick: TickLength) -> Clock {
+        Clock::from(Source::System, tick, system_now())
+    }
+
+    fn from(source: Source, tick: TickLength, epoch: Instant) -> Clock {
+        Clock {
+            published: Published(AtomicU64::new(RESTING)),
+            epoch,
+            tick,
+            source,
+            late_windows: Mutex::default(),
+            ticking_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// The published tick; `None` while the driver rests.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Option<u64> {
+        let published = self.published.0.load(Ordering::SeqCst);
+        (published != RESTING).then_some(published)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.moment(self.now_instant())
+    }
+
+    pub(crate) fn now_instant(&self) -> Instant {
+        match &self.source {
+            Source::System => system_now(),
+            Source::Pausable(clock) => clock.read().unwrap_or_else(|| {
+                // Nobody can read it from here. Then time stands still.
+                let last = clock.last_reading.load(Ordering::Acquire);
+                self.instant(Moment::from_bits(last))
+            }),
+        }
+    }
+
+    /// Whether the clock can ever be paused.
+    #[inline]
+    pub(crate) fn is_pausable(&self) -> bool {
+        matches!(self.source, Source::Pausable(_))
+    }
+
+    /// Whether the clock is paused, or was once, and so is not the system's.
+    pub(crate) fn is_virtual(&self) -> bool {
+        let Source::Pausable(clock) = &self.source else {
+            return false;
+        };
+        let before = system_now();
+        let reading = self.now_instant();
+        let is_virtual = reading < before || reading > system_now();
+        if is_virtual {
+            clock.was_virtual.store(true, Ordering::Relaxed);
+        }
+        is_virtual
+    }
+
+    /// Whether the clock was seen to be virtual. It is for ever after, as it goes on from where it
+    /// was paused.
+    pub(crate) fn was_virtual(&self) -> bool {
+        match &self.source {
+            Source::System => false,
+            Source::Pausable(clock) => clock.was_virtual.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tick(&self) -> TickLength {
+        self.tick
+    }
+
+    pub(crate) fn current_tick(&self) -> u64 {
+        self.tick.current(self.now())
+    }
+
+    /// Whether `due` has passed at `now`.
+    pub(crate) fn has_passed(&self, due: Due, now: Moment) -> bool {
+        match due {
+            Due::At(moment) => moment <= now,
+            // Its true due is no earlier than where it is placed.
+            Due::Stamped(due) if due.placed > self.tick.current(now) => false,
+            Due::Stamped(due) => self
+                .log()
+                .true_due(due)
+                .is_some_and(|tick| tick <= self.tick.current(now)),
+        }
+    }
+
+    /// Whether a deadline that was not armed yet is due. On a virtual clock it is when its tick has
+    /// begun, as tokio's are.
+    pub(crate) fn is_due_now(&self, due: Due) -> bool {
+        if matches!(due, Due::Stamped(due) if self.stamp() == Some(due.stamp)) {
+            // It lies ahead, unless the driver is stalled, and then it is left to that.
+            return false;
+        }
+        let now = self.now();
+        self.has_passed(due, now)
+            && (!self.is_virtual() || due.placed(self.tick) <= self.tick.current(now))
+    }
+
+    /// What to tell as the deadline of a timer that counts from a stamp. It is never before the
+    /// call that made the timer plus its duration, nor after the timer's true due, also if the
+    /// window of the stamp has not ended.
+    pub(crate) fn told(&self, due: StampedDue) -> Moment {
+        let ticks = due.placed - (due.stamp + WINDOW);
+        self.told_start(due.stamp).after(self.tick.span(ticks))
+    }
+
+    /// What to tell as the moment from which a timer counts that has a stamp: the end of the
+    /// stamp's window, or now if that comes first.
+    pub(crate) fn told_start(&self, stamp: u64) -> Moment {
+        let end = self.log().window_end(stamp);
+        let now = self.now();
+        end.map_or(now, |end| self.tick.start_of(end).min(now))
+    }
+
+    /// When `tick` begins.
+    pub(crate) fn start_of(&self, tick: u64) -> Instant {
+        self.instant(self.tick.start_of(tick))
+    }
+
+    /// The last tick that any clock comes to.
+    pub(crate) fn last_tick(&self) -> u64 {
+        self.tick.current(Moment::MAX)
+    }
+
+    /// An instant before the runtime's beginning, as far as the platform can name one.
+    pub(crate) fn long_ago(&self) -> Instant {
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        let mut earlier = (0..32).map(|halvings| self.epoch.checked_sub(YEAR / (1 << halvings)));
+        earlier.find_map(|instant| instant).unwrap_or(self.epoch)
+    }
+
+    pub(crate) fn moment(&self, instant: Instant) -> Moment {
+        match instant.checked_duration_since(self.epoch) {
+            Some(distance) => Moment::after_epoch(distance),
+            None => Moment::before_epoch(self.epoch.duration_since(instant)),
+        }
+    }
+
+    pub(crate) fn instant(&self, moment: Moment) -> Instant {
+        /// Some platforms cannot name an instant as far away as `Moment::MAX`; 30 years is tokio's
+        /// bound too.
+        const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+        let before = moment.until_epoch();
+        if before > Duration::ZERO {
+            return self.epoch.checked_sub(before).unwrap_or(self.epoch);
+        }
+        self.epoch
+            .checked_add(moment.since_epoch())
+            .unwrap_or_else(|| self.epoch + FAR_FUTURE)
+    }
+
+    /// The log, to find true dues with.
+    pub(crate) fn log(&self) -> Log<'_> {
+        Log {
+            clock: self,
+            late: self
+                .late_windows
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Asks the driver, at its next turn, to tick.
+    pub(crate) fn want_ticking(&self) {
+        self.ticking_wanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// For the driver.
+impl Clock {
+    /// Whether ticking was asked for since this was last called.
+    pub(crate) fn take_ticking_wanted(&self) -> bool {
+        self.ticking_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Publishes a tick, or that the driver rests, and closes the window of what was published
+    /// before.
+    pub(crate) fn publish(&self, tick: Option<u64>) {
+        let new = tick.unwrap_or(RESTING);
+        let mut log = self.log();
+        let old = self.published.0.swap(new, Ordering::SeqCst);
+        // Pairs with the one in a reset that moves a deadline without a lock: it sees this stamp, or
+        // the turn that comes sees its word.
+        fence(Ordering::SeqCst);
+        if old != RESTING && old != new {
+            // Only now: the window reaches to the swap.
+            let end = self.tick.due(self.now());
+            log.late.ended(old, end);
+        }
+    }
+
+    /// The runtime has gone: a clock that is its own stands still. Gives when that was.
+    pub(crate) fn stop(&self) -> Moment {
+        self.publish(None);
+        let at = match &self.source {
+            Source::System => None,
+            Source::Pausable(clock) => clock.stop(),
+        };
+        at.map_or_else(|| self.now(), |at| self.moment(at))
+    }
+
+    /// Whether an instant lies ahead, surely; `None` if the clock cannot be read from here.
+    pub(crate) fn is_ahead(&self, instant: Instant) -> Option<bool> {
+        let now = match &self.source {
+            Source::System => system_now(),
+            Source::Pausable(clock) => clock.read()?,
+        };
+        Some(now < instant)
+    }
+}
+
+/// The log of late windows, locked: while it is, no window is closed.
+pub(crate) struct Log<'a> {
+    clock: &'a Clock,
+    late: MutexGuard<'a, LateWindows>,
+}
+
+impl Log<'_> {
+    /// The tick from which a stamped timer may fire; `None` if the window of its stamp has not
+    /// ended.
+    pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
+        let lateness = self.lateness(due.stamp)?;
+        Some(due.placed.saturating_add(lateness))
+    }
+
+    /// The tick before which the window of a stamp has ended; `None` if it has not.
+    fn window_end(&self, stamp: u64) -> Option<u64> {
+        let lateness = self.lateness(stamp)?;
+        Some(stamp + WINDOW + lateness)
+    }
+
+    fn lateness(&self, stamp: u64) -> Option<u64> {
+        let is_open = self.clock.stamp() == Some(stamp);
+        (!is_open).then(|| self.late.lateness(stamp))
+    }
+}
+
+fn system_now() -> Instant {
+    Instant::from_std(std::time::Instant::now())
+}

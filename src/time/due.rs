@@ -1,0 +1,98 @@
+//! When a timer is due: known exactly, or counted from a stamp.
+//!
+//! A *stamp* is the tick that the driver has published. Who takes a stamp has read no clock, and
+//! knows only that the call falls into the stamp's window (see `clock`). So a timer that counts
+//! from stamp `s` is placed at `s + 2` plus its ticks, and its true due is that plus however late
+//! the window of `s` ended.
+//!
+//! Invariant: the tick at which a timer is placed is never later than its true due.
+
+use crate::time::tick::{Moment, TickLength};
+
+/// How many ticks after its stamp a window ends unless the driver was late.
+pub(crate) const WINDOW: u64 = 2;
+
+/// From when a timer counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The clock was read.
+    At(Moment),
+    /// The published tick was taken.
+    Stamp(u64),
+}
+
+/// When a timer is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    At(Moment),
+    Stamped(StampedDue),
+}
+
+/// The due of a timer that counts from a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StampedDue {
+    pub(crate) stamp: u64,
+    /// Where the timer is placed: its due if the window of the stamp did not end late.
+    pub(crate) placed: u64,
+}
+
+impl StampedDue {
+    #[inline]
+    pub(crate) fn new(stamp: u64, ticks: u64) -> StampedDue {
+        StampedDue {
+            stamp,
+            placed: (stamp + WINDOW).saturating_add(ticks),
+        }
+    }
+}
+
+impl Due {
+    /// The tick at which a timer is placed that is due then.
+    #[inline]
+    pub(crate) fn placed(self, tick: TickLength) -> u64 {
+        match self {
+            Due::At(moment) => tick.due(moment),
+            Due::Stamped(due) => due.placed,
+        }
+    }
+}
+
+/// A [`Due`] in sixteen bytes, for who keeps very many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedDue {
+    /// A moment, or the tick at which a stamped timer is placed.
+    at: u64,
+    /// `EXACT`, or the stamp.
+    stamp: u64,
+}
+
+const EXACT: u64 = u64::MAX;
+
+impl From<Due> for PackedDue {
+    #[inline]
+    fn from(due: Due) -> PackedDue {
+        match due {
+            Due::At(moment) => PackedDue {
+                at: moment.to_signed_bits(),
+                stamp: EXACT,
+            },
+            Due::Stamped(due) => PackedDue {
+                at: due.placed,
+                stamp: due.stamp,
+            },
+        }
+    }
+}
+
+impl From<PackedDue> for Due {
+    #[inline]
+    fn from(packed: PackedDue) -> Due {
+        match packed.stamp {
+            EXACT => Due::At(Moment::from_signed_bits(packed.at)),
+            stamp => Due::Stamped(StampedDue {
+                stamp,
+                placed: packed.at,
+            }),
+        }
+    }
+}

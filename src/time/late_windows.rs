@@ -1,0 +1,184 @@
+//! The log of late windows: by how much the window of a stamp ended later than it should.
+//!
+//! Invariant: for a stamp whose window has ended, `lateness` is at least by how many ticks that was
+//! after `stamp + WINDOW`. It is exact for recent ones. The log is bounded: when it is full,
+//! neighbours of its older half are merged into one range, which has the worst lateness of the two
+//! and the stamps between them. Those pairs are taken for which this adds the least lateness over
+//! all their stamps; so a great stall keeps a range of its own, and what is added to the rest is
+//! little, and always on the side of firing later.
+
+use crate::time::due::WINDOW;
+
+/// So many ranges at most, of 32 bytes each. A stall is one range, so this is many seconds of a
+/// driver that is late at every other tick.
+const CAPACITY: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct LateWindows {
+    /// In the order of their stamps, not overlapping.
+    ranges: Vec<Range>,
+    merged_from_second: bool,
+}
+
+/// Stamps and how late their windows ended.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    first: u64,
+    last: u64,
+    /// By how many ticks the worst of the windows ended late.
+    lateness: u64,
+    /// The tick before which all of the windows had ended.
+    end: u64,
+}
+
+impl LateWindows {
+    /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order;
+    /// one may come again, if it was published twice, and then the later end counts.
+    pub(crate) fn ended(&mut self, stamp: u64, end: u64) {
+        let lateness = end.saturating_sub(stamp + WINDOW);
+        if lateness == 0 {
+            return;
+        }
+        match self.ranges.last_mut() {
+            Some(range) if range.last >= stamp => {
+                range.lateness = range.lateness.max(lateness);
+                range.end = range.end.max(end);
+            }
+            _ => self.ranges.push(Range {
+                first: stamp,
+                last: stamp,
+                lateness,
+                end,
+            }),
+        }
+        if self.ranges.len() == CAPACITY {
+            self.merge_in_the_older_half();
+        }
+    }
+
+    /// By how many ticks the window of `stamp` ended late.
+    pub(crate) fn lateness(&self, stamp: u64) -> u64 {
+        let after = self.ranges.partition_point(|range| range.first <= stamp);
+        match after.checked_sub(1).map(|index| self.ranges[index]) {
+            Some(range) if stamp <= range.last => range.lateness_of(stamp),
+            _ => 0,
+        }
+    }
+
+    /// Merges half of the pairs of neighbours in the older half, the cheapest ones.
+    fn merge_in_the_older_half(&mut self) {
+        let newer = self.ranges.split_off(CAPACITY / 2);
+        let older = std::mem::take(&mut self.ranges);
+        // The pairs begin one range later every other time, so that each range meets both of its
+        // neighbours.
+        self.merged_from_second = !self.merged_from_second;
+        let (alone, paired) = older.split_at(usize::from(self.merged_from_second));
+        let mut costs: Vec<u64> = paired
+            .chunks_exact(2)
+            .map(|pair| pair[0].cost_of_merging(&pair[1]))
+            .collect();
+        costs.sort_unstable();
+        let highest = costs[costs.len() / 2];
+        self.ranges.extend(alone);
+        for pair in paired.chunks(2) {
+            match pair {
+                [one, next] if one.cost_of_merging(next) <= highest => {
+                    self.ranges.push(one.merge(next));
+                }
+                _ => self.ranges.extend(pair),
+            }
+        }
+        self.ranges.extend(newer);
+    }
+}
+
+impl Range {
+    /// The worst of the range bounds it, and so does the end that no window of it passed.
+    fn lateness_of(&self, stamp: u64) -> u64 {
+        self.lateness.min(self.end.saturating_sub(stamp + WINDOW))
+    }
+
+    fn merge(&self, next: &Range) -> Range {
+        Range {
+            first: self.first,
+            last: next.last,
+            lateness: self.lateness.max(next.lateness),
+            end: self.end.max(next.end),
+        }
+    }
+
+    /// How much lateness merging adds, over all stamps.
+    fn cost_of_merging(&self, next: &Range) -> u64 {
+        let merged = self.merge(next);
+        let width = |range: &Range| range.last - range.first + 1;
+        let added = |range: &Range| width(range).saturating_mul(merged.lateness - range.lateness);
+        let between = next.first - self.last - 1;
+        added(self)
+            .saturating_add(added(next))
+            .saturating_add(between.saturating_mul(merged.lateness))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_answer_is_never_less_than_the_lateness_and_exact_for_recent_stamps(
+            steps in proptest::collection::vec((1..4_u64, 0..20_u64), 1..5_000),
+        ) {
+            let mut log = LateWindows::default();
+            let mut ended = Vec::new();
+            let mut stamp = 0;
+            let mut last_end = 0;
+            for (step, late) in steps {
+                stamp += step;
+                // Windows end in the order of their stamps.
+                last_end = last_end.max(stamp + WINDOW + late.saturating_sub(10));
+                log.ended(stamp, last_end);
+                ended.push((stamp, last_end - WINDOW - stamp));
+            }
+            for (age, &(stamp, lateness)) in ended.iter().rev().enumerate() {
+                prop_assert!(log.lateness(stamp) >= lateness);
+                if age < CAPACITY / 2 {
+                    prop_assert_eq!(log.lateness(stamp), lateness);
+                }
+            }
+            prop_assert!(log.ranges.len() < CAPACITY);
+            prop_assert!(log.ranges.windows(2).all(|pair| pair[0].last < pair[1].first));
+            prop_assert_eq!(log.lateness(stamp + 1), 0);
+        }
+    }
+
+    #[test]
+    fn one_great_stall_delays_only_the_stamps_about_it_for_ever_after() {
+        for every in [2, 3, 10, 100] {
+            let mut log = LateWindows::default();
+            log.ended(1_000, 1_000 + WINDOW + 10_000);
+            for stamp in (11_001..2_000_000).step_by(every) {
+                log.ended(stamp, stamp + WINDOW + 1);
+            }
+            assert_eq!(log.lateness(1_000), 10_000);
+            for stamp in [11_100, 15_000, 50_000, 500_000, 1_900_000] {
+                assert!(
+                    log.lateness(stamp) <= 1,
+                    "stamp {stamp}: {}",
+                    log.lateness(stamp)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_two_windows_of_one_stamp_the_later_end_counts() {
+        let mut log = LateWindows::default();
+        log.ended(10, 20);
+        log.ended(10, 17);
+        log.ended(10, 25);
+        assert_eq!(log.lateness(10), 13);
+        log.ended(11, 13);
+        assert_eq!((log.lateness(9), log.lateness(11)), (0, 0));
+    }
+}

@@ -1,0 +1,40 @@
+//! All that `tokio::time` holds, under its names: replace `tokio::time` by `tickwheel::time`, and
+//! nothing else.
+//!
+//! What sleeps is this crate's, on the current runtime's own timer. What only names or tells time
+//! is tokio's.
+//!
+//! ```
+//! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let start = Instant::now();
+//! let late: Result<(), time::error::Elapsed> =
+//!     time::timeout(Duration::from_secs(2), std::future::pending()).await;
+//! assert!(late.is_err());
+//! assert_eq!(start.elapsed(), Duration::from_secs(2));
+//! # }
+//! ```
+
+pub(crate) mod clock;
+pub(crate) mod due;
+pub(crate) mod grid;
+mod late_windows;
+pub(crate) mod tick;
+
+#[doc(no_inline)]
+pub use crate::{
+    Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at,
+};
+#[cfg(feature = "test-util")]
+#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
+#[doc(no_inline)]
+pub use tokio::time::{advance, pause, resume};
+
+/// What `tokio::time::error` holds.
+pub mod error {
+    #[doc(no_inline)]
+    pub use crate::error::{Elapsed, Error};
+}
