@@ -184,6 +184,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod adapt;
 mod deadline;
 mod driver;
 pub mod error;

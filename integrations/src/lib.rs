@@ -1,0 +1,1 @@
+//! What the programs and the tests of this package share.

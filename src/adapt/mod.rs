@@ -1,0 +1,5 @@
+//! The adapters: this crate's timers behind the traits that other crates ask for.
+//!
+//! Each file is one adapter, behind the feature of its name.
+//!
+//! Invariant: an adapter uses only what the crate offers to anybody, and no room below knows of it.
