@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ResetHandle;
+use crate::shard::LockedWord;
 use crate::shard::deadline_state::Once;
 use crate::shard::word::{Outcome, Reset, Word};
 use crate::shard::{Afterwards, Hold, Shard, Told};
@@ -34,7 +35,7 @@ impl Access<'_> {
         let reset = self
             .word
             .reset(start, fresh_start, || clock.stamp(), clock.tick());
-        self.finish_reset(reset, start, |word| word.reset_locked(fresh_start))
+        self.finish_reset(reset, start, |word| word.reset(fresh_start))
     }
 
     /// As the next two: `start` is from when the call counts.
@@ -73,7 +74,7 @@ impl Access<'_> {
             .word
             .reset_once(start, once, || clock.stamp(), clock.tick());
         self.finish_reset(reset, start, |word| {
-            word.reset_once_locked(start, once, || self.fresh_start());
+            word.reset_once(start, once, || self.fresh_start());
         })
     }
 
@@ -82,7 +83,7 @@ impl Access<'_> {
         self,
         reset: Reset,
         start: Start,
-        locked: impl FnOnce(&Word),
+        locked: impl FnOnce(LockedWord<'_>),
     ) -> (bool, Afterwards) {
         match reset {
             Reset::Moved => (true, Afterwards::default()),
@@ -93,7 +94,8 @@ impl Access<'_> {
     }
 
     fn fresh_start(self) -> Start {
-        self.shard.start_uncounted(self.word.timeout())
+        self.shard
+            .start_under_lock(self.word.timeout().is_stampable())
     }
 
     pub(crate) fn settle(self, outcome: Outcome) -> (bool, Afterwards) {
@@ -117,7 +119,7 @@ impl Access<'_> {
     }
 
     /// Changes when the deadline is due, under the shard's lock; `false` if it has come to its end.
-    fn change(self, start: Start, change: impl FnOnce(&Word)) -> (bool, Afterwards) {
+    fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> (bool, Afterwards) {
         self.shard.change_word(self.word, start, change)
     }
 

@@ -44,9 +44,9 @@ use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep};
 
-use super::bell::NEVER;
 use super::{Place, Ring};
 use crate::time::clock::Clock;
+use crate::time::tick::NEVER;
 
 pub(super) struct RuntimeAlarm {
     sleep: Pin<Box<Sleep>>,

@@ -14,7 +14,8 @@
 //! Who may touch what, and when:
 //!
 //! - Anybody rings, asks for a tick and reads for which tick the alarm is set.
-//! - Only the attendant takes requests, takes what was asked for, sets `set_for` and leaves.
+//! - Only the attendant takes requests, takes what was asked for, says when the next turn is, and
+//!   leaves.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -22,18 +23,14 @@
 //!   nothing requested". Either it fails and the attendant goes on, or it came first, and who rings
 //!   then attends.
 //! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm
-//!   lowers its shard's plan and then reads `set_for`. A turn first sets `set_for` to `NEVER`, then
-//!   reads the plans, and sets it again after that. A sequentially consistent fence lies between
-//!   the two steps of each. So an arm that reads what stood there before the turn has lowered its
-//!   plan before the turn reads it. One that reads `NEVER` rings. One that reads what the turn has
-//!   set afterwards has the alarm at that tick before it, and the turn at that tick reads its plan.
+//!   lowers its shard's plan and then asks the `next_turn`. A turn begins that look before it reads
+//!   the plans. `time::next_look` has the argument why one of the two sees the other.
 //! - *The alarm fires while it is being set*, by who rings on the attendant's own thread, under
 //!   what it holds: that is a request like any other, and no lock is needed for it.
 
-use crate::sync::{AtomicU64, Ordering, fence};
-
-/// The tick of what never comes.
-pub(crate) const NEVER: u64 = u64::MAX;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::next_look::NextLook;
+use crate::time::tick::NEVER;
 
 /// What somebody wants of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +63,8 @@ pub(crate) struct Bell {
     state: AtomicU64,
     /// The earliest tick that was asked for.
     asked_for: AtomicU64,
-    /// The tick at which the driver turns at the latest. `NEVER` also during a turn.
-    set_for: AtomicU64,
+    /// When the driver turns at the latest, and so looks at the plans.
+    next_turn: NextLook,
 }
 
 impl Bell {
@@ -75,7 +72,7 @@ impl Bell {
         Bell {
             state: AtomicU64::new(0),
             asked_for: AtomicU64::new(NEVER),
-            set_for: AtomicU64::new(NEVER),
+            next_turn: NextLook::never(),
         }
     }
 
@@ -83,8 +80,7 @@ impl Bell {
     /// that.
     #[inline]
     pub(crate) fn is_set_by(&self, tick: u64) -> bool {
-        fence(Ordering::SeqCst);
-        self.set_for.load(Ordering::Acquire) <= tick
+        self.next_turn.comes_by(tick)
     }
 
     /// Asks for a turn at `tick`. To be followed by a ring for `Plan`.
@@ -117,15 +113,14 @@ impl Bell {
     /// From here on the plans are read: who lowers one after that rings. Forgets what was asked
     /// for; the plans have it.
     pub(crate) fn begin_to_read_plans(&self) {
-        self.set_for.store(NEVER, Ordering::Release);
         // Taken, not overwritten: what was asked for before is in plans that are seen after.
         self.take_asked_for();
-        fence(Ordering::SeqCst);
+        self.next_turn.begin();
     }
 
     /// Says at which tick the driver turns at the latest.
     pub(crate) fn set_for(&self, tick: u64) {
-        self.set_for.store(tick, Ordering::Release);
+        self.next_turn.at(tick);
     }
 
     /// Leaves; `false` if something was requested meanwhile, and then the caller goes on attending.

@@ -51,6 +51,7 @@ use tokio::runtime::{Handle, worker_index};
 
 use crate::shard::Shard;
 use crate::time::clock::Clock;
+use crate::time::tick::NEVER;
 use alarm::{RuntimeAlarm, Set};
 use bell::{Bell, Request, Requests};
 pub(crate) use errand::Watch;
@@ -303,7 +304,7 @@ impl Driver {
         if self.clock.is_pausable() {
             // Virtual time must not pass for it.
             return Next {
-                tick: bell::NEVER,
+                tick: NEVER,
                 by_errand: true,
             };
         }
@@ -314,9 +315,9 @@ impl Driver {
     /// The tick that the alarm is to be set for without a turn.
     fn earliest_tick(&self, desk: &mut Desk, requests: Requests) -> u64 {
         let next_tick = if requests.has(Request::Tick) {
-            desk.turner.begin_to_tick().unwrap_or(bell::NEVER)
+            desk.turner.begin_to_tick().unwrap_or(NEVER)
         } else {
-            bell::NEVER
+            NEVER
         };
         if !self.clock.is_pausable() {
             let asked_for = self.bell.take_asked_for();

@@ -16,9 +16,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::bell::{NEVER, Request};
+use super::bell::Request;
 use super::{Driver, Place};
 use crate::time::clock::Clock;
+use crate::time::tick::NEVER;
 
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,

@@ -15,10 +15,10 @@
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use super::bell::NEVER;
 use super::mode::Mode;
 use crate::shard::{BATCH, Shard, ShardTurned};
 use crate::time::clock::Clock;
+use crate::time::tick::NEVER;
 use crate::waking::wake_all;
 
 /// So many timers at most are fired or cascaded in one turn: some hundred microseconds of work, for

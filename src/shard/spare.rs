@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::runtime;
 
-use super::{Place, Shard};
+use super::{Identity, Shard};
 
 /// The number of a timer, unique in the process for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +80,11 @@ impl Hold {
 
     /// Has the calling thread remember this one's timer as the own timer of the current runtime.
     pub(crate) fn remember_as_own_timer(&self) {
-        let Place {
+        let Identity {
             timer,
             own_timer_of,
             ..
-        } = self.place;
+        } = self.identity;
         // A thread that is ending remembers none.
         let _ = THREAD.try_with(|thread| thread.own_timer.set((own_timer_of, timer)));
     }
@@ -211,11 +211,11 @@ impl Thread {
     #[inline]
     fn keep(&self, held: &mut Option<Arc<Shard>>) {
         let Some(shard) = held else { return };
-        let place = &self.places[shard.place.timer.place()];
-        if shard.is_retired() || !shard.place.is_of(self.number()) {
+        let place = &self.places[shard.identity.timer.place()];
+        if shard.is_retired() || !shard.identity.is_of(self.number()) {
             return;
         }
-        if place.timer.get() == shard.place.timer {
+        if place.timer.get() == shard.identity.timer {
             // One that is home already is counted off in place of this one.
             *held = place.spare.replace(held.take());
         } else {
@@ -227,7 +227,7 @@ impl Thread {
     fn keep_in_new_place(&self, held: &mut Option<Arc<Shard>>) {
         let Some(shard) = held.take() else { return };
         let mut let_go: Vec<_> = self.places.iter().map(SparePlace::take_retired).collect();
-        let timer = shard.place.timer;
+        let timer = shard.identity.timer;
         let place = &self.places[timer.place()];
         place.timer.set(timer);
         let_go.push(place.spare.replace(Some(shard)));

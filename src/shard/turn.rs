@@ -5,11 +5,11 @@
 //! again. What fired is gone from the wheel when the lock is let go, and its waker is the caller's,
 //! to be woken outside.
 
-use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use super::{Shard, TrueDue};
-use crate::shard::word::{Expiry, Outcome};
+use super::Shard;
+use super::locked::TrueDue;
+use super::word::{Expiry, Outcome};
 use crate::time::due::{Due, StampedDue};
 use crate::time::tick::Moment;
 use crate::wheel::Verdict;
@@ -30,20 +30,19 @@ pub(crate) enum ShardTurned {
 impl Shard {
     /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
     pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> ShardTurned {
-        let plan = self.plan.load(Ordering::SeqCst);
+        let plan = self.plan.tick();
         if plan > now {
             return ShardTurned::Until(plan);
         }
         let tick = self.clock.tick();
-        let mut guard = self.lock();
+        let mut locked = self.lock();
         let log = self.clock.log();
         let true_due = |due| match due {
             Due::At(moment) => tick.due(moment),
             // An open window is that of a stamp whose timers are placed later than this turn.
             Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
         };
-        let state = &mut *guard;
-        let finished = state.wheel.turn(now, BATCH, |linked, entry| {
+        let is_finished = locked.turn(now, BATCH, |linked, entry, held| {
             let due = match &entry.due {
                 TrueDue::Linked => linked,
                 TrueDue::Stamped(stamp) => {
@@ -54,42 +53,39 @@ impl Shard {
                     entry.due = TrueDue::Linked;
                     due
                 }
-                TrueDue::Word(word) => match word.expire_if(|due| true_due(due) <= now) {
-                    Expiry::Later(due) => true_due(due),
-                    Expiry::Expired | Expiry::Settled(_) => now,
-                },
+                TrueDue::Word(word) => {
+                    match word.locked(held).expire_if(|due| true_due(due) <= now) {
+                        Expiry::Later(due) => true_due(due),
+                        Expiry::Expired | Expiry::Settled(_) => now,
+                    }
+                }
             };
             if due > now {
                 return Verdict::Later(due);
             }
-            state.fired += 1;
             wakers.extend(entry.waker.take());
             Verdict::Fire
         });
-        if !finished {
-            return ShardTurned::BatchFull;
+        if is_finished {
+            ShardTurned::Until(self.plan.tick_about())
+        } else {
+            ShardTurned::BatchFull
         }
-        let plan = state.next_plan();
-        self.plan.store(plan, Ordering::SeqCst);
-        ShardTurned::Until(plan)
     }
 
     /// Closes the shard for ever, as of the moment at which the runtime ended, and gives the wakers
     /// of all that is pending.
     pub(crate) fn close(&self, now: Moment) -> Vec<Waker> {
-        let mut state = self.lock();
-        state.closed = Some(now);
-        for entry in state.wheel.values_mut() {
+        let entries = self.lock().close(now, |entry, held| {
             let TrueDue::Word(word) = &entry.due else {
-                continue;
+                return;
             };
+            let word = word.locked(held);
             // What has passed has expired, though the driver did not come round to it.
             if let Expiry::Later(_) = word.expire_if(|due| self.clock.has_passed(due, now)) {
                 word.settle(Outcome::ShutDown);
             }
-        }
-        let entries = state.wheel.take_all();
-        drop(state);
+        });
         entries.filter_map(|entry| entry.waker).collect()
     }
 }

@@ -46,11 +46,12 @@
 
 use std::time::Duration;
 
-pub(crate) use crate::shard::deadline_state::Outcome;
-use crate::shard::deadline_state::{Once, Packed, State};
+pub(crate) use super::deadline_state::Outcome;
+use super::deadline_state::{Once, Packed, State};
+use super::locked_word::{LockHeld, LockedWord};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::time::due::{Due, StampedDue, Start};
-use crate::time::tick::{Moment, Span, TickLength};
+use crate::time::tick::{Span, TickLength};
 
 /// What became of a reset that took no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub(crate) enum Expiry {
 
 /// What a word said of a pending deadline before it was settled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before(State);
+pub(crate) struct Before(pub(super) State);
 
 /// The timeout of a deadline in ticks, and whether it may count from a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,10 @@ impl Timeout {
         self.0 & NOT_STAMPABLE == 0
     }
 
+    pub(super) fn to_bits(self) -> u64 {
+        self.0
+    }
+
     #[inline]
     fn ticks(self) -> u64 {
         self.0 & !NOT_STAMPABLE
@@ -122,13 +127,13 @@ pub(crate) struct Word {
     state: AtomicU64,
     /// The timeout in ticks, rounded up, with a mark if a stamp must not be used for it. Beside the
     /// state, as a reset by a stamp reads these two.
-    timeout_ticks: AtomicU64,
+    pub(super) timeout_ticks: AtomicU64,
     /// The timeout as it was set.
-    timeout: AtomicU64,
+    pub(super) timeout: AtomicU64,
     /// A state that counts from the last reset of a deadline that was set for once.
-    last_reset: AtomicU64,
-    key_sequence: AtomicU64,
-    key_index: AtomicU32,
+    pub(super) last_reset: AtomicU64,
+    pub(super) key_sequence: AtomicU64,
+    pub(super) key_index: AtomicU32,
     /// Written once, and meaningful to who made the word alone.
     mark: Mark,
 }
@@ -323,7 +328,7 @@ impl Word {
 
     /// Notes the later one of a reset that began at `start`, and that will not say so in the word,
     /// and of the reset that the word says; `false` if it is not known which is later.
-    fn note_reset(&self, start: Start, replaced: State) -> bool {
+    pub(super) fn note_reset(&self, start: Start, replaced: State) -> bool {
         let mut new = Packed::counting_from(start);
         if let State::Counting(before) = replaced {
             let before = Packed::counting_from(before);
@@ -361,156 +366,17 @@ impl Word {
 
     /// Whether a deadline in this state may have passed when `start` was taken.
     fn may_have_passed(&self, state: Packed, start: Start, tick: TickLength) -> bool {
-        match (self.due_of(state.into()), start) {
-            (Some(Due::At(due)), Start::At(now)) => due <= now,
-            (Some(Due::At(due)), Start::Stamp(stamp)) => due <= tick.start_of(stamp),
-            (Some(Due::Stamped(due)), Start::At(now)) => due.placed <= tick.current(now),
-            (Some(Due::Stamped(due)), Start::Stamp(stamp)) => due.placed <= stamp,
-            (None, _) => true,
-        }
-    }
-}
-
-/// With the lock of the shard held.
-impl Word {
-    /// When the deadline is due; `None` once it is settled.
-    pub(crate) fn due(&self) -> Option<Due> {
-        self.due_of(self.load().into())
+        let due = self.due_of(state.into());
+        due.is_none_or(|due| due.may_have_passed(start, tick))
     }
 
-    /// Expires the deadline if `has_passed` says so of its due.
-    pub(crate) fn expire_if(&self, has_passed: impl Fn(Due) -> bool) -> Expiry {
-        let mut state = self.load();
-        loop {
-            match (self.due_of(state.into()), state.into()) {
-                (_, State::Settled(outcome)) => return Expiry::Settled(outcome),
-                (Some(due), _) if !has_passed(due) => return Expiry::Later(due),
-                _ => {}
-            }
-            match self.exchange(state, State::Settled(Outcome::Expired).into()) {
-                Ok(()) => return Expiry::Expired,
-                Err(changed) => state = changed,
-            }
-        }
+    /// What of it may be read and written only with the lock of its shard held.
+    #[inline]
+    pub(crate) fn locked<'a>(&'a self, _: &'a LockHeld) -> LockedWord<'a> {
+        LockedWord(self)
     }
 
-    /// Brings the deadline to its end and gives what it was before; `None` if it had come to one
-    /// before.
-    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Before> {
-        self.update(|_| State::Settled(outcome).into()).map(Before)
-    }
-
-    /// Counts anew, whatever it was set to, from a start that is taken after the word was read.
-    /// Does nothing if it is settled, as the next two.
-    pub(crate) fn reset_locked(&self, fresh_start: impl Fn() -> Start) {
-        self.update(|state| {
-            let start = fresh_start();
-            if covers(state, start) {
-                state
-            } else {
-                Packed::counting_from(start)
-            }
-        });
-    }
-
-    /// Sets the due for once, earlier or later, in a call that began at `start`, or at a fresh one
-    /// where it is not known whether a reset came after that.
-    pub(crate) fn reset_once_locked(
-        &self,
-        start: Start,
-        once: Once,
-        fresh_start: impl Fn() -> Start,
-    ) {
-        self.update(|state| {
-            if !self.note_reset(start, state.into()) {
-                let fresh = Packed::counting_from(fresh_start());
-                self.last_reset.store(fresh.0, Ordering::Relaxed);
-            }
-            State::Once(once).into()
-        });
-    }
-
-    /// Has a deadline that counts from a stamp count from the moment that `start` gives for that;
-    /// so what is told of it stays.
-    ///
-    /// `start` is called after the word was read, so it knows the time of whatever reset the word
-    /// holds to have passed.
-    pub(crate) fn count_from(&self, start: impl Fn(u64) -> Moment, tick: TickLength) {
-        self.update(|state| match state.into() {
-            State::Counting(Start::Stamp(stamp)) => Packed::counting_from(Start::At(start(stamp))),
-            State::Once(Once::Stamped { stamp, ticks }) => {
-                State::Once(Once::At(start(stamp).after(tick.span(ticks)))).into()
-            }
-            _ => state,
-        });
-    }
-
-    /// How much time is left at `now`; `None` once it is settled. Never more than what was set.
-    pub(crate) fn left(&self, now: Moment, tick: TickLength) -> Option<Duration> {
-        let state = self.load().into();
-        let is_pending = !matches!(state, State::Settled(_));
-        is_pending.then(|| self.left_before(Before(state), now, tick))
-    }
-
-    /// How much time was left at `now` before it was settled.
-    pub(crate) fn left_before(
-        &self,
-        Before(state): Before,
-        now: Moment,
-        tick: TickLength,
-    ) -> Duration {
-        // It may have been reset since the clock was read.
-        match (state, self.due_of(state)) {
-            (State::Once(Once::Stamped { ticks, .. }), _) => tick.span(ticks).into(),
-            (State::Once(_), Some(Due::At(due))) => due.since(now),
-            (_, Some(Due::At(due))) => due.since(now).min(self.timeout_set()),
-            (_, Some(Due::Stamped(_))) => self.timeout_set(),
-            (_, None) => Duration::ZERO,
-        }
-    }
-
-    /// Changes the timeout, and what is pending counts it from its last reset.
-    pub(crate) fn set_timeout(&self, timeout: Duration, tick: TickLength) {
-        self.timeout
-            .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
-        self.timeout_ticks
-            .store(Timeout::new(timeout, tick).0, Ordering::Relaxed);
-        self.update(|state| match state.into() {
-            State::Once(_) => Packed(self.last_reset.load(Ordering::Relaxed)),
-            _ => state,
-        });
-    }
-
-    /// Makes the deadline pending again after any outcome, counting from a fresh start.
-    pub(crate) fn restart(&self, fresh_start: impl Fn() -> Start) {
-        match self.status() {
-            Status::Pending => self.reset_locked(fresh_start),
-            Status::Settled(_) => self.store(State::Counting(fresh_start())),
-        }
-    }
-
-    /// Settles the word for ever, whatever it was: the runtime has gone.
-    pub(crate) fn shut_down(&self) {
-        if self.settle(Outcome::ShutDown).is_none() {
-            self.store(State::Settled(Outcome::ShutDown));
-        }
-    }
-
-    /// Where the timer lies in the wheel: index and sequence, meaningful to the shard alone. The
-    /// sequence is zero before the first timer.
-    pub(crate) fn key(&self) -> (u32, u64) {
-        (
-            self.key_index.load(Ordering::Relaxed),
-            self.key_sequence.load(Ordering::Relaxed),
-        )
-    }
-
-    pub(crate) fn set_key(&self, (index, sequence): (u32, u64)) {
-        self.key_index.store(index, Ordering::Relaxed);
-        self.key_sequence.store(sequence, Ordering::Relaxed);
-    }
-
-    fn due_of(&self, state: State) -> Option<Due> {
+    pub(super) fn due_of(&self, state: State) -> Option<Due> {
         match state {
             State::Counting(Start::At(moment)) => {
                 let timeout = Span::from_bits(self.timeout.load(Ordering::Relaxed));
@@ -530,7 +396,7 @@ impl Word {
 
     /// Replaces a pending state by what `next` makes of it, and gives it; `None` if the word is
     /// settled.
-    fn update(&self, next: impl Fn(Packed) -> Packed) -> Option<State> {
+    pub(super) fn update(&self, next: impl Fn(Packed) -> Packed) -> Option<State> {
         let mut packed = self.load();
         loop {
             let state = State::from(packed);
@@ -545,16 +411,16 @@ impl Word {
     }
 
     #[inline]
-    fn load(&self) -> Packed {
+    pub(super) fn load(&self) -> Packed {
         Packed(self.state.load(Ordering::Acquire))
     }
 
-    fn store(&self, state: State) {
+    pub(super) fn store(&self, state: State) {
         self.state.store(Packed::from(state).0, Ordering::Release);
     }
 
     #[inline]
-    fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
+    pub(super) fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
         self.state
             .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
@@ -563,7 +429,7 @@ impl Word {
 }
 
 /// Whether a state counts from `start` or later already, as far as the two can be compared.
-fn covers(state: Packed, start: Start) -> bool {
+pub(super) fn covers(state: Packed, start: Start) -> bool {
     let new = Packed::counting_from(start);
     state.can_be_compared(new) && state >= new
 }

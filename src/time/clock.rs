@@ -71,7 +71,7 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 use tokio::time::Instant;
 
-use crate::time::due::{Due, StampedDue, WINDOW};
+use crate::time::due::{Due, StampedDue, Start, WINDOW};
 use crate::time::late_windows::LateWindows;
 use crate::time::tick::{Moment, TickLength};
 
@@ -278,6 +278,17 @@ impl Clock {
                 .log()
                 .true_due(due)
                 .is_some_and(|tick| tick <= self.tick.current(now)),
+        }
+    }
+
+    /// Whether `due` has passed for a call that began at `start`. By a stamp it is seen to have
+    /// passed only if the driver has come to that.
+    pub(crate) fn has_passed_by(&self, due: Due, start: Start) -> bool {
+        match start {
+            Start::At(now) => self.has_passed(due, now),
+            Start::Stamp(stamp) => {
+                due.placed(self.tick) <= stamp && self.has_passed(due, self.now())
+            }
         }
     }
 

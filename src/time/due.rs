@@ -47,6 +47,17 @@ impl StampedDue {
 }
 
 impl Due {
+    /// Whether a timer that is due then may have passed for a call that began at `start`. By a
+    /// stamp it is seen to have passed only if the driver has come to that.
+    pub(crate) fn may_have_passed(self, start: Start, tick: TickLength) -> bool {
+        match (self, start) {
+            (Due::At(due), Start::At(now)) => due <= now,
+            (Due::At(due), Start::Stamp(stamp)) => due <= tick.start_of(stamp),
+            (Due::Stamped(due), Start::At(now)) => due.placed <= tick.current(now),
+            (Due::Stamped(due), Start::Stamp(stamp)) => due.placed <= stamp,
+        }
+    }
+
     /// The tick at which a timer is placed that is due then.
     #[inline]
     pub(crate) fn placed(self, tick: TickLength) -> u64 {

@@ -21,6 +21,7 @@ pub(crate) mod clock;
 pub(crate) mod due;
 pub(crate) mod grid;
 mod late_windows;
+pub(crate) mod next_look;
 pub(crate) mod tick;
 
 #[doc(no_inline)]

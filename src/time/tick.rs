@@ -12,6 +12,9 @@
 
 use std::time::Duration;
 
+/// The tick of what never comes: nothing is planned, armed, asked for or waited for.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// A point in time: nanoseconds from the timer's epoch, negative before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(i64);

@@ -12,7 +12,7 @@ use tokio::runtime::{self, Handle};
 use super::{Inner, Timer};
 use crate::driver::Driver;
 use crate::error::BuildError;
-use crate::shard::{Place, Readings, Shard, TimerNumber};
+use crate::shard::{Identity, Readings, Shard, TimerNumber};
 use crate::time::clock::Clock;
 use crate::time::grid;
 use crate::time::tick::TickLength;
@@ -147,7 +147,7 @@ impl Builder {
         let timer = TimerNumber::next();
         let shards: Box<[_]> = (0..count)
             .map(|number| {
-                let place = Place {
+                let place = Identity {
                     timer,
                     number,
                     of: count,

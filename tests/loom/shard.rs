@@ -2,5 +2,14 @@
 
 #[path = "../../src/shard/deadline_state.rs"]
 pub(crate) mod deadline_state;
+#[path = "../../src/shard/locked_word.rs"]
+pub(crate) mod locked_word;
+#[path = "../../src/shard/plan.rs"]
+pub(crate) mod plan;
 #[path = "../../src/shard/word.rs"]
 pub(crate) mod word;
+
+/// For a model that holds the mutex in the place of a shard's lock.
+pub(crate) fn lock_held() -> locked_word::LockHeld {
+    locked_word::LockHeld::by_lock_of_shard()
+}

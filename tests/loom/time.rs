@@ -2,5 +2,7 @@
 
 #[path = "../../src/time/due.rs"]
 pub(crate) mod due;
+#[path = "../../src/time/next_look.rs"]
+pub(crate) mod next_look;
 #[path = "../../src/time/tick.rs"]
 pub(crate) mod tick;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use super::lookout::{Lookout, NEVER};
+use super::lookout::Lookout;
 use super::marks::Marks;
 use super::merge::{First, Merge};
 use super::part::{Item, Part, Setting};
@@ -20,7 +20,7 @@ use crate::keyed::table::Table;
 use crate::shard::{Hold, NotArmed, Polled};
 use crate::time::clock::Clock;
 use crate::time::due::Due;
-use crate::time::tick::Moment;
+use crate::time::tick::{Moment, NEVER};
 use crate::timer::Timer;
 use crate::waking::wake;
 use crate::wheel::{Key, Wheel};

@@ -20,97 +20,80 @@
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *A change comes as the stream begins to wait.* The stream leaves its waker, says that it waits
-//!   without end, and then reads the parts. Who makes a change writes the part and then reads until
-//!   when the stream waits. A sequentially consistent fence lies between the two steps of each, so
-//!   one of the two sees the other: the stream finds the change, or is called.
-//! - *A change comes as the stream is put off.* The same: the parts are read after it was said that
-//!   the stream waits without end.
-//! - *Zero has two meanings.* None but one: a stream that waits until tick 0, or not at all, looks
-//!   no later than that by itself.
+//! - *A change comes as the stream begins to wait.* The stream leaves its waker, begins its look,
+//!   and then reads the parts. Who makes a change writes the part, and then asks when that look is.
+//!   `time::next_look` has the argument why one of the two sees the other.
+//! - *A change comes as the stream is put off.* The same: the parts are read after the look was
+//!   begun.
 //! - *The waker was taken by an earlier call.* Then the stream was woken, and has not looked since.
 
 use std::task::Waker;
 
-use crate::sync::{AtomicU64, Mutex, Ordering, fence};
+use crate::sync::Mutex;
+use crate::time::next_look::NextLook;
 
-/// The tick of what never comes.
-pub(super) const NEVER: u64 = u64::MAX;
-
-/// Before every tick: the stream does not wait.
-const LOOKS_BY_ITSELF: u64 = 0;
-
-pub(super) struct Lookout {
-    /// The tick at which the stream looks at the latest, if nobody calls it.
-    until: AtomicU64,
+pub(crate) struct Lookout {
+    /// When the stream looks at the latest, if nobody calls it.
+    next_look: NextLook,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Lookout {
-    pub(super) fn new() -> Lookout {
+    pub(crate) fn new() -> Lookout {
         Lookout {
-            until: AtomicU64::new(LOOKS_BY_ITSELF),
+            next_look: NextLook::by_itself(),
             waker: Mutex::new(None),
         }
     }
 
     /// Whether the stream has to be called for what is due at `tick`. To be asked after a part says
     /// so.
-    pub(super) fn is_called_for(&self, tick: u64) -> bool {
-        fence(Ordering::SeqCst);
-        tick < self.until.load(Ordering::Acquire)
+    pub(crate) fn is_called_for(&self, tick: u64) -> bool {
+        !self.next_look.comes_by(tick)
     }
 
     /// The waker to be woken, under no lock, so that the stream looks.
-    pub(super) fn call(&self) -> Option<Waker> {
+    pub(crate) fn call(&self) -> Option<Waker> {
         self.lock().take()
     }
 
     /// The earliest has gone: has the stream wait without end until `waits_on_until` says
     /// otherwise. `false` if it does not wait.
-    pub(super) fn is_put_off(&self) -> bool {
-        let put_off = |until| (until != LOOKS_BY_ITSELF).then_some(NEVER);
-        let before = self
-            .until
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, put_off);
-        fence(Ordering::SeqCst);
-        before.is_ok()
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.next_look.begin_for_another()
     }
 
     /// After `is_put_off`: the stream waits until that tick, if it still does.
-    pub(super) fn waits_on_until(&self, tick: u64) {
-        let _ = self
-            .until
-            .compare_exchange(NEVER, tick, Ordering::AcqRel, Ordering::Acquire);
+    pub(crate) fn waits_on_until(&self, tick: u64) {
+        self.next_look.at_for_another(tick);
     }
 }
 
 /// For the stream.
 impl Lookout {
-    pub(super) fn stops_waiting(&self) {
-        self.until.store(LOOKS_BY_ITSELF, Ordering::Release);
+    pub(crate) fn stops_waiting(&self) {
+        self.next_look.is_by_itself();
     }
 
     /// Leaves the waker. The one that was there before is the caller's to drop, under no lock.
-    pub(super) fn leave(&self, waker: Waker) -> Option<Waker> {
+    pub(crate) fn leave(&self, waker: Waker) -> Option<Waker> {
         self.lock().replace(waker)
     }
 
     /// Whether this waker is there.
-    pub(super) fn has(&self, waker: &Waker) -> bool {
+    pub(crate) fn has(&self, waker: &Waker) -> bool {
         self.lock()
             .as_ref()
             .is_some_and(|left| left.will_wake(waker))
     }
 
     /// To be called after the waker was left, and before the parts are read.
-    pub(super) fn begins_to_wait(&self) {
-        self.until.store(NEVER, Ordering::Release);
-        fence(Ordering::SeqCst);
+    pub(crate) fn begins_to_wait(&self) {
+        self.next_look.begin();
     }
 
-    pub(super) fn waits_until(&self, tick: u64) {
-        self.until.store(tick, Ordering::Release);
+    pub(crate) fn waits_until(&self, tick: u64) {
+        self.next_look.at(tick);
     }
 
     fn lock(&self) -> crate::sync::MutexGuard<'_, Option<Waker>> {

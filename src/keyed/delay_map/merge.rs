@@ -9,9 +9,8 @@
 //! taken only if it was due when the entry says.
 
 use super::due_queue::Name;
-use super::lookout::NEVER;
 use super::states::States;
-use crate::time::tick::Moment;
+use crate::time::tick::{Moment, NEVER};
 
 /// A tournament: each entry above the leaves is the earlier one of the two below it.
 #[derive(Default)]

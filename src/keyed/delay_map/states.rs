@@ -10,9 +10,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::lookout::NEVER;
 use super::part::Part;
-use crate::time::tick::Moment;
+use crate::time::tick::{Moment, NEVER};
 
 pub(super) struct States {
     states: Box<[State]>,

@@ -1,0 +1,306 @@
+//! A shard whose lock is held: the only way to its wheel.
+//!
+//! Whoever changes the wheel comes by here, and so by the plan. It goes in four steps, which are
+//! written once: lock, change, [`unlock`](Locked::unlock), and then what is left to do
+//! [after](After). The last step tells the driver and wakes, and nothing of it is done under the
+//! lock.
+//!
+//! Invariants:
+//!
+//! - Each function here that links or unlinks a timer keeps the [plan](super::plan) right.
+//! - No user code runs before `unlock`. An entry that has left the wheel, with its waker, is in
+//!   the `After`, and is dropped or woken from there.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use super::locked_word::{LockHeld, LockedWord};
+use super::plan::{Change, LAST_TICK};
+use super::word::Word;
+use super::{Counts, Shard};
+use crate::time::due::Due;
+use crate::time::tick::{Moment, NEVER, TickLength};
+use crate::waking::wake;
+use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
+
+/// What the lock of a shard guards.
+pub(super) struct State {
+    wheel: Wheel<Entry>,
+    /// When the runtime went. Since then the wheel is empty and nothing is armed.
+    closed: Option<Moment>,
+    fired: u64,
+}
+
+/// What a timer needs when its slot comes.
+pub(super) struct Entry {
+    pub(super) waker: Option<Waker>,
+    pub(super) due: TrueDue,
+}
+
+/// What says when a timer is truly due.
+pub(super) enum TrueDue {
+    /// The tick that it is linked at.
+    Linked,
+    /// That, and by how much the window of this stamp ended late.
+    Stamped(u64),
+    /// The word of its deadline.
+    Word(Arc<Word>),
+}
+
+/// A shard whose lock is held.
+pub(super) struct Locked<'a> {
+    shard: &'a Shard,
+    state: MutexGuard<'a, State>,
+    held: LockHeld,
+    after: After<'a>,
+}
+
+/// What is left to do once the lock is let go.
+#[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
+pub(super) struct After<'a> {
+    shard: &'a Shard,
+    change: Change,
+    /// What was unlinked, if anything.
+    unlinked: Entry,
+}
+
+/// What is left to do once the caller holds no lock, not even a map's.
+#[derive(Default)]
+#[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
+pub(crate) struct Afterwards {
+    planned: Option<(Arc<Shard>, Change)>,
+    waker: Option<Waker>,
+}
+
+impl Shard {
+    #[inline]
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked {
+            shard: self,
+            state: self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            held: LockHeld::by_lock_of_shard(),
+            after: After {
+                shard: self,
+                change: Change::None,
+                unlinked: Entry::BLANK,
+            },
+        }
+    }
+}
+
+impl<'a> Locked<'a> {
+    /// Lets the lock go, and gives what is left to do.
+    #[inline]
+    pub(super) fn unlock(self) -> After<'a> {
+        self.after
+    }
+
+    /// When the runtime went, if it has.
+    #[inline]
+    pub(super) fn closed(&self) -> Option<Moment> {
+        self.state.closed
+    }
+
+    #[inline]
+    pub(super) fn tick(&self) -> TickLength {
+        self.shard.clock.tick()
+    }
+
+    /// The tick up to which the wheel was turned.
+    #[inline]
+    pub(super) fn turned_to(&self) -> u64 {
+        self.state.wheel.now()
+    }
+
+    /// The entry of a timer that has not fired.
+    #[inline]
+    pub(super) fn entry(&mut self, key: Key) -> Option<&mut Entry> {
+        self.state.wheel.get_mut(key)
+    }
+
+    /// What of a deadline may be read and written only under the lock.
+    #[inline]
+    pub(super) fn word<'b>(&'b self, word: &'b Word) -> LockedWord<'b> {
+        word.locked(&self.held)
+    }
+
+    /// Links a new timer.
+    #[inline]
+    pub(super) fn link(&mut self, tick: u64, due: TrueDue, waker: Option<Waker>) -> Key {
+        // A blank entry is a constant, and what it gets then is written to where it stays.
+        let (key, entry) = self.state.wheel.insert_mut(tick, Entry::BLANK);
+        *entry = Entry { waker, due };
+        self.after.change = self.shard.plan.lower_to(tick, &self.held);
+        key
+    }
+
+    /// Links a timer at another tick; `false` if it has fired.
+    pub(super) fn relink(&mut self, key: Key, tick: u64) -> bool {
+        let Some(left) = self.state.wheel.relink(key, tick) else {
+            return false;
+        };
+        let lowered = self.shard.plan.lower_to(tick, &self.held);
+        // An earlier plan is told, whatever else changed.
+        if lowered == Change::None {
+            self.plan_without(left);
+        } else {
+            self.after.change = lowered;
+        }
+        true
+    }
+
+    /// Takes a timer out, one at most for each hold of the lock; `false` if it has fired.
+    #[inline]
+    pub(super) fn unlink(&mut self, key: Key) -> bool {
+        let unlinked = &mut self.after.unlinked;
+        let Some(left) = self.state.wheel.swap_out(key, unlinked) else {
+            return false;
+        };
+        self.plan_without(left);
+        true
+    }
+
+    /// Counts a timer that was taken out as one that has fired.
+    #[inline]
+    pub(super) fn count_fired(&mut self) {
+        self.state.fired += 1;
+    }
+
+    /// Turns the wheel up to `now` and fires at most `batch` timers, as `judge` says of each whose
+    /// slot has come. `false` if there may be more.
+    pub(super) fn turn(
+        &mut self,
+        now: u64,
+        batch: usize,
+        mut judge: impl FnMut(u64, &mut Entry, &LockHeld) -> Verdict,
+    ) -> bool {
+        let Locked {
+            shard, state, held, ..
+        } = self;
+        let State { wheel, fired, .. } = &mut **state;
+        let is_finished = wheel.turn(now, batch, |linked, entry| {
+            let verdict = judge(linked, entry, held);
+            *fired += u64::from(matches!(verdict, Verdict::Fire));
+            verdict
+        });
+        if is_finished {
+            shard.plan.set(next_plan(wheel), held);
+        }
+        is_finished
+    }
+
+    /// Closes the shard for ever, as of `at`. Gives the entries of all that is pending, after
+    /// `settle` was called for each. They are to be dropped after the lock.
+    pub(super) fn close(
+        mut self,
+        at: Moment,
+        mut settle: impl FnMut(&Entry, &LockHeld),
+    ) -> impl Iterator<Item = Entry> {
+        self.state.closed = Some(at);
+        for entry in self.state.wheel.values_mut() {
+            settle(entry, &self.held);
+        }
+        self.state.wheel.take_all()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            pending: self.state.wheel.len(),
+            armed: self.state.wheel.inserted(),
+            fired: self.state.fired,
+        }
+    }
+
+    pub(super) fn slot_counts(&self) -> SlotCounts {
+        self.state.wheel.slot_counts()
+    }
+
+    /// Plans for a timer having left its slot. On the system's clock a plan that is too early costs
+    /// one empty turn. On a clock that can be paused it would pull virtual time along.
+    #[inline]
+    fn plan_without(&mut self, left: Left) {
+        if self.shard.clock.is_pausable() {
+            let wheel = &self.state.wheel;
+            let put_off = self.shard.plan.put_off(&self.held, |plan| {
+                left.may_change(plan).then(|| next_plan(wheel))
+            });
+            if put_off != Change::None {
+                self.after.change = put_off;
+            }
+        }
+    }
+}
+
+impl<'a> After<'a> {
+    /// Tells the driver, and drops what was unlinked: nobody is woken. `true` if the plan was
+    /// lowered to a tick up to which tokio's time driver has worked already.
+    #[inline]
+    pub(super) fn tell(self) -> bool {
+        self.shard.tell(self.change)
+    }
+
+    /// Tells the driver, and wakes the task that waited for what was unlinked.
+    pub(super) fn wake(mut self) {
+        let waker = self.unlinked.waker.take();
+        self.tell();
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+
+    /// The same, to be done later: under no lock of the caller's.
+    pub(super) fn later(mut self, shard: &Arc<Shard>) -> Afterwards {
+        Afterwards {
+            waker: self.unlinked.waker.take(),
+            planned: (self.change != Change::None).then(|| (shard.clone(), self.change)),
+        }
+    }
+}
+
+impl Afterwards {
+    /// Tells the driver, and wakes the task that waited.
+    pub(crate) fn wake(self) {
+        if let Some((shard, change)) = self.planned {
+            shard.tell(change);
+        }
+        if let Some(waker) = self.waker {
+            wake(waker);
+        }
+    }
+}
+
+impl Entry {
+    const BLANK: Entry = Entry {
+        waker: None,
+        due: TrueDue::Linked,
+    };
+}
+
+impl State {
+    pub(super) fn with_slots(slots: usize) -> State {
+        State {
+            wheel: Wheel::with_slots(slots),
+            closed: None,
+            fired: 0,
+        }
+    }
+}
+
+impl From<Due> for TrueDue {
+    fn from(due: Due) -> TrueDue {
+        match due {
+            Due::At(_) => TrueDue::Linked,
+            Due::Stamped(due) => TrueDue::Stamped(due.stamp),
+        }
+    }
+}
+
+/// The tick at which something may be due next.
+fn next_plan(wheel: &Wheel<Entry>) -> u64 {
+    // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of its
+    // own, which no moment comes near.
+    wheel
+        .next_turn()
+        .filter(|&tick| tick <= LAST_TICK)
+        .unwrap_or(NEVER)
+}
