@@ -68,7 +68,7 @@ impl ResetHandle {
         stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp))
             || finish(
                 self.access()
-                    .reset(self.shard.start(self.word.timeout().is_stampable())),
+                    .reset(self.shard.start(|| self.word.timeout().is_stampable())),
             )
     }
 
@@ -80,7 +80,7 @@ impl ResetHandle {
     /// to rest or to tick since the last one, or was late. While the driver ticks it reads no clock,
     /// if `delay` is a whole number of ticks and less than a million of them.
     pub fn reset_after(&self, delay: Duration) -> bool {
-        finish(self.access().reset_after(self.shard.start(true), delay))
+        finish(self.access().reset_after(self.shard.start(|| true), delay))
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the
@@ -89,14 +89,17 @@ impl ResetHandle {
     /// One that moves it later takes no lock, and reads no clock while the driver ticks, as
     /// [`reset_after`](ResetHandle::reset_after).
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        finish(self.access().reset_at(self.shard.start(true), deadline))
+        finish(self.access().reset_at(self.shard.start(|| true), deadline))
     }
 
     /// Changes the timeout. What is pending counts it from its last reset of any kind; if that
     /// makes it due already, it expires at once. `false` if it has expired or was cancelled: then
     /// the timeout holds from a [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        finish(self.access().set_timeout(self.shard.start(true), timeout))
+        finish(
+            self.access()
+                .set_timeout(self.shard.start(|| true), timeout),
+        )
     }
 
     /// The timeout that a reset counts.

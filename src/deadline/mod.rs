@@ -65,7 +65,7 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
-        let start = shard.start(Timeout::new(timeout, shard.clock().tick()).is_stampable());
+        let start = shard.start(|| Timeout::new(timeout, shard.clock().tick()).is_stampable());
         let word = arm(&shard, start, timeout, Mark::default());
         Deadline { shard, word }
     }

@@ -150,7 +150,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Takes a timer out, one at most for each hold of the lock; `false` if it has fired.
-    #[inline]
+    #[inline(always)] // Into `disarm`, which is half of arming and disarming.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
         let unlinked = &mut self.after.unlinked;
         let Some(left) = self.state.wheel.swap_out(key, unlinked) else {

@@ -13,11 +13,12 @@ use crate::time::tick::{Moment, Span};
 
 impl Shard {
     /// From when a timer counts that is made or reset now. It counts from the stamp only if
-    /// `is_stampable` says that it may. Not to be called with a lock held.
+    /// `is_stampable` says that it may; while the driver rests that is not asked. Not to be called
+    /// with a lock held.
     #[inline]
-    pub(crate) fn start(&self, is_stampable: bool) -> Start {
+    pub(crate) fn start(&self, is_stampable: impl FnOnce() -> bool) -> Start {
         match self.clock.stamp() {
-            Some(stamp) if is_stampable => Start::Stamp(stamp),
+            Some(stamp) if is_stampable() => Start::Stamp(stamp),
             Some(_) => Start::At(self.clock.now()),
             None => Start::At(self.read_clock()),
         }
@@ -34,8 +35,12 @@ impl Shard {
     /// When a timer is due that is made now. Not to be called with a lock held.
     #[inline]
     pub(crate) fn due_after(&self, duration: Duration) -> Due {
-        let ticks = self.clock.tick().stampable_ticks(duration);
-        match (self.start(ticks.is_some()), ticks) {
+        let mut ticks = None;
+        let start = self.start(|| {
+            ticks = self.clock.tick().stampable_ticks(duration);
+            ticks.is_some()
+        });
+        match (start, ticks) {
             (Start::Stamp(stamp), Some(ticks)) => Due::Stamped(StampedDue::new(stamp, ticks)),
             (Start::At(now), _) => Due::At(now.after(Span::from(duration))),
             (Start::Stamp(_), None) => unreachable!("a stamp is given only to what is stampable"),

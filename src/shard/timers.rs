@@ -75,7 +75,6 @@ impl Shard {
     }
 
     /// Takes a timer out if it has not fired.
-    #[inline]
     pub(crate) fn disarm(&self, key: Key) {
         let mut locked = self.lock();
         locked.unlink(key);

@@ -214,7 +214,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         // Taken before the lock; it may wake the driver.
-        let start = self.inner.timer.shard().start(true);
+        let start = self.inner.timer.shard().start(|| true);
         let hash = self.hash(key);
         let Some(part) = self.inner.lock(hash) else {
             return false;
@@ -241,7 +241,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let start = self.inner.timer.shard().start(true);
+        let start = self.inner.timer.shard().start(|| true);
         self.act(key, |deadline| deadline.reset_after(start, delay))
     }
 
@@ -251,7 +251,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let start = self.inner.timer.shard().start(true);
+        let start = self.inner.timer.shard().start(|| true);
         self.act(key, |keyed| keyed.reset_at(start, deadline))
     }
 
@@ -261,7 +261,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let start = self.inner.timer.shard().start(true);
+        let start = self.inner.timer.shard().start(|| true);
         self.act(key, |deadline| deadline.set_timeout(start, timeout))
     }
 
@@ -360,7 +360,7 @@ where
 /// From when a deadline counts that is made now.
 fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
     let ticks = Timeout::new(timeout, shard.clock().tick());
-    (shard.start(ticks.is_stampable()), timeout)
+    (shard.start(|| ticks.is_stampable()), timeout)
 }
 
 impl<K, S> DeadlineMap<K, S> {
