@@ -25,10 +25,10 @@
 //!
 //! # Cost
 //!
-//! The thread sleeps until the next timer is due. While nothing is armed it wakes at most once more,
-//! for a timer that was disarmed. The thread itself wakes what is due. So a waker that blocks delays
-//! all that is due after it. A waker that panics delays nothing. It is a plain thread, in the
-//! context of no runtime.
+//! The thread sleeps until the next timer is due. While nothing is armed it wakes at most once
+//! more, for a timer that was disarmed. The thread itself wakes what is due. So a waker that blocks
+//! delays all that is due after it. A waker that panics delays nothing. It is a plain thread, in
+//! the context of no runtime.
 //!
 //! # A paused clock
 //!

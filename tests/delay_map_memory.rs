@@ -73,7 +73,8 @@ fn what_stays_last_in_a_busy_map_keeps_no_place_of_what_has_gone() {
         fastrand::Rng::with_seed(5).shuffle(&mut shuffled);
         let before = ALLOCATOR.current_usage();
         let (map, mut expired) = DelayMap::new(&timer);
-        // In no order, so that many names go into the heap; and the newest stay, in the last places.
+        // In no order, so that many names go into the heap; and the newest stay, in the last
+        // places.
         for key in shuffled {
             map.insert_at(key, key, past + Duration::from_nanos(key))
                 .unwrap();

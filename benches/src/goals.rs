@@ -116,7 +116,8 @@ impl Goal {
                 than,
                 at_most: limit,
             } => {
-                // The rows are not of the same moment, so that of each counts which was least disturbed.
+                // The rows are not of the same moment, so that of each counts which was least
+                // disturbed.
                 let undisturbed = |row: &str| Some(results.quartiles(row, name::TICKWHEEL)?.lower);
                 let growth = undisturbed(row)? / undisturbed(than)?;
                 at_most(growth, *limit, format!("{growth:.2}×"))

@@ -18,13 +18,13 @@ use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about fifteen minutes, and the first time two more, to build tokio's alternative timer and
-/// kestrel-timer. It writes benches/RESULTS.md and benches/charts/; one with --quick or --only writes to the target
-/// folder instead.
+/// A whole run takes about fifteen minutes, and the first time two more, to build tokio's
+/// alternative timer and kestrel-timer. It writes benches/RESULTS.md and benches/charts/; one with
+/// --quick or --only writes to the target folder instead.
 #[derive(Parser)]
 struct Options {
-    /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build peers of their own.
-    /// Its figures say little.
+    /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build
+    /// peers of their own. Its figures say little.
     #[arg(long)]
     quick: bool,
 

@@ -7,18 +7,21 @@
 //! < ok 2                             < error no such connection; `list` shows those that are there
 //! ```
 //!
-//! A reply is any number of lines and then one that begins with `ok` or `error`; no other line begins so. With `list`
-//! and `drain` it is `ok` and the number of connections. `help` shows the commands, `quit` ends the session. An error
-//! says what to do, and the session goes on after it, but in these cases, where the server closes it:
+//! A reply is any number of lines and then one that begins with `ok` or `error`; no other line
+//! begins so. With `list` and `drain` it is `ok` and the number of connections. `help` shows the
+//! commands, `quit` ends the session. An error says what to do, and the session goes on after it,
+//! but in these cases, where the server closes it:
 //!
 //! - a line is longer than [`LONGEST_LINE`];
-//! - no whole line came for [`Limits::idle`], or a reply was not taken for so long (then without a word);
+//! - no whole line came for [`Limits::idle`], or a reply was not taken for so long (then without a
+//!   word);
 //! - a further session comes, [`Limits::sessions`] are there, and it has been silent for longest
 //!   (without a word if it has not taken its reply).
 //!
 //! Invariants:
 //!
-//! - An operator, however slow or careless, costs a bounded number of tasks, each for a bounded time.
+//! - An operator, however slow or careless, costs a bounded number of tasks, each for a bounded
+//!   time.
 //! - He holds up no connection: `list` looks at one deadline at a time, and no lock is held while
 //!   anything is awaited.
 //! - A further session always gets in, so nobody locks an operator out by saying nothing.
@@ -41,7 +44,8 @@ use crate::site::{Listed, Refusal, Site};
 /// In bytes, without the end of the line.
 pub(crate) const LONGEST_LINE: usize = 256;
 
-/// So many connections are listed with one writing, so that a long list takes neither much memory nor the worker.
+/// So many connections are listed with one writing, so that a long list takes neither much memory
+/// nor the worker.
 const LISTED_AT_ONCE: usize = 512;
 
 /// An operator has so long to take what was said last.
@@ -103,7 +107,8 @@ impl Admin {
         self.address
     }
 
-    /// Ends all sessions, and says how many tasks have panicked. After this nothing is done to connections any more.
+    /// Ends all sessions, and says how many tasks have panicked. After this nothing is done to
+    /// connections any more.
     pub(crate) async fn shut_down(self) -> usize {
         // If the acceptor has panicked nobody takes the message.
         let _ = self.stop.send(());
@@ -288,8 +293,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session. What the operator still sends is read and forgotten for a while: to close a socket with
-    /// something unread may take back what was said last.
+    /// Ends the session. What the operator still sends is read and forgotten for a while: to close
+    /// a socket with something unread may take back what was said last.
     async fn part(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let mut nowhere = sink();

@@ -11,16 +11,17 @@
 //!   else close the connection
 //! ```
 //!
-//! *Early* is judged exactly. An instant is taken before each reset, and one after the deadline has expired; the
-//! two may not lie less than the timeout apart. The deadline was reset between them, so no delay of a task can
-//! make an honest timer look early. A reset that is refused sooner than the timeout after the last one that was
-//! granted is judged in the same way: the deadline it found expired cannot have expired in time.
+//! *Early* is judged exactly. An instant is taken before each reset, and one after the deadline has
+//! expired; the two may not lie less than the timeout apart. The deadline was reset between them,
+//! so no delay of a task can make an honest timer look early. A reset that is refused sooner than
+//! the timeout after the last one that was granted is judged in the same way: the deadline it found
+//! expired cannot have expired in time.
 //!
-//! The second look before closing is what a server owes to clients that have sent in time when it was itself too
-//! busy to read.
+//! The second look before closing is what a server owes to clients that have sent in time when it
+//! was itself too busy to read.
 //!
-//! The admin may cancel the deadline, which closes the connection at once, or lengthen its timeout. That never makes
-//! it shorter than the server's, so what is early stays the same.
+//! The admin may cancel the deadline, which closes the connection at once, or lengthen its timeout.
+//! That never makes it shorter than the server's, so what is early stays the same.
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,7 +50,8 @@ pub(crate) struct Served {
 pub(crate) enum Ended {
     /// It was closed because its deadline had expired.
     ByDeadline(Lateness),
-    /// It was closed because its deadline had expired, but only this long after the last reset: a violation.
+    /// It was closed because its deadline had expired, but only this long after the last reset: a
+    /// violation.
     Early {
         after: Duration,
     },

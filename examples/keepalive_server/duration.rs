@@ -5,7 +5,8 @@ use tickwheel::Duration;
 /// No duration may be longer: the run is to end, and no instant is to overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`). The error says what is wrong, as half a sentence.
+/// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`). The error says what is wrong,
+/// as half a sentence.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let duration = match text.trim().parse() {
         Ok(millis) => Duration::from_millis(millis),

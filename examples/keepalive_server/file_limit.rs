@@ -1,15 +1,17 @@
-//! How many connections the system's limit on open files allows, after raising it as far as it may be.
+//! How many connections the system's limit on open files allows, after raising it as far as it may
+//! be.
 
 use std::io;
 
 /// Each connection is two sockets here, the server's and the client's.
 const FILES_PER_CONNECTION: u64 = 2;
 
-/// For all else: the standard streams, the listeners, the admin's sessions, the runtime's own, what the process was
-/// started with.
+/// For all else: the standard streams, the listeners, the admin's sessions, the runtime's own, what
+/// the process was started with.
 const OTHER_FILES: u64 = 64;
 
-/// Raises the limit to what `wanted` connections need, and gives how many of them fit. Says so if not all do.
+/// Raises the limit to what `wanted` connections need, and gives how many of them fit. Says so if
+/// not all do.
 pub(crate) fn connections_allowed(wanted: usize) -> io::Result<usize> {
     let needed = wanted as u64 * FILES_PER_CONNECTION + OTHER_FILES;
     let limit = match rlimit::increase_nofile_limit(needed) {

@@ -13,14 +13,16 @@
 //!
 //! Every client goes by its own clock, and judges the server by what it did itself:
 //!
-//! - *In time* is a client whose heartbeats were never further apart than halfway between the longest interval
-//!   and the timeout. Each gap is counted from before one sending to after the next, and the last one to the
-//!   moment at which the server's closing shows; the gap before it counts too, as the last heartbeat may have
-//!   crossed with the closing. To be closed while in time is a violation, unless it was the admin's doing.
-//! - A client that was not in time, because the machine was too busy to run it, is excused if it is closed. The
-//!   half that is left to the server is for the way of a heartbeat into its hands: with the defaults 650 ms.
-//! - One that fell silent must be closed, at most [`GRACE`] after its last heartbeat plus the timeout. The moment
-//!   is chosen so that this falls into the run, while the others still send.
+//! - *In time* is a client whose heartbeats were never further apart than halfway between the
+//!   longest interval and the timeout. Each gap is counted from before one sending to after the
+//!   next, and the last one to the moment at which the server's closing shows; the gap before it
+//!   counts too, as the last heartbeat may have crossed with the closing. To be closed while in
+//!   time is a violation, unless it was the admin's doing.
+//! - A client that was not in time, because the machine was too busy to run it, is excused if it is
+//!   closed. The half that is left to the server is for the way of a heartbeat into its hands: with
+//!   the defaults 650 ms.
+//! - One that fell silent must be closed, at most [`GRACE`] after its last heartbeat plus the
+//!   timeout. The moment is chosen so that this falls into the run, while the others still send.
 
 use std::future::Future;
 use std::io;
@@ -38,7 +40,8 @@ use crate::options::Options;
 use crate::protocol::{GREETING, HEARTBEAT};
 use crate::timer::AnyTimer;
 
-/// A silent client must be closed no later than this after its deadline, however busy the machine is.
+/// A silent client must be closed no later than this after its deadline, however busy the machine
+/// is.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// A client that is not served so long after it began to connect gives up.
@@ -78,7 +81,8 @@ pub(crate) struct Clients {
     /// Ctrl-C came first.
     pub(crate) interrupted: usize,
 
-    // From here on: violations, but for those that the server's report accounts for; see `summary.rs`.
+    // From here on: violations, but for those that the server's report accounts for; see
+    // `summary.rs`.
     /// They were closed though they were in time.
     pub(crate) closed_in_time: Vec<ClosedInTime>,
     /// They fell silent and were not closed; each by its own address.

@@ -1,12 +1,13 @@
-//! A keepalive server on real sockets, the load to try it with, and a verdict on whether its deadlines held.
+//! A keepalive server on real sockets, the load to try it with, and a verdict on whether its
+//! deadlines held.
 //!
-//! For each connection one task awaits its deadline in a [`tickwheel::DeadlineMap`] while another reads heartbeats and
-//! pushes the deadline back through its [`tickwheel::ResetHandle`]. With `--timer tokio` everything
-//! goes by tokio's own timer instead, for a comparison. A connection that falls silent is closed
-//! when its deadline expires. An operator on the admin port lists the connections, closes or
-//! extends one by its number, or closes all. Thousands of clients in the same process send the
-//! heartbeats; a share of them falls silent at a random moment with the socket left open, and the
-//! others live until the end of the run.
+//! For each connection one task awaits its deadline in a [`tickwheel::DeadlineMap`] while another
+//! reads heartbeats and pushes the deadline back through its [`tickwheel::ResetHandle`]. With
+//! `--timer tokio` everything goes by tokio's own timer instead, for a comparison. A connection
+//! that falls silent is closed when its deadline expires. An operator on the admin port lists the
+//! connections, closes or extends one by its number, or closes all. Thousands of clients in the
+//! same process send the heartbeats; a share of them falls silent at a random moment with the
+//! socket left open, and the others live until the end of the run.
 //!
 //! ```text
 //! cargo run --release --example keepalive_server
@@ -34,10 +35,10 @@
 //! | `progress.rs` | the line on the terminal while it runs |
 //! | `summary.rs` | the verdict and the table at the end |
 //!
-//! It exits with 0 if every deadline held, with 1 if one did not (or nothing could be tried), and with 2 if the
-//! options make no sense. Ctrl-C ends the run early, with the summary and the verdict so far. What counts as a
-//! violation, and why a loaded machine does not raise a false one, is told in `connection.rs` and `load.rs`; that what
-//! the admin did is none, in `summary.rs`.
+//! It exits with 0 if every deadline held, with 1 if one did not (or nothing could be tried), and
+//! with 2 if the options make no sense. Ctrl-C ends the run early, with the summary and the verdict
+//! so far. What counts as a violation, and why a loaded machine does not raise a false one, is told
+//! in `connection.rs` and `load.rs`; that what the admin did is none, in `summary.rs`.
 
 mod admin;
 mod command;

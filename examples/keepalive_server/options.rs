@@ -24,10 +24,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
     pub(crate) timeout: Duration,
 
-    /// The longest pause between two heartbeats of a client; each is random, from a tenth of this on
+    /// The longest pause between two heartbeats of a client; each is random, from a tenth of this
+    /// on
     ///
-    /// At most half of the timeout. The rest is room for a machine under load: a heartbeat that is late because
-    /// the client or the server had to wait for a processor is no fault of the timer.
+    /// At most half of the timeout. The rest is room for a machine under load: a heartbeat that is
+    /// late because the client or the server had to wait for a processor is no fault of the timer.
     #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration::parse)]
     pub(crate) heartbeat: Duration,
 
@@ -53,7 +54,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Takes the options from the command line, or ends the process with a word on what is wrong with them.
+    /// Takes the options from the command line, or ends the process with a word on what is wrong
+    /// with them.
     pub(crate) fn from_command_line() -> Options {
         let options = Options::parse();
         if let Err(contradiction) = options.check() {

@@ -1,4 +1,5 @@
-//! The line on the terminal while the server runs. Where there is no terminal, indicatif draws nothing.
+//! The line on the terminal while the server runs. Where there is no terminal, indicatif draws
+//! nothing.
 
 use std::convert::Infallible;
 

@@ -1,8 +1,8 @@
 //! The server: accepts connections, has each one served, and reports how they ended.
 //!
-//! It knows nothing of the load, nor of the admin port, which acts on the connections through the [`Site`]. One task
-//! owns the listener and every connection's task, so what they report needs no lock; the [`Counters`] are for those
-//! who look on.
+//! It knows nothing of the load, nor of the admin port, which acts on the connections through the
+//! [`Site`]. One task owns the listener and every connection's task, so what they report needs no
+//! lock; the [`Counters`] are for those who look on.
 
 use std::collections::HashSet;
 use std::convert::identity;
@@ -21,7 +21,8 @@ use crate::counters::Counters;
 use crate::site::{ConnectionId, Site};
 use crate::timer::AnyTimer;
 
-/// After an error of accept, most likely too many open files, there is no use in trying again at once.
+/// After an error of accept, most likely too many open files, there is no use in trying again at
+/// once.
 pub(crate) const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
 
 /// A server that is running.
@@ -82,7 +83,8 @@ impl Server {
         &self.site
     }
 
-    /// Accepts no more, gives the connections `within` to end by themselves, and cuts the others off.
+    /// Accepts no more, gives the connections `within` to end by themselves, and cuts the others
+    /// off.
     pub(crate) async fn shut_down(self, within: Duration) -> Report {
         // If the acceptor has panicked nobody takes the message, and the report says so.
         let _ = self.stop.send(within);

@@ -1,14 +1,17 @@
-//! What all connections of a server share: who is there, and what can be done to them from outside their tasks.
+//! What all connections of a server share: who is there, and what can be done to them from outside
+//! their tasks.
 //!
-//! The [`Deadlines`] are the one list of the connections: each is under a key that holds its number and its address,
-//! and is found by the number alone. A connection's own tasks go by the deadline and its handle, the admin by the
-//! number.
+//! The [`Deadlines`] are the one list of the connections: each is under a key that holds its number
+//! and its address, and is found by the number alone. A connection's own tasks go by the deadline
+//! and its handle, the admin by the number.
 //!
 //! Invariants:
 //!
-//! - A connection is listed while its deadline is in the map: until it ends, or a drain takes it out.
-//! - Each cancelled deadline is counted once, as kicked or as drained, by the one call that was told it cancelled it.
-//!   So when all have ended, no more connections can have ended by a cancelled deadline than these counts say.
+//! - A connection is listed while its deadline is in the map: until it ends, or a drain takes it
+//!   out.
+//! - Each cancelled deadline is counted once, as kicked or as drained, by the one call that was
+//!   told it cancelled it. So when all have ended, no more connections can have ended by a
+//!   cancelled deadline than these counts say.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -46,7 +49,8 @@ pub(crate) struct Listed {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoSuchConnection,
-    /// Its deadline has just come to its end. It is about to be closed, if the second look finds nothing to read.
+    /// Its deadline has just come to its end. It is about to be closed, if the second look finds
+    /// nothing to read.
     JustEnding,
 }
 
@@ -67,7 +71,8 @@ impl Site {
         connections
     }
 
-    /// The time that a connection has left; `None` if there is no such connection, or it is about to be closed.
+    /// The time that a connection has left; `None` if there is no such connection, or it is about
+    /// to be closed.
     pub(crate) fn remaining(&self, id: ConnectionId) -> Option<Duration> {
         self.deadlines.handle(id)?.remaining()
     }
@@ -85,9 +90,10 @@ impl Site {
 
     /// From now on the connection may be silent for so much longer than the server's timeout.
     ///
-    /// `reset_after` would hold until the next heartbeat only. It would also look at the clock before it takes the
-    /// lock, and so could move a deadline that a heartbeat resets in between to an earlier time than that heartbeat
-    /// was promised. `set_timeout` counts from whatever reset was the last.
+    /// `reset_after` would hold until the next heartbeat only. It would also look at the clock
+    /// before it takes the lock, and so could move a deadline that a heartbeat resets in between to
+    /// an earlier time than that heartbeat was promised. `set_timeout` counts from whatever reset
+    /// was the last.
     pub(crate) fn extend(&self, id: ConnectionId, longer: Duration) -> Result<(), Refusal> {
         let handle = self.deadlines.handle(id);
         let handle = handle.ok_or(Refusal::NoSuchConnection)?;
@@ -125,8 +131,9 @@ impl OpenConnection {
 
     /// Makes the deadline pending again after it has expired, unless a drain has come in between.
     ///
-    /// Such a drain has taken the key out, but found no pending deadline to cancel. So this looks for the key once
-    /// the deadline is pending: a drain that comes after the look finds it, and one that came before it is made good.
+    /// Such a drain has taken the key out, but found no pending deadline to cancel. So this looks
+    /// for the key once the deadline is pending: a drain that comes after the look finds it, and
+    /// one that came before it is made good.
     pub(crate) fn restart(&mut self) {
         self.deadline.restart();
         let drained = self.site.deadlines.handle(self.id).is_none();

@@ -1,10 +1,11 @@
 //! The verdict and the table at the end.
 //!
-//! What the admin did is no violation, but nothing else is excused by it. The clients know nothing of the admin: one
-//! that was kicked or drained saw that it was closed though it was in time. The server reports whose connections ended
-//! by a cancelled deadline and whose were allowed a longer silence, and the verdict leaves out just those clients, each
-//! by its address; they connect once each, so an address stands for one client. The server's report in turn must not
-//! hold more cancelled deadlines than the admin was told to have cancelled.
+//! What the admin did is no violation, but nothing else is excused by it. The clients know nothing
+//! of the admin: one that was kicked or drained saw that it was closed though it was in time. The
+//! server reports whose connections ended by a cancelled deadline and whose were allowed a longer
+//! silence, and the verdict leaves out just those clients, each by its address; they connect once
+//! each, so an address stands for one client. The server's report in turn must not hold more
+//! cancelled deadlines than the admin was told to have cancelled.
 //!
 //! A client that was held up is excused, as it cannot tell who did it. A server that holds up
 //! everything is not to pass by that. So half of the clients must be judged, and no closing may be
@@ -107,7 +108,8 @@ impl Summary {
             .collect()
     }
 
-    /// How many clients fell silent and were not closed, though the admin had not allowed them a longer silence.
+    /// How many clients fell silent and were not closed, though the admin had not allowed them a
+    /// longer silence.
     fn left_open(&self) -> usize {
         let extended = &self.server.extended_clients;
         let left_open = self.clients.left_open.iter();

@@ -60,8 +60,8 @@ impl ResetHandle {
     /// wheel is moved when its slot comes. While the driver ticks, it goes by the published tick: a
     /// driver that is stalled may then not see yet that the deadline has passed, and what has not
     /// expired is moved. Only one that moves the deadline earlier, as one may after
-    /// [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at), and one that
-    /// comes too late, take the lock of the deadline's shard.
+    /// [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at), and one
+    /// that comes too late, take the lock of the deadline's shard.
     #[inline]
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().stamp();
@@ -76,9 +76,9 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if it has expired or was
     /// cancelled.
     ///
-    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset), unless the driver went
-    /// to rest or to tick since the last one, or was late. While the driver ticks it reads no clock,
-    /// if `delay` is a whole number of ticks and less than a million of them.
+    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset), unless the driver
+    /// went to rest or to tick since the last one, or was late. While the driver ticks it reads no
+    /// clock, if `delay` is a whole number of ticks and less than a million of them.
     pub fn reset_after(&self, delay: Duration) -> bool {
         finish(self.access().reset_after(self.shard.start(|| true), delay))
     }

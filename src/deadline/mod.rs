@@ -1,7 +1,7 @@
 //! The [`Deadline`] future: armed when it is made, awaited by one task, pushed back by any.
 //!
-//! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its timer in
-//! the wheel share; the word's file tells who may touch what.
+//! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
+//! timer in the wheel share; the word's file tells who may touch what.
 //!
 //! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word
 //! settled, the word stays settled until it is restarted, and polling again gives the same answer.

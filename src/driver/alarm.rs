@@ -44,7 +44,7 @@ use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep};
 
-use super::{Place, Ring};
+use super::{Ring, Whereabouts};
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
@@ -98,26 +98,28 @@ impl RuntimeAlarm {
 
     /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset; or, where no virtual
     /// clock would run to it, set for the end of time, so that it tells of the time driver's end.
-    pub(super) fn set(&mut self, tick: u64, place: Place) -> Set {
+    pub(super) fn set(&mut self, tick: u64, whereabouts: Whereabouts) -> Set {
         if tick == NEVER && self.clock.is_pausable() {
-            return self.unset(place);
+            return self.unset(whereabouts);
         }
         let tick = tick.min(self.clock.last_tick());
         if tick == self.at && self.is_attached {
             return Set::Done;
         }
         match self.reset_to(tick) {
-            Set::Done => self.attach(place),
+            Set::Done => self.attach(whereabouts),
             passed_or_ended => passed_or_ended,
         }
     }
 
     /// Unsets it, and in the time driver makes sure first that this has not ended.
-    fn unset(&mut self, place: Place) -> Set {
+    fn unset(&mut self, whereabouts: Whereabouts) -> Set {
         if self.at == NEVER && self.is_attached {
             return Set::Done;
         }
-        if place == Place::TimeDriver && self.reset_to(self.clock.last_tick()) == Set::Ended {
+        if whereabouts == Whereabouts::TimeDriver
+            && self.reset_to(self.clock.last_tick()) == Set::Ended
+        {
             return Set::Ended;
         }
         self.at = NEVER;
@@ -125,7 +127,7 @@ impl RuntimeAlarm {
         self.ring
             .while_muted(|| self.sleep.as_mut().reset(self.clock.long_ago()));
         self.is_attached = false;
-        match self.attach(place) {
+        match self.attach(whereabouts) {
             Set::Ended => Set::Ended,
             // It has elapsed, as it should.
             _ => Set::Done,
@@ -158,8 +160,8 @@ impl RuntimeAlarm {
     }
 
     /// Attaches it, if it may be polled here. A thread that may not leaves it to an errand.
-    fn attach(&mut self, place: Place) -> Set {
-        if self.is_attached || !self.may_poll(place) {
+    fn attach(&mut self, whereabouts: Whereabouts) -> Set {
+        if self.is_attached || !self.may_poll(whereabouts) {
             return Set::Done;
         }
         // A task's budget is its own affair.
@@ -181,10 +183,10 @@ impl RuntimeAlarm {
         }
     }
 
-    fn may_poll(&self, place: Place) -> bool {
-        match place {
-            Place::TimeDriver | Place::Errand => true,
-            Place::Caller => {
+    fn may_poll(&self, whereabouts: Whereabouts) -> bool {
+        match whereabouts {
+            Whereabouts::TimeDriver | Whereabouts::Errand => true,
+            Whereabouts::Caller => {
                 tokio::runtime::worker_index().is_some()
                     && Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
             }

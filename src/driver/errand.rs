@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::bell::Request;
-use super::{Driver, Place};
+use super::{Driver, Whereabouts};
 
 /// A task that turns, until all that is due was dealt with.
 ///
@@ -55,7 +55,7 @@ impl Future for Errand {
             self.was_polled = true;
             driver.errand_has_come();
         }
-        let attended = driver.attend(Request::Turn, Place::Errand);
+        let attended = driver.attend(Request::Turn, Whereabouts::Errand);
         if !attended.is_unfinished {
             return Poll::Ready(());
         }
@@ -117,11 +117,11 @@ pub(super) struct Watchers {
 impl Watchers {
     /// Where a task is that is being dropped: with its runtime's tasks, before the time driver
     /// ends; or, if it was refused, anywhere.
-    fn place_of_drop(&self) -> Place {
+    fn whereabouts_of_drop(&self) -> Whereabouts {
         if self.is_spawning {
-            Place::Caller
+            Whereabouts::Caller
         } else {
-            Place::Errand
+            Whereabouts::Errand
         }
     }
 }
@@ -193,10 +193,10 @@ impl Drop for Watching {
         if let Some(driver) = self.driver.upgrade() {
             let watchers = driver.watchers();
             let is_of_now = watchers.count > 0 && watchers.round == self.round;
-            let place = watchers.place_of_drop();
+            let whereabouts = watchers.whereabouts_of_drop();
             drop(watchers);
             if is_of_now {
-                driver.expect_the_end(place);
+                driver.expect_the_end(whereabouts);
             }
         }
     }

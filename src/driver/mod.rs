@@ -36,6 +36,7 @@
 
 mod alarm;
 pub(crate) mod bell;
+mod ending;
 mod errand;
 mod mode;
 mod thread_alarm;
@@ -54,6 +55,7 @@ use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 use alarm::{RuntimeAlarm, Set};
 use bell::{Bell, Request, Requests};
+use ending::{Ending, Stage};
 pub(crate) use errand::Watch;
 use errand::{Errand, Watchers, look_for_the_end};
 use mode::Mode;
@@ -75,12 +77,7 @@ pub(crate) struct Driver {
     errand_is_sent: AtomicBool,
     /// It is on its way to the runtime, which may refuse it.
     errand_is_being_sent: AtomicBool,
-    /// The runtime is shutting down, and takes no task any more.
-    errands_are_refused: AtomicBool,
-    /// A thread looks for the end.
-    end_is_looked_for: AtomicBool,
-    /// The runtime is shutting down, and somebody waits for that.
-    end_is_expected: AtomicBool,
+    ending: Ending,
     watchers: Mutex<Watchers>,
 }
 
@@ -100,7 +97,7 @@ enum Alarm {
 
 /// Where the attendant is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Whereabouts {
     /// Within tokio's time driver, where it fires its timers; or on the alarm's own thread.
     TimeDriver,
     /// In a task of the runtime that was sent by the driver, or where the runtime drops it.
@@ -121,9 +118,7 @@ impl Driver {
             ended: AtomicBool::new(false),
             errand_is_sent: AtomicBool::new(false),
             errand_is_being_sent: AtomicBool::new(false),
-            errands_are_refused: AtomicBool::new(false),
-            end_is_looked_for: AtomicBool::new(false),
-            end_is_expected: AtomicBool::new(false),
+            ending: Ending::far(),
             watchers: Mutex::default(),
         }
     }
@@ -152,7 +147,7 @@ impl Driver {
     }
 
     fn begin_with(self: &Arc<Self>, alarm: Alarm, shards: &[Arc<Shard>]) {
-        let mode = Mode::new();
+        let mode = Mode::new(self.clock.tick());
         let always_ticks = mode.always_ticks();
         *self.desk() = Some(Desk {
             alarm,
@@ -173,7 +168,7 @@ impl Driver {
     #[cold]
     fn come_earlier(self: &Arc<Self>, tick: u64) -> bool {
         self.bell.ask_for(tick);
-        let attended = self.attend(Request::Plan, Place::Caller);
+        let attended = self.attend(Request::Plan, Whereabouts::Caller);
         attended.passed.is_some_and(|passed| passed >= tick)
     }
 
@@ -181,7 +176,7 @@ impl Driver {
     /// lock.
     pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) {
         if !self.is_set_before(tick) {
-            self.attend(Request::Plan, Place::Caller);
+            self.attend(Request::Plan, Whereabouts::Caller);
         }
     }
 
@@ -200,7 +195,7 @@ impl Driver {
     /// no lock.
     #[cold]
     pub(crate) fn begin_to_tick(self: &Arc<Self>) {
-        self.attend(Request::Tick, Place::Caller);
+        self.attend(Request::Tick, Whereabouts::Caller);
     }
 
     /// Whether the runtime has gone, as far as anybody has noticed.
@@ -215,7 +210,7 @@ impl Driver {
     }
 
     /// Requests something, and attends if nobody does.
-    fn attend(self: &Arc<Self>, request: Request, place: Place) -> Attended {
+    fn attend(self: &Arc<Self>, request: Request, whereabouts: Whereabouts) -> Attended {
         let mut attended = Attended::default();
         if !self.bell.ring(request) {
             return attended;
@@ -224,7 +219,7 @@ impl Driver {
             let requests = self.bell.take_requests();
             let desk = self.desk().take();
             if let Some(mut desk) = desk {
-                if self.serve(&mut desk, requests, place, &mut attended) {
+                if self.serve(&mut desk, requests, whereabouts, &mut attended) {
                     *self.desk() = Some(desk);
                 } else {
                     self.end(desk);
@@ -241,17 +236,17 @@ impl Driver {
         self: &Arc<Self>,
         desk: &mut Desk,
         requests: Requests,
-        place: Place,
+        whereabouts: Whereabouts,
         attended: &mut Attended,
     ) -> bool {
         if let (true, Alarm::Runtimes(alarm)) = (requests.has(Request::Fired), &mut desk.alarm) {
             alarm.fired();
         }
         let turn_is_wanted = requests.has(Request::Fired) || requests.has(Request::Turn);
-        let next = match place {
+        let next = match whereabouts {
             _ if !turn_is_wanted => Next::at(self.earliest_tick(desk, requests)),
-            Place::TimeDriver | Place::Errand => self.turn(desk),
-            Place::Caller => self.turn_elsewhere(),
+            Whereabouts::TimeDriver | Whereabouts::Errand => self.turn(desk),
+            Whereabouts::Caller => self.turn_elsewhere(),
         };
         attended.is_unfinished = next.by_errand;
         let tick = self.at_the_latest(next.tick);
@@ -266,7 +261,7 @@ impl Driver {
             }
         };
         self.bell.set_for(tick);
-        match alarm.set(tick, place) {
+        match alarm.set(tick, whereabouts) {
             Set::Done => {}
             // Nothing comes after the end of time.
             Set::Passed if tick >= self.clock.last_tick() => return true,
@@ -280,7 +275,7 @@ impl Driver {
         }
         if alarm.must_be_attached() {
             self.have_it_attached(alarm);
-        } else if next.by_errand && place != Place::Errand {
+        } else if next.by_errand && whereabouts != Whereabouts::Errand {
             self.send_errand(alarm);
         }
         true
@@ -336,20 +331,18 @@ impl Driver {
 
     /// The tick to set the alarm for, if the end of the runtime is to be told.
     fn at_the_latest(&self, tick: u64) -> u64 {
-        if self.errands_are_refused.load(Ordering::Relaxed) {
+        match self.ending.stage() {
+            Stage::Running => tick,
+            Stage::Expected => tick.min(self.clock.last_tick()),
             // Nothing fires any more before the end.
-            self.clock.last_tick()
-        } else if self.end_is_expected.load(Ordering::Relaxed) {
-            tick.min(self.clock.last_tick())
-        } else {
-            tick
+            Stage::Refusing | Stage::LookedFor => self.clock.last_tick(),
         }
     }
 
     fn have_it_attached(self: &Arc<Self>, alarm: &RuntimeAlarm) {
-        if !self.errands_are_refused.load(Ordering::Relaxed) {
+        if self.ending.stage() < Stage::Refusing {
             self.send_errand(alarm);
-        } else if !self.end_is_looked_for.swap(true, Ordering::Relaxed) {
+        } else if self.ending.begin_to_look() {
             look_for_the_end(self);
         }
     }
@@ -415,28 +408,28 @@ impl Driver {
     fn errand_was_dropped(self: &Arc<Self>) {
         let was_refused = self.errand_is_being_sent.load(Ordering::Acquire);
         self.errand_is_sent.store(false, Ordering::Release);
-        self.errands_are_refused.store(true, Ordering::Relaxed);
-        let place = if was_refused {
-            Place::Caller
+        self.ending.tasks_are_refused();
+        let whereabouts = if was_refused {
+            Whereabouts::Caller
         } else {
-            Place::Errand
+            Whereabouts::Errand
         };
-        self.attend(Request::Plan, place);
+        self.attend(Request::Plan, whereabouts);
     }
 
     /// The runtime drops its tasks, and somebody waits for its end.
-    fn expect_the_end(self: &Arc<Self>, place: Place) {
-        self.end_is_expected.store(true, Ordering::Relaxed);
-        self.attend(Request::Plan, place);
+    fn expect_the_end(self: &Arc<Self>, whereabouts: Whereabouts) {
+        self.ending.is_expected();
+        self.attend(Request::Plan, whereabouts);
     }
 
     /// Looks whether the time driver has ended; `false` if nobody has to look again.
     fn look_for_the_end(self: &Arc<Self>) -> bool {
-        self.attend(Request::Plan, Place::Caller);
+        self.attend(Request::Plan, Whereabouts::Caller);
         match &*self.desk() {
             Some(desk) if desk.alarm.must_be_attached() => true,
             Some(_) => {
-                self.end_is_looked_for.store(false, Ordering::Relaxed);
+                self.ending.stop_looking();
                 false
             }
             // It has ended, or somebody attends.
@@ -503,7 +496,7 @@ impl Wake for Ring {
         }
         if let Some(driver) = self.driver.upgrade() {
             driver.wake_ups.fetch_add(1, Ordering::Relaxed);
-            driver.attend(Request::Fired, Place::TimeDriver);
+            driver.attend(Request::Fired, Whereabouts::TimeDriver);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::bell::Request;
-use super::{Driver, Place};
+use super::{Driver, Whereabouts};
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
@@ -67,7 +67,7 @@ impl Shared {
         loop {
             self.wait(&driver.clock);
             driver.wake_ups.fetch_add(1, Ordering::Relaxed);
-            driver.attend(Request::Fired, Place::TimeDriver);
+            driver.attend(Request::Fired, Whereabouts::TimeDriver);
         }
     }
 

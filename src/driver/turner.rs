@@ -60,7 +60,7 @@ impl Turner {
     /// Nothing is turned, so this may be done anywhere.
     pub(super) fn begin_to_tick(&mut self) -> Option<u64> {
         let now = self.clock.current_tick();
-        self.mode.ticks(now, &self.clock).then(|| {
+        self.ticks(now).then(|| {
             self.clock.publish(Some(now));
             now + 1
         })
@@ -68,12 +68,17 @@ impl Turner {
 
     pub(super) fn turn(&mut self) -> Turned {
         let now = self.clock.current_tick();
-        let ticking = self.mode.ticks(now, &self.clock);
+        let ticking = self.ticks(now);
         self.clock.publish(ticking.then_some(now));
         match self.turn_shards(now) {
             Turned::Until(_) if ticking => Turned::Until(now + 1),
             turned => turned,
         }
+    }
+
+    fn ticks(&mut self, now: u64) -> bool {
+        let is_wanted = self.clock.take_ticking_wanted();
+        self.mode.ticks(now, is_wanted, self.clock.is_virtual())
     }
 
     fn turn_shards(&mut self, now: u64) -> Turned {

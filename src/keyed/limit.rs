@@ -52,7 +52,8 @@ impl Limit {
         }
     }
 
-    /// How many places are taken in all parts; exact while these are locked, or nobody changes them.
+    /// How many places are taken in all parts; exact while these are locked, or nobody changes
+    /// them.
     pub(crate) fn taken<'a>(&self, parts: impl Iterator<Item = &'a Places>) -> usize {
         if self.is_none() {
             parts.map(Places::taken).sum()

@@ -38,9 +38,9 @@ impl Plan {
 
     /// The tick at which the driver comes next.
     pub(crate) fn tick(&self) -> u64 {
-        // The driver reads it after a fence (see `NextLook`), and so sees each plan that was lowered
-        // before the arm found the driver planned early enough. A sleep reads it to learn that its
-        // timer has fired: the turn that took it out stored the plan after that.
+        // The driver reads it after a fence (see `NextLook`), and so sees each plan that was
+        // lowered before the arm found the driver planned early enough. A sleep reads it to learn
+        // that its timer has fired: the turn that took it out stored the plan after that.
         self.0.load(Ordering::Acquire)
     }
 

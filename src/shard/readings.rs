@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::time::tick::{Moment, TickLength};
 
-/// From so many counted readings in each of two stretches on it pays to tick. A reading costs 23 ns;
-/// a tick that wakes a parked worker costs 50 to 75 us, and a fraction of that where workers are
-/// awake anyway, as under a load that lasts. A burst is over before the first tick has paid, unless
-/// it is this many times as large.
+/// From so many counted readings in each of two stretches on it pays to tick. A reading costs 23
+/// ns; a tick that wakes a parked worker costs 50 to 75 us, and a fraction of that where workers
+/// are awake anyway, as under a load that lasts. A burst is over before the first tick has paid,
+/// unless it is this many times as large.
 const WORTH_A_TICK: u64 = 512;
 const LARGE_BURST: u64 = 4;
 
@@ -44,8 +44,8 @@ impl Readings {
         }
     }
 
-    /// Counts a reading; `true` when this makes them many in a second stretch, or a large burst: once
-    /// in a stretch each.
+    /// Counts a reading; `true` when this makes them many in a second stretch, or a large burst:
+    /// once in a stretch each.
     pub(crate) fn count(&self, now: Moment) -> bool {
         let stretch = now.to_bits() >> self.stretch_bits;
         let counted = self.counted.load(Ordering::Relaxed);

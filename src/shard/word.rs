@@ -12,8 +12,8 @@
 //! - Everything else is done with the lock of the deadline's shard held: the due is moved earlier,
 //!   the timeout is written, a state is settled or made pending again, the key is read and written.
 //! - Hence, for who holds the lock: a settled word stays settled, the timeout stands still, and the
-//!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot comes,
-//!   the driver asks the word for the true due and links the timer again if that is later.
+//!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot
+//!   comes, the driver asks the word for the true due and links the timer again if that is later.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -26,9 +26,9 @@
 //! - *`set_timeout` against `reset_after`.* The word then holds the due, so when that reset was
 //!   stands beside it (`last_reset`), written before the word. It is the latest of all resets: that
 //!   of the word which is replaced counts too, and where two cannot be compared, the lock is taken.
-//! - *`set_timeout` while `reset_after` judges that it moves later.* It may leave the word as it was,
-//!   and then the exchange does not notice. So the timeout is read again after the exchange, which
-//!   comes after `set_timeout`'s own update of the word, or before it and then that sees it.
+//! - *`set_timeout` while `reset_after` judges that it moves later.* It may leave the word as it
+//!   was, and then the exchange does not notice. So the timeout is read again after the exchange,
+//!   which comes after `set_timeout`'s own update of the word, or before it and then that sees it.
 //! - *The driver links a stamped timer at its true due while `reset_after` judges by where it is
 //!   placed.* It does so after it has published another stamp. So the stamp is read again after the
 //!   exchange. A sequentially consistent fence lies between the two steps of each, so one of them

@@ -387,8 +387,8 @@ impl Clock {
         let new = tick.unwrap_or(RESTING);
         let mut log = self.log();
         let old = self.published.0.swap(new, Ordering::SeqCst);
-        // Pairs with the one in a reset that moves a deadline without a lock: it sees this stamp, or
-        // the turn that comes sees its word.
+        // Pairs with the one in a reset that moves a deadline without a lock: it sees this stamp,
+        // or the turn that comes sees its word.
         fence(Ordering::SeqCst);
         if old != RESTING && old != new {
             // Only now: the window reaches to the swap.

@@ -32,8 +32,8 @@ pub(super) enum Step {
 }
 
 impl<T> Wheel<T> {
-    /// Advances with a bounded amount of work: at most `budget` timers are judged, or a few times as
-    /// many cascaded, which costs that much less.
+    /// Advances with a bounded amount of work: at most `budget` timers are judged, or a few times
+    /// as many cascaded, which costs that much less.
     ///
     /// A timer whose slot has come is judged in place, so nothing is copied for one that goes on
     /// waiting. Returns whether all that is due by `now` was dealt with; if not, the next call goes

@@ -1,5 +1,5 @@
-//! The crate's own files, compiled against loom's atomics and locks, which runs every interleaving of
-//! what threads do with them.
+//! The crate's own files, compiled against loom's atomics and locks, which runs every interleaving
+//! of what threads do with them.
 
 #![allow(dead_code, unreachable_pub)] // Not every part of the files is used here.
 

@@ -1,4 +1,5 @@
-//! The part `kestrel` of the benchmarks: kestrel-timer against tickwheel and tokio, all with `tokio/test-util` on.
+//! The part `kestrel` of the benchmarks: kestrel-timer against tickwheel and tokio, all with
+//! `tokio/test-util` on.
 //!
 //! kestrel-timer has no timeout; its users register a timer, await its completion, and cancel it.
 

@@ -9,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::alarm::Alarm;
 use super::lookout::Lookout;
 use super::marks::Marks;
 use super::merge::{First, Merge};
 use super::part::{Item, Part, Setting};
 use super::states::States;
+use super::stream_timer::StreamTimer;
 use crate::driver::Watch;
 use crate::keyed::table::Table;
 use crate::shard::{Hold, NotArmed, Polled};
@@ -27,7 +27,7 @@ use crate::wheel::{Key, Wheel};
 
 pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
-    /// The shard of the stream's alarm; its clock is the map's.
+    /// The shard of the stream's timer; its clock is the map's.
     shard: Hold,
     /// The stream ends with the runtime, though it may wait with nothing armed.
     _watch: Option<Watch>,
@@ -40,7 +40,7 @@ pub(super) struct Inner<K, V> {
     states: States,
     lookout: Lookout,
     /// What wakes the stream when it has waited long enough.
-    alarm: Mutex<Alarm>,
+    stream_timer: Mutex<StreamTimer>,
 }
 
 /// The timer's runtime has gone.
@@ -70,7 +70,7 @@ impl<K, V> Inner<K, V> {
             timer: timer.clone(),
             _watch: timer.watch(),
             states: States::new(table.parts()),
-            alarm: Mutex::new(Alarm::default()),
+            stream_timer: Mutex::new(StreamTimer::default()),
             shard,
             table,
             handles: AtomicUsize::new(1),
@@ -173,7 +173,7 @@ impl<K, V> Inner<K, V> {
             0
         };
         self.call_for(tick);
-        self.set_alarm_anew();
+        self.set_stream_timer_anew();
     }
 
     fn call_for(&self, tick: u64) {
@@ -196,7 +196,7 @@ impl<K, V> Inner<K, V> {
             }
         }
         self.call_stream();
-        self.set_alarm_anew();
+        self.set_stream_timer_anew();
         pending
     }
 
@@ -222,7 +222,7 @@ impl<K, V> Inner<K, V> {
         if close {
             self.call_stream();
         }
-        self.set_alarm_anew();
+        self.set_stream_timer_anew();
         // What was taken is gone through after the locks: there may be millions.
         let told = |(mut items, marks): (Wheel<Item<K, V>>, Marks)| {
             let told = |item: Item<K, V>| (item.told_deadline(&marks).since(now), item);
@@ -257,27 +257,27 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// On a clock that can be paused: sets the alarm to the earliest, or it would pull virtual time
-    /// along. While something is due it is set for no time at all, and the stream is called: what
-    /// was found before its deadline may have passed that since, and the alarm was to tell it.
-    /// Whether or not anybody polls the stream now, so it is not left to the stream. On the
-    /// system's clock one look too early is cheaper.
-    fn set_alarm_anew(&self) {
+    /// On a clock that can be paused: sets the stream's timer to the earliest, or it would pull
+    /// virtual time along. While something is due it is set for no time at all, and the stream is
+    /// called: what was found before its deadline may have passed that since, and the stream's
+    /// timer was to tell it. Whether or not anybody polls the stream now, so it is not left to the
+    /// stream. On the system's clock one look too early is cheaper.
+    fn set_stream_timer_anew(&self) {
         if !self.clock().is_pausable() {
             return;
         }
-        let mut alarm = self.alarm();
+        let mut stream_timer = self.stream_timer();
         let waits = self.lookout.is_put_off();
         let looked_for = self.looked_for();
         let earliest = match looked_for {
             0 => NEVER,
             tick => tick,
         };
-        alarm.set_if_armed(&self.shard, earliest);
+        stream_timer.set_if_armed(&self.shard, earliest);
         if waits {
             self.lookout.waits_on_until(earliest);
         }
-        drop(alarm);
+        drop(stream_timer);
         if waits && looked_for == 0 {
             self.call_stream();
         }
@@ -299,8 +299,10 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    fn alarm(&self) -> MutexGuard<'_, Alarm> {
-        self.alarm.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stream_timer(&self) -> MutexGuard<'_, StreamTimer> {
+        self.stream_timer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -327,7 +329,7 @@ impl<K, V> Inner<K, V> {
             drop(locked);
             merge.set(part, first);
             if taken.is_some() {
-                self.set_alarm_anew();
+                self.set_stream_timer_anew();
                 return taken;
             }
         }
@@ -367,37 +369,37 @@ impl<K, V> Inner<K, V> {
         self.lookout.begins_to_wait();
     }
 
-    /// Sets the alarm to the earliest and polls it; ready if that has come. To be called after
-    /// `start_waiting`.
-    pub(super) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+    /// Sets the stream's timer to the earliest and polls it; ready if that has come. To be called
+    /// after `start_waiting`.
+    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         loop {
-            let Some(key) = self.set_alarm_to_earliest() else {
+            let Some(key) = self.set_stream_timer_to_earliest() else {
                 // Armed for no time at first, so that a removal which comes before it is set is not
                 // overlooked.
                 match self.shard.arm_for_never(cx.waker().clone()) {
-                    Ok(key) => self.alarm().armed(key, NEVER),
+                    Ok(key) => self.stream_timer().armed(key, NEVER),
                     Err(NotArmed::Fired) => {}
                     Err(NotArmed::Closed) => return Poll::Ready(Err(Closed)),
                 }
                 continue;
             };
-            // The alarm's lock is let go: a waker is cloned and dropped here.
+            // The stream's timer's lock is let go: a waker is cloned and dropped here.
             return match self.shard.poll_armed(key, Due::At(Moment::MAX), cx.waker()) {
                 Polled::Pending => Poll::Pending,
                 Polled::Closed => Poll::Ready(Err(Closed)),
                 Polled::Fired => {
-                    self.alarm().take();
+                    self.stream_timer().take();
                     Poll::Ready(Ok(()))
                 }
             };
         }
     }
 
-    fn set_alarm_to_earliest(&self) -> Option<Key> {
-        let mut alarm = self.alarm();
+    fn set_stream_timer_to_earliest(&self) -> Option<Key> {
+        let mut stream_timer = self.stream_timer();
         self.lookout.begins_to_wait();
         let earliest = self.looked_for();
-        let key = alarm.move_to(&self.shard, earliest);
+        let key = stream_timer.move_to(&self.shard, earliest);
         self.lookout.waits_until(earliest);
         key
     }
@@ -408,8 +410,8 @@ impl<K, V> Inner<K, V> {
     }
 
     /// The stream has ended: nothing of it stays armed.
-    pub(super) fn stop_alarm(&self) {
-        let armed = self.alarm().take();
+    pub(super) fn stop_stream_timer(&self) {
+        let armed = self.stream_timer().take();
         if let Some(key) = armed {
             self.shard.disarm(key);
         }

@@ -1,7 +1,7 @@
 //! The lookout: how who changes a map has its stream look, if it has to.
 //!
 //! The stream *waits* when nothing is due: it leaves its waker here and says until which tick it
-//! waits; an alarm of the timer's wakes it then. Who makes something due earlier calls it. While it
+//! waits; a timer wakes it then. Who makes something due earlier calls it. While it
 //! does not wait it will look by itself, and nobody calls.
 //!
 //! ```text
@@ -12,9 +12,9 @@
 //!
 //! Who may touch what, and when:
 //!
-//! - The stream alone stops and begins to wait. It says until when with the alarm locked.
-//! - On a clock that can be paused who removes the earliest puts the stream off, with the alarm
-//!   locked (`is_put_off`).
+//! - The stream alone stops and begins to wait. It says until when with the stream's timer locked.
+//! - On a clock that can be paused who removes the earliest puts the stream off, with the stream's
+//!   timer locked (`is_put_off`).
 //! - Anybody asks whether the stream has to be called, after the change was made; and calls it,
 //!   under no lock.
 //!

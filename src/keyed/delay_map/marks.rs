@@ -8,8 +8,8 @@
 //! Invariants:
 //!
 //! - The marks are in the order in which they were set, so `up_to` and `at` never fall.
-//! - Each has some item that waits and that no earlier one made due. So there are no more marks than
-//!   items.
+//! - Each has some item that waits and that no earlier one made due. So there are no more marks
+//!   than items.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The [`DelayMap`]: delayed values by key, and one stream of what has expired.
 //!
 //! The map turns wheels of its own, one in each part of its table, and its stream is their driver:
-//! an alarm on the timer wakes it at the earliest due of all parts. So a value costs no waker and
+//! a timer wakes it at the earliest due of all parts. So a value costs no waker and
 //! no entry in the timer's wheels, and everything about a key is under the one lock of its part.
 //!
 //! ```text
@@ -19,16 +19,15 @@
 //!   present tick. What is set to be due at once goes straight among what is due, so the search has
 //!   an end whatever others do meanwhile.
 //! - No wake-up is lost: [`lookout`] has the argument.
-//! - On the system's clock the alarm may be too early when its item was removed: one empty look. On
-//!   a clock that can be paused whoever removes an item puts the alarm off, or the removed item
-//!   would pull time along.
+//! - On the system's clock the stream's timer may be too early when its item was removed: one empty
+//!   look. On a clock that can be paused whoever removes an item puts the stream's timer off, or
+//!   the removed item would pull time along.
 //!
-//! Locks: the alarm, then a shard of the timer, with no waker in hand; a part, or the lookout's
-//! waker, and nothing within. Under a part's lock the only user code is a key's `Eq` during a
-//! look-up, and what the user gives to be called with a value (`with_value`, `update`, `retain`).
-//! Values, keys and wakers are dropped after all.
+//! Locks: the stream's timer, then a shard of the timer, with no waker in hand; a part, or the
+//! lookout's waker, and nothing within. Under a part's lock the only user code is a key's `Eq`
+//! during a look-up, and what the user gives to be called with a value (`with_value`, `update`,
+//! `retain`). Values, keys and wakers are dropped after all.
 
-mod alarm;
 mod due_queue;
 mod inner;
 mod lookout;
@@ -37,6 +36,7 @@ mod merge;
 mod part;
 mod states;
 mod stream;
+mod stream_timer;
 mod weak;
 
 use std::borrow::Borrow;

@@ -1,7 +1,7 @@
 //! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
 //!
 //! Invariant: the stream waits only when nothing is due in any part; whatever changes that before
-//! its alarm goes off calls it. Of two polls the later one's waker counts.
+//! its timer goes off calls it. Of two polls the later one's waker counts.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -185,7 +185,7 @@ impl<K, V> Expirations<K, V> {
             if self.inner.is_looked_for_now() {
                 continue;
             }
-            match self.inner.poll_alarm(cx) {
+            match self.inner.poll_stream_timer(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(Closed)) => {
@@ -244,7 +244,7 @@ impl<K, V> Expirations<K, V> {
 
     fn end(&mut self) {
         self.ended = true;
-        self.inner.stop_alarm();
+        self.inner.stop_stream_timer();
     }
 }
 
@@ -267,7 +267,7 @@ impl<K, V> Unpin for Expirations<K, V> {}
 
 impl<K, V> Drop for Expirations<K, V> {
     fn drop(&mut self) {
-        self.inner.stop_alarm();
+        self.inner.stop_stream_timer();
         drop(self.inner.take_all(true));
     }
 }

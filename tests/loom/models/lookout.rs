@@ -1,5 +1,5 @@
-//! The lookout of a map's stream: every interleaving of changes with a stream that begins to wait or
-//! is put off.
+//! The lookout of a map's stream: every interleaving of changes with a stream that begins to wait
+//! or is put off.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;

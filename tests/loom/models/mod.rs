@@ -1,5 +1,5 @@
-//! One file for each part that is modelled. Each model names the mutation under which it was seen to
-//! fail.
+//! One file for each part that is modelled. Each model names the mutation under which it was seen
+//! to fail.
 
 mod bell;
 mod lookout;

@@ -1,15 +1,15 @@
-//! The alarm of the stream: which timer wakes it, and at which tick.
+//! The timer of the stream: which timer wakes it, and at which tick.
 //!
 //! Invariant: it holds a key from when the stream has armed the timer until it is taken, gone off
 //! or not. It is set to the earliest due by the stream, and put off by whoever removes what was the
-//! earliest. It has no waker in hand: those are cloned, registered and dropped with the alarm's
-//! lock let go.
+//! earliest. It has no waker in hand: those are cloned, registered and dropped with the stream's
+//! timer's lock let go.
 
 use crate::shard::Shard;
 use crate::wheel::Key;
 
 #[derive(Default)]
-pub(super) struct Alarm {
+pub(super) struct StreamTimer {
     armed: Option<Armed>,
 }
 
@@ -19,7 +19,7 @@ struct Armed {
     at: u64,
 }
 
-impl Alarm {
+impl StreamTimer {
     /// The stream has armed a timer.
     pub(super) fn armed(&mut self, key: Key, at: u64) {
         self.armed = Some(Armed { key, at });
