@@ -11,7 +11,7 @@
 //! Invariant: of two words with the tag `COUNTING`, or two with `STAMPED`, the later one is the
 //! greater. An outcome is less than any stamp with its ticks, because no stamp is zero there.
 
-use crate::time::due::Start;
+use crate::time::due::{Stamp, Start};
 use crate::time::tick::Moment;
 
 const TAG_BITS: u32 = 2;
@@ -50,15 +50,15 @@ pub(crate) enum Once {
     At(Moment),
     /// So many ticks after the window of this stamp.
     Stamped {
-        stamp: u64,
+        stamp: Stamp,
         ticks: u64,
     },
 }
 
 impl Once {
     /// `None` for what does not fit a word.
-    pub(crate) fn stamped(stamp: u64, ticks: u64) -> Option<Once> {
-        let fits = (1..1 << STAMP_BITS).contains(&stamp) && ticks < 1 << TICKS_BITS;
+    pub(crate) fn stamped(stamp: Stamp, ticks: u64) -> Option<Once> {
+        let fits = (1..1 << STAMP_BITS).contains(&stamp.tick()) && ticks < 1 << TICKS_BITS;
         fits.then_some(Once::Stamped { stamp, ticks })
     }
 }
@@ -72,14 +72,14 @@ impl Packed {
     pub(crate) fn counting_from(start: Start) -> Packed {
         match start {
             Start::At(moment) => pack(COUNTING, moment.to_bits()),
-            Start::Stamp(stamp) => pack(STAMPED, stamp),
+            Start::Stamp(stamp) => pack(STAMPED, stamp.tick()),
         }
     }
 
     /// The stamp from which a deadline counts, if it counts from one.
     #[inline]
-    pub(crate) fn counts_from_stamp(self) -> Option<u64> {
-        (self.tag() == STAMPED).then_some(self.bits())
+    pub(crate) fn counts_from_stamp(self) -> Option<Stamp> {
+        (self.tag() == STAMPED).then_some(Stamp::of(self.bits()))
     }
 
     /// Whether both count from a moment, or both from a stamp; then the greater one is the later.
@@ -108,7 +108,9 @@ impl From<State> for Packed {
         match state {
             State::Counting(start) => Packed::counting_from(start),
             State::Once(Once::At(due)) => pack(ONCE, due.to_bits()),
-            State::Once(Once::Stamped { stamp, ticks }) => pack(OTHER, stamp << TICKS_BITS | ticks),
+            State::Once(Once::Stamped { stamp, ticks }) => {
+                pack(OTHER, stamp.tick() << TICKS_BITS | ticks)
+            }
             State::Settled(outcome) => pack(OTHER, outcome as u64),
         }
     }
@@ -119,7 +121,7 @@ impl From<Packed> for State {
         let bits = packed.bits();
         match packed.tag() {
             COUNTING => State::Counting(Start::At(Moment::from_bits(bits))),
-            STAMPED => State::Counting(Start::Stamp(bits)),
+            STAMPED => State::Counting(Start::Stamp(Stamp::of(bits))),
             ONCE => State::Once(Once::At(Moment::from_bits(bits))),
             _ => match bits {
                 0 => State::Settled(Outcome::Expired),
@@ -128,7 +130,7 @@ impl From<Packed> for State {
                 3 => State::Settled(Outcome::Drained),
                 4 => State::Settled(Outcome::ShutDown),
                 _ => State::Once(Once::Stamped {
-                    stamp: bits >> TICKS_BITS,
+                    stamp: Stamp::of(bits >> TICKS_BITS),
                     ticks: bits & ((1 << TICKS_BITS) - 1),
                 }),
             },
@@ -145,10 +147,14 @@ mod tests {
         let moment = || (0..=Moment::MAX.to_bits()).prop_map(Moment::from_bits);
         prop_oneof![
             moment().prop_map(|moment| State::Counting(Start::At(moment))),
-            (0..1_u64 << 60).prop_map(|stamp| State::Counting(Start::Stamp(stamp))),
+            (0..1_u64 << 60).prop_map(|stamp| State::Counting(Start::Stamp(Stamp::of(stamp)))),
             moment().prop_map(|due| State::Once(Once::At(due))),
-            (1..1_u64 << STAMP_BITS, 0..1_u64 << TICKS_BITS)
-                .prop_map(|(stamp, ticks)| State::Once(Once::Stamped { stamp, ticks })),
+            (1..1_u64 << STAMP_BITS, 0..1_u64 << TICKS_BITS).prop_map(
+                |(stamp, ticks)| State::Once(Once::Stamped {
+                    stamp: Stamp::of(stamp),
+                    ticks
+                })
+            ),
             prop_oneof![
                 Just(Outcome::Expired),
                 Just(Outcome::Cancelled),
@@ -169,9 +175,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_packed() {
-        assert_eq!(Once::stamped(0, 5), None);
-        assert_eq!(Once::stamped(1 << STAMP_BITS, 5), None);
-        assert_eq!(Once::stamped(7, 1 << TICKS_BITS), None);
-        assert!(Once::stamped((1 << STAMP_BITS) - 1, (1 << TICKS_BITS) - 1).is_some());
+        let stamped = |stamp, ticks| Once::stamped(Stamp::of(stamp), ticks);
+        assert_eq!(stamped(0, 5), None);
+        assert_eq!(stamped(1 << STAMP_BITS, 5), None);
+        assert_eq!(stamped(7, 1 << TICKS_BITS), None);
+        assert!(stamped((1 << STAMP_BITS) - 1, (1 << TICKS_BITS) - 1).is_some());
     }
 }

@@ -18,7 +18,7 @@ use super::locked_word::{LockHeld, LockedWord};
 use super::plan::{Change, LAST_TICK};
 use super::word::Word;
 use super::{Counts, Shard};
-use crate::time::due::Due;
+use crate::time::due::{Due, Stamp};
 use crate::time::tick::{Moment, NEVER, TickLength};
 use crate::waking::wake;
 use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
@@ -42,7 +42,7 @@ pub(super) enum TrueDue {
     /// The tick that it is linked at.
     Linked,
     /// That, and by how much the window of this stamp ended late.
-    Stamped(u64),
+    Stamped(Stamp),
     /// The word of its deadline.
     Word(Arc<Word>),
 }

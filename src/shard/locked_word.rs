@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::deadline_state::{Once, Outcome, Packed, State};
 use super::word::{Before, Expiry, Status, Timeout, Word, covers};
 use crate::sync::Ordering;
-use crate::time::due::{Due, Start};
+use crate::time::due::{Due, Stamp, Start};
 use crate::time::tick::{Moment, Span, TickLength};
 
 /// Proof that the lock of a deadline's shard is held. It comes with the lock, and goes with it.
@@ -94,7 +94,7 @@ impl LockedWord<'_> {
     ///
     /// `start` is called after the word was read, so it knows the time of whatever reset the word
     /// holds to have passed.
-    pub(crate) fn count_from(&self, start: impl Fn(u64) -> Moment, tick: TickLength) {
+    pub(crate) fn count_from(&self, start: impl Fn(Stamp) -> Moment, tick: TickLength) {
         self.update(|state| match state.into() {
             State::Counting(Start::Stamp(stamp)) => Packed::counting_from(Start::At(start(stamp))),
             State::Once(Once::Stamped { stamp, ticks }) => {

@@ -50,7 +50,7 @@ pub(crate) use super::deadline_state::Outcome;
 use super::deadline_state::{Once, Packed, State};
 use super::locked_word::{LockHeld, LockedWord};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::time::due::{Due, StampedDue, Start};
+use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Span, TickLength};
 
 /// What became of a reset that took no lock.
@@ -192,7 +192,7 @@ impl Word {
     /// by that stamp has not passed: nearly every reset while the driver ticks. If this is `false`,
     /// nothing was done, and `reset` is to be called.
     #[inline]
-    pub(crate) fn reset_to_later_stamp(&self, stamp: u64) -> bool {
+    pub(crate) fn reset_to_later_stamp(&self, stamp: Stamp) -> bool {
         let state = self.load();
         let new = Packed::counting_from(Start::Stamp(stamp));
         if state == new {
@@ -203,7 +203,7 @@ impl Word {
         };
         let timeout = self.timeout();
         let placed = StampedDue::new(before, timeout.ticks()).placed;
-        let may_move = state < new && stamp < placed;
+        let may_move = state < new && stamp.tick() < placed;
         may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
     }
 
@@ -213,7 +213,7 @@ impl Word {
         &self,
         mut start: Start,
         fresh_start: impl Fn() -> Start,
-        published: impl Fn() -> Option<u64>,
+        published: impl Fn() -> Option<Stamp>,
         tick: TickLength,
     ) -> Reset {
         let mut state = self.load();
@@ -247,7 +247,7 @@ impl Word {
         &self,
         start: Start,
         once: Once,
-        published: impl Fn() -> Option<u64>,
+        published: impl Fn() -> Option<Stamp>,
         tick: TickLength,
     ) -> Reset {
         self.move_later(start, State::Once(once), published, tick)
@@ -263,7 +263,7 @@ impl Word {
         &self,
         start: Start,
         target: State,
-        published: impl Fn() -> Option<u64>,
+        published: impl Fn() -> Option<Stamp>,
         tick: TickLength,
     ) -> Reset {
         let new = Packed::from(target);

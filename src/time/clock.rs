@@ -1,66 +1,17 @@
 //! The clock of a timer: that of the runtime which drives it, whoever asks; and the published tick.
 //!
-//! # Readings
-//!
 //! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under
-//! tokio's `test-util`, at any moment and with nobody told; then time is what that runtime says,
-//! and a caller outside it (a plain thread, a second runtime) has to step into its context to read
-//! it.
+//! tokio's `test-util`, at any moment and with nobody told. Then time is what that runtime says. A
+//! caller outside of it, such as a plain thread, has to step into its context to read it.
 //!
-//! Invariants: a clock's readings never go back, and the epoch belongs to the timer and lies on its
-//! runtime's grid (see `grid`), so that two equal runs under a paused clock see equal moments. The
-//! clock of a runtime that is gone stands still.
+//! Invariants:
 //!
-//! # Stamps
-//!
-//! While the driver *ticks* it publishes the current tick, and a caller takes that as its *stamp*
-//! in place of reading the clock. While it *rests*, `RESTING` is published, and callers read the
-//! clock. (Linux calls its published tick jiffies.)
-//!
-//! The *window* of stamp `s` reaches from its publishing until the driver has replaced it. The
-//! driver, at each turn:
-//!
-//! ```text
-//!   r1 = reading         f1 = floor(r1)
-//!   old = swap(published, f1)            sequentially consistent
-//!   r2 = reading         end(old) = ceil(r2), noted in the log if later than old + 2
-//!   turn the wheels up to f1
-//! ```
-//!
-//! **No timer fires early.** Let a call begin at moment `t`, as the caller's clock reads it, and
-//! load stamp `s` after that. Its timer is truly due at tick `end(s) + ceil(duration)`.
-//!
-//! 1. `t <= r2` of the turn that replaced `s`. Else the caller's reading came after the driver's
-//!    reading `r2`, which came after the swap; the load comes after the caller's reading, so in the
-//!    one order of all sequentially consistent operations it comes after the swap, and would not
-//!    have given `s`.
-//! 2. So `t <= r2 <= start of tick end(s)`, and `t + duration <=` the start of the due tick.
-//! 3. A timer fires only in a turn to `f1 >=` its true due, that is, when the clock has read at
-//!    least that start.
-//!
-//! The second reading must come after the swap: a driver that the system stops between `r1` and the
-//! swap would else close the window before it has ended, and 1 fails. That the driver was late, for
-//! whatever reason, shows in `r2`.
-//!
-//! **The true due is known when it is asked for.** A timer that was stamped `s` is placed two ticks
-//! and its own after that, so a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was
-//! replaced, by this turn at the latest, and its end noted: closing a window is one critical
-//! section of the log, so whoever holds the log sees a window either open, still published, or
-//! noted. A stamp that is published again (two turns in one tick, a short rest) has two windows,
-//! which count as one with the later end. A timer whose window ended late is linked again, at its
-//! true due.
-//!
-//! **Virtual time is never stamped.** Where the clock is not between two readings of the system's
-//! clock it is paused or has been; the driver looks at each tick, and then rests.
-//!
-//! **What is told before a window has ended** (`told`): the deadline of a call that took stamp `s`
-//! lies between `t + duration` and its true due, and neither is known. What is told counts from the
-//! reading of who asks first, or from the window's end if that has come: not before `t`, and not
-//! after `end(s)`. It is kept, so that it does not change.
-//!
-//! Who decides: callers count their readings, a tick at a time (`shard::readings`). When they are
-//! more than a tick costs, the driver is asked to tick. Now and then it rests, and ticks again if
-//! it is asked to.
+//! - A clock's readings never go back.
+//! - The epoch belongs to the timer and lies on its runtime's grid (see `grid`). So two equal runs
+//!   under a paused clock see equal moments.
+//! - The clock of a runtime that has shut down stands still.
+//! - Whatever is published follows the rules of the proof in `time`. Its steps have labels, `P1` to
+//!   `P4`, which stand beside the code here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -71,7 +22,7 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 use tokio::time::Instant;
 
-use crate::time::due::{Due, StampedDue, Start, WINDOW};
+use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::late_windows::LateWindows;
 use crate::time::tick::{Moment, TickLength};
 
@@ -145,6 +96,7 @@ impl RuntimeClock {
         };
         let since = now.saturating_duration_since(self.epoch);
         let reading = Moment::after_epoch(since).to_bits();
+        // Pairs with the load in `now_instant`: nothing but the number counts.
         self.last_reading.fetch_max(reading, Ordering::AcqRel);
         Some(now)
     }
@@ -210,9 +162,11 @@ impl Clock {
 
     /// The published tick; `None` while the driver rests.
     #[inline]
-    pub(crate) fn stamp(&self) -> Option<u64> {
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        // Pairs with the swap in `publish`. On x86 and ARM a load of this strength costs what an
+        // acquiring one does.
         let published = self.published.0.load(Ordering::SeqCst);
-        (published != RESTING).then_some(published)
+        (published != RESTING).then_some(Stamp::of(published))
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -245,6 +199,7 @@ impl Clock {
         let reading = self.now_instant();
         let is_virtual = reading < before || reading > system_now();
         if is_virtual {
+            // Relaxed: a thread that sees it late counts some readings for nothing.
             clock.was_virtual.store(true, Ordering::Relaxed);
         }
         is_virtual
@@ -287,7 +242,7 @@ impl Clock {
         match start {
             Start::At(now) => self.has_passed(due, now),
             Start::Stamp(stamp) => {
-                due.placed(self.tick) <= stamp && self.has_passed(due, self.now())
+                due.placed(self.tick) <= stamp.tick() && self.has_passed(due, self.now())
             }
         }
     }
@@ -308,13 +263,13 @@ impl Clock {
     /// call that made the timer plus its duration, nor after the timer's true due, also if the
     /// window of the stamp has not ended.
     pub(crate) fn told(&self, due: StampedDue) -> Moment {
-        let ticks = due.placed - (due.stamp + WINDOW);
+        let ticks = due.placed - due.stamp.window_end();
         self.told_start(due.stamp).after(self.tick.span(ticks))
     }
 
     /// What to tell as the moment from which a timer counts that has a stamp: the end of the
     /// stamp's window, or now if that comes first.
-    pub(crate) fn told_start(&self, stamp: u64) -> Moment {
+    pub(crate) fn told_start(&self, stamp: Stamp) -> Moment {
         let end = self.log().window_end(stamp);
         let now = self.now();
         end.map_or(now, |end| self.tick.start_of(end).min(now))
@@ -370,6 +325,7 @@ impl Clock {
 
     /// Asks the driver, at its next turn, to tick.
     pub(crate) fn want_ticking(&self) {
+        // Relaxed: the caller rings the bell after it, and the attendant that answers takes it.
         self.ticking_wanted.store(true, Ordering::Relaxed);
     }
 }
@@ -391,9 +347,9 @@ impl Clock {
         // or the turn that comes sees its word.
         fence(Ordering::SeqCst);
         if old != RESTING && old != new {
-            // Only now: the window reaches to the swap.
+            // P3. Only now: the window reaches to the swap.
             let end = self.tick.due(self.now());
-            log.late.ended(old, end);
+            log.late.ended(Stamp::of(old), end);
         }
     }
 
@@ -432,12 +388,12 @@ impl Log<'_> {
     }
 
     /// The tick before which the window of a stamp has ended; `None` if it has not.
-    fn window_end(&self, stamp: u64) -> Option<u64> {
+    fn window_end(&self, stamp: Stamp) -> Option<u64> {
         let lateness = self.lateness(stamp)?;
-        Some(stamp + WINDOW + lateness)
+        Some(stamp.window_end() + lateness)
     }
 
-    fn lateness(&self, stamp: u64) -> Option<u64> {
+    fn lateness(&self, stamp: Stamp) -> Option<u64> {
         let is_open = self.clock.stamp() == Some(stamp);
         (!is_open).then(|| self.late.lateness(stamp))
     }

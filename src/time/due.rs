@@ -12,13 +12,37 @@ use crate::time::tick::{Moment, TickLength};
 /// How many ticks after its stamp a window ends unless the driver was late.
 pub(crate) const WINDOW: u64 = 2;
 
+/// The published tick, as a caller took it in place of a reading of the clock. Of two stamps the
+/// greater one was published later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    #[inline]
+    pub(crate) fn of(tick: u64) -> Stamp {
+        Stamp(tick)
+    }
+
+    /// The tick that was published.
+    #[inline]
+    pub(crate) fn tick(self) -> u64 {
+        self.0
+    }
+
+    /// The tick before which its window ends unless the driver was late.
+    #[inline]
+    pub(crate) fn window_end(self) -> u64 {
+        self.0 + WINDOW
+    }
+}
+
 /// From when a timer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The clock was read.
     At(Moment),
     /// The published tick was taken.
-    Stamp(u64),
+    Stamp(Stamp),
 }
 
 /// When a timer is due.
@@ -31,17 +55,17 @@ pub(crate) enum Due {
 /// The due of a timer that counts from a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StampedDue {
-    pub(crate) stamp: u64,
+    pub(crate) stamp: Stamp,
     /// Where the timer is placed: its due if the window of the stamp did not end late.
     pub(crate) placed: u64,
 }
 
 impl StampedDue {
     #[inline]
-    pub(crate) fn new(stamp: u64, ticks: u64) -> StampedDue {
+    pub(crate) fn new(stamp: Stamp, ticks: u64) -> StampedDue {
         StampedDue {
             stamp,
-            placed: (stamp + WINDOW).saturating_add(ticks),
+            placed: stamp.window_end().saturating_add(ticks),
         }
     }
 }
@@ -52,9 +76,9 @@ impl Due {
     pub(crate) fn may_have_passed(self, start: Start, tick: TickLength) -> bool {
         match (self, start) {
             (Due::At(due), Start::At(now)) => due <= now,
-            (Due::At(due), Start::Stamp(stamp)) => due <= tick.start_of(stamp),
+            (Due::At(due), Start::Stamp(stamp)) => due <= tick.start_of(stamp.tick()),
             (Due::Stamped(due), Start::At(now)) => due.placed <= tick.current(now),
-            (Due::Stamped(due), Start::Stamp(stamp)) => due.placed <= stamp,
+            (Due::Stamped(due), Start::Stamp(stamp)) => due.placed <= stamp.tick(),
         }
     }
 
@@ -89,7 +113,7 @@ impl From<Due> for PackedDue {
             },
             Due::Stamped(due) => PackedDue {
                 at: due.placed,
-                stamp: due.stamp,
+                stamp: due.stamp.tick(),
             },
         }
     }
@@ -101,7 +125,7 @@ impl From<PackedDue> for Due {
         match packed.stamp {
             EXACT => Due::At(Moment::from_signed_bits(packed.at)),
             stamp => Due::Stamped(StampedDue {
-                stamp,
+                stamp: Stamp::of(stamp),
                 placed: packed.at,
             }),
         }

@@ -7,7 +7,7 @@
 //! all their stamps; so a great stall keeps a range of its own, and what is added to the rest is
 //! little, and always on the side of firing later.
 
-use crate::time::due::WINDOW;
+use crate::time::due::Stamp;
 
 /// So many ranges at most, of 32 bytes each. A stall is one range, so this is many seconds of a
 /// driver that is late at every other tick.
@@ -23,8 +23,8 @@ pub(crate) struct LateWindows {
 /// Stamps and how late their windows ended.
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    first: u64,
-    last: u64,
+    first: Stamp,
+    last: Stamp,
     /// By how many ticks the worst of the windows ended late.
     lateness: u64,
     /// The tick before which all of the windows had ended.
@@ -34,8 +34,8 @@ struct Range {
 impl LateWindows {
     /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order;
     /// one may come again, if it was published twice, and then the later end counts.
-    pub(crate) fn ended(&mut self, stamp: u64, end: u64) {
-        let lateness = end.saturating_sub(stamp + WINDOW);
+    pub(crate) fn ended(&mut self, stamp: Stamp, end: u64) {
+        let lateness = end.saturating_sub(stamp.window_end());
         if lateness == 0 {
             return;
         }
@@ -57,7 +57,7 @@ impl LateWindows {
     }
 
     /// By how many ticks the window of `stamp` ended late.
-    pub(crate) fn lateness(&self, stamp: u64) -> u64 {
+    pub(crate) fn lateness(&self, stamp: Stamp) -> u64 {
         let after = self.ranges.partition_point(|range| range.first <= stamp);
         match after.checked_sub(1).map(|index| self.ranges[index]) {
             Some(range) if stamp <= range.last => range.lateness_of(stamp),
@@ -94,8 +94,9 @@ impl LateWindows {
 
 impl Range {
     /// The worst of the range bounds it, and so does the end that no window of it passed.
-    fn lateness_of(&self, stamp: u64) -> u64 {
-        self.lateness.min(self.end.saturating_sub(stamp + WINDOW))
+    fn lateness_of(&self, stamp: Stamp) -> u64 {
+        self.lateness
+            .min(self.end.saturating_sub(stamp.window_end()))
     }
 
     fn merge(&self, next: &Range) -> Range {
@@ -110,9 +111,9 @@ impl Range {
     /// How much lateness merging adds, over all stamps.
     fn cost_of_merging(&self, next: &Range) -> u64 {
         let merged = self.merge(next);
-        let width = |range: &Range| range.last - range.first + 1;
+        let width = |range: &Range| range.last.tick() - range.first.tick() + 1;
         let added = |range: &Range| width(range).saturating_mul(merged.lateness - range.lateness);
-        let between = next.first - self.last - 1;
+        let between = next.first.tick() - self.last.tick() - 1;
         added(self)
             .saturating_add(added(next))
             .saturating_add(between.saturating_mul(merged.lateness))
@@ -122,11 +123,12 @@ impl Range {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::due::WINDOW;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn an_answer_is_never_less_than_the_lateness_and_exact_for_recent_stamps(
+        fn an_answer_is_never_too_low_and_exact_for_recent_stamps(
             steps in proptest::collection::vec((1..4_u64, 0..20_u64), 1..5_000),
         ) {
             let mut log = LateWindows::default();
@@ -137,36 +139,33 @@ mod tests {
                 stamp += step;
                 // Windows end in the order of their stamps.
                 last_end = last_end.max(stamp + WINDOW + late.saturating_sub(10));
-                log.ended(stamp, last_end);
+                log.ended(Stamp::of(stamp), last_end);
                 ended.push((stamp, last_end - WINDOW - stamp));
             }
             for (age, &(stamp, lateness)) in ended.iter().rev().enumerate() {
-                prop_assert!(log.lateness(stamp) >= lateness);
+                prop_assert!(log.lateness(Stamp::of(stamp)) >= lateness);
                 if age < CAPACITY / 2 {
-                    prop_assert_eq!(log.lateness(stamp), lateness);
+                    prop_assert_eq!(log.lateness(Stamp::of(stamp)), lateness);
                 }
             }
             prop_assert!(log.ranges.len() < CAPACITY);
             prop_assert!(log.ranges.windows(2).all(|pair| pair[0].last < pair[1].first));
-            prop_assert_eq!(log.lateness(stamp + 1), 0);
+            prop_assert_eq!(log.lateness(Stamp::of(stamp + 1)), 0);
         }
     }
 
     #[test]
-    fn one_great_stall_delays_only_the_stamps_about_it_for_ever_after() {
+    fn one_great_stall_delays_only_the_stamps_about_it() {
         for every in [2, 3, 10, 100] {
             let mut log = LateWindows::default();
-            log.ended(1_000, 1_000 + WINDOW + 10_000);
+            log.ended(Stamp::of(1_000), 1_000 + WINDOW + 10_000);
             for stamp in (11_001..2_000_000).step_by(every) {
-                log.ended(stamp, stamp + WINDOW + 1);
+                log.ended(Stamp::of(stamp), stamp + WINDOW + 1);
             }
-            assert_eq!(log.lateness(1_000), 10_000);
+            assert_eq!(log.lateness(Stamp::of(1_000)), 10_000);
             for stamp in [11_100, 15_000, 50_000, 500_000, 1_900_000] {
-                assert!(
-                    log.lateness(stamp) <= 1,
-                    "stamp {stamp}: {}",
-                    log.lateness(stamp)
-                );
+                let lateness = log.lateness(Stamp::of(stamp));
+                assert!(lateness <= 1, "stamp {stamp}: {lateness}");
             }
         }
     }
@@ -174,11 +173,11 @@ mod tests {
     #[test]
     fn of_two_windows_of_one_stamp_the_later_end_counts() {
         let mut log = LateWindows::default();
-        log.ended(10, 20);
-        log.ended(10, 17);
-        log.ended(10, 25);
-        assert_eq!(log.lateness(10), 13);
-        log.ended(11, 13);
-        assert_eq!((log.lateness(9), log.lateness(11)), (0, 0));
+        log.ended(Stamp::of(10), 20);
+        log.ended(Stamp::of(10), 17);
+        log.ended(Stamp::of(10), 25);
+        assert_eq!(log.lateness(Stamp::of(10)), 13);
+        log.ended(Stamp::of(11), 13);
+        assert_eq!([9, 11].map(|stamp| log.lateness(Stamp::of(stamp))), [0, 0]);
     }
 }

@@ -12,7 +12,7 @@ use crate::shard::lock_held;
 use crate::shard::locked_word::LockedWord;
 use crate::shard::word::{Expiry, Outcome, Reset, Status, Word};
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::time::due::{Due, Start, WINDOW};
+use crate::time::due::{Due, Stamp, Start, WINDOW};
 use crate::time::tick::{Moment, TickLength};
 
 fn span(ticks: u64) -> Duration {
@@ -23,7 +23,7 @@ fn nanosecond() -> TickLength {
     TickLength::new(Duration::from_nanos(1)).unwrap()
 }
 
-fn stamp_of(start: Start) -> Option<u64> {
+fn stamp_of(start: Start) -> Option<Stamp> {
     match start {
         Start::At(_) => None,
         Start::Stamp(stamp) => Some(stamp),
@@ -79,7 +79,7 @@ impl Shared {
                 Reset::NeedsLock => shared.locked(|word| {
                     let now = match fresh {
                         Start::At(moment) => nanosecond().current(moment),
-                        Start::Stamp(stamp) => stamp,
+                        Start::Stamp(stamp) => stamp.tick(),
                     };
                     let looked = word.expire_if(|due| has_passed(due, now));
                     word.reset(|| fresh);
@@ -105,7 +105,7 @@ impl Shared {
                 Reset::NeedsLock => shared.locked(|word| {
                     let now = match start {
                         Start::At(moment) => nanosecond().current(moment),
-                        Start::Stamp(stamp) => stamp,
+                        Start::Stamp(stamp) => stamp.tick(),
                     };
                     let looked = word.expire_if(|due| has_passed(due, now));
                     word.reset_once(start, once, || start);
@@ -144,7 +144,7 @@ impl Shared {
 /// deadline that counts from tick 0 is due `due` at 10 or, by a stamp, two ticks later.
 fn in_both_modes(model: impl Fn(fn(u64) -> Start, u64) + Sync + Send + Copy + 'static) {
     loom::model(move || model(|tick| Start::At(at(tick)), 0));
-    loom::model(move || model(Start::Stamp, WINDOW));
+    loom::model(move || model(|tick| Start::Stamp(Stamp::of(tick)), WINDOW));
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn of_two_resets_the_later_one_counts() {
 fn a_reset_that_was_overtaken_by_a_change_of_mode_does_not_undo_a_newer_one() {
     // Ticking at 3, then resting: the newer reset is at moment 8, and a fresh start is no earlier.
     loom::model(|| {
-        let shared = Shared::new(Start::Stamp(1));
-        let old = shared.reset_with(Start::Stamp(3), Start::At(at(8)));
+        let shared = Shared::new(Start::Stamp(Stamp::of(1)));
+        let old = shared.reset_with(Start::Stamp(Stamp::of(3)), Start::At(at(8)));
         let new = shared.reset_with(Start::At(at(8)), Start::At(at(8)));
         assert!(old.join().unwrap() && new.join().unwrap());
         assert_eq!(shared.locked(due_tick), Some(18));
@@ -198,8 +198,8 @@ fn a_reset_that_was_overtaken_by_a_change_of_mode_does_not_undo_a_newer_one() {
     // Resting at moment 3, then ticking: the newer reset is at stamp 8.
     loom::model(|| {
         let shared = Shared::new(Start::At(at(1)));
-        let old = shared.reset_with(Start::At(at(3)), Start::Stamp(8));
-        let new = shared.reset_with(Start::Stamp(8), Start::Stamp(8));
+        let old = shared.reset_with(Start::At(at(3)), Start::Stamp(Stamp::of(8)));
+        let new = shared.reset_with(Start::Stamp(Stamp::of(8)), Start::Stamp(Stamp::of(8)));
         assert!(old.join().unwrap() && new.join().unwrap());
         assert_eq!(shared.locked(due_tick), Some(20));
     });
@@ -317,12 +317,12 @@ fn a_timeout_counts_from_a_reset_that_came_in_beside_an_older_reset_after() {
 #[test]
 fn a_reset_at_by_an_old_stamp_beside_a_late_turn_leaves_the_timer_linked_in_time() {
     loom::model(|| {
-        let shared = Shared::new(Start::Stamp(6));
+        let shared = Shared::new(Start::Stamp(Stamp::of(6)));
         let published = Arc::new(AtomicU64::new(6));
         let (of_reset, stamp) = (shared.clone(), published.clone());
         let reset = thread::spawn(move || {
-            let published = || Some(stamp.load(Ordering::SeqCst));
-            let (start, once) = (Start::Stamp(6), Once::At(at(103)));
+            let published = || Some(Stamp::of(stamp.load(Ordering::SeqCst)));
+            let (start, once) = (Start::Stamp(Stamp::of(6)), Once::At(at(103)));
             match of_reset
                 .word
                 .reset_once(start, once, published, nanosecond())
