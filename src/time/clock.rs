@@ -342,9 +342,11 @@ impl Clock {
     pub(crate) fn publish(&self, tick: Option<u64>) {
         let new = tick.unwrap_or(RESTING);
         let mut log = self.log();
+        // P2. With the load in `stamp` it is in the one order of sequentially consistent operations,
+        // which step 1 of the proof needs.
         let old = self.published.0.swap(new, Ordering::SeqCst);
-        // Pairs with the one in a reset that moves a deadline without a lock: it sees this stamp,
-        // or the turn that comes sees its word.
+        // Pairs with the fence in `Word::move_later`, which moves a deadline without a lock. Either
+        // that reset sees this stamp, or the turn that comes sees its word.
         fence(Ordering::SeqCst);
         if old != RESTING && old != new {
             // P3. Only now: the window reaches to the swap.
