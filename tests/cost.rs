@@ -1,30 +1,17 @@
 //! What a timer costs does not grow with what has nothing to do with it.
 
+mod common;
+
 use std::future::{Ready, ready};
 use std::sync::mpsc;
 use std::thread;
 
 use cpu_time::ThreadTime;
 use tickwheel::{Duration, Timer};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 
-const MS: Duration = Duration::from_millis(1);
-
-fn multi_thread(workers: usize) -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
+use crate::common::{MS, current_thread, is_forced_to_tick, multi_thread};
 
 /// CPU time of two hundred turns, after so many threads have used the timer, which live on, and all
 /// its handles are gone.
@@ -107,7 +94,7 @@ fn wake_ups_meanwhile(runtime: &Runtime, pauses_first: bool, tick: Duration) -> 
 
 #[test]
 fn a_timer_whose_tick_is_too_short_to_be_published_is_not_woken_for_nothing() {
-    if std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking") {
+    if is_forced_to_tick() {
         return;
     }
     for runtime in [multi_thread(2), multi_thread(1), current_thread()] {
@@ -120,7 +107,7 @@ fn a_timer_whose_tick_is_too_short_to_be_published_is_not_woken_for_nothing() {
 
 #[test]
 fn a_timer_on_a_clock_that_was_paused_once_is_not_woken_for_nothing() {
-    if std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking") {
+    if is_forced_to_tick() {
         return;
     }
     for tick in [MS, Duration::from_micros(10)] {

@@ -1,30 +1,19 @@
 //! `Deadline` and `ResetHandle` under the paused clock: examples, and a model under random
 //! operations.
 
+mod common;
+
 use proptest::prelude::*;
 use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, Duration, Instant, ResetHandle, Timer, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::common::{HOUR, MS, move_the_clock_only, paused, settle};
 
 fn deadline(timeout: Duration) -> (task::Spawn<Deadline>, ResetHandle) {
     let deadline = Timer::current().deadline(timeout);
     let handle = deadline.handle();
     (task::spawn(deadline), handle)
-}
-
-async fn settle() {
-    for _ in 0..8 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Moves the paused clock, and goes on before the driver has come round.
-fn move_the_clock_only(by: Duration) {
-    // The first poll moves the clock; the next would have the runtime look for what is due.
-    let _ = task::spawn(tokio::time::advance(by)).poll();
 }
 
 #[tokio::test(start_paused = true)]
@@ -420,7 +409,7 @@ proptest! {
         slots in prop_oneof![Just(64_usize), Just(2)],
         operations in proptest::collection::vec(operation(), 0..60),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        let runtime = paused();
         runtime.block_on(run(timeout, slots, operations));
     }
 }

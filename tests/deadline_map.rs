@@ -1,7 +1,8 @@
 //! `DeadlineMap`: by key, replaced, drained, limited, and under concurrency and panics.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 use std::thread;
@@ -11,23 +12,12 @@ use tickwheel::error::InsertError;
 use tickwheel::{DeadlineMap, Duration, Instant, KeyedDeadline, Timer, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::common::{
+    Brittle, HOUR, MS, current_thread, move_the_clock_only, multi_thread, paused, settle,
+};
 
 fn map() -> DeadlineMap<u32> {
     DeadlineMap::new(&Timer::current())
-}
-
-async fn settle() {
-    for _ in 0..8 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Moves the paused clock, and goes on before the driver has come round.
-fn move_the_clock_only(by: Duration) {
-    // The first poll moves the clock; the next would have the runtime look for what is due.
-    let _ = task::spawn(tokio::time::advance(by)).poll();
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,10 +200,7 @@ async fn a_limit_refuses_new_keys_but_never_a_replacement() {
 
 #[test]
 fn when_the_runtime_has_gone_every_call_returns_and_deadlines_say_so() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let map = DeadlineMap::new(&timer);
     let mut before = task::spawn(map.insert(1, HOUR).unwrap());
@@ -282,11 +269,7 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
 /// A key that is replaced again and again is there at every moment.
 #[test]
 fn a_kick_does_not_miss_a_key_that_is_replaced_meanwhile() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(1);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let map = DeadlineMap::new(&timer);
     let mut kept = map.insert(1, HOUR).unwrap();
@@ -300,61 +283,11 @@ fn a_kick_does_not_miss_a_key_that_is_replaced_meanwhile() {
     drop(kept);
 }
 
-/// A key whose `Hash`, `Eq`, `Clone` or `Drop` panics when it is told to.
-#[derive(Debug)]
-struct Brittle {
-    id: u32,
-    breaks: &'static str,
-}
-
-impl Brittle {
-    fn new(id: u32, breaks: &'static str) -> Brittle {
-        Brittle { id, breaks }
-    }
-
-    fn maybe_break(&self, here: &str) {
-        if self.breaks == here && !thread::panicking() {
-            panic!("{here} breaks");
-        }
-    }
-}
-
-impl Hash for Brittle {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.maybe_break("hash");
-        (self.id % 2).hash(state);
-    }
-}
-
-impl PartialEq for Brittle {
-    fn eq(&self, other: &Brittle) -> bool {
-        self.maybe_break("eq");
-        other.maybe_break("eq");
-        self.id == other.id
-    }
-}
-
-impl Eq for Brittle {}
-
-impl Clone for Brittle {
-    fn clone(&self) -> Brittle {
-        self.maybe_break("clone");
-        Brittle { ..*self }
-    }
-}
-
-impl Drop for Brittle {
-    fn drop(&mut self) {
-        self.maybe_break("drop");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_keys_own_code_harms_no_other_key() {
     let map = DeadlineMap::new(&Timer::current());
-    // Half of the keys share a hash, so that `Eq` is asked.
     let mut others: Vec<_> = (0..20)
-        .map(|id| task::spawn(map.insert(Brittle::new(id, ""), 10 * MS).unwrap()))
+        .map(|id| task::spawn(map.insert(Brittle::whole(id), 10 * MS).unwrap()))
         .collect();
     for other in &mut others {
         assert_pending!(other.poll());
@@ -368,7 +301,7 @@ async fn a_panic_in_a_keys_own_code_harms_no_other_key() {
         }
         // The key 4 may have been replaced; all others are as they were.
         for id in (0..20).filter(|&id| id != 4) {
-            assert!(map.reset(&Brittle::new(id, "")), "{breaks} has harmed {id}");
+            assert!(map.reset(&Brittle::whole(id)), "{breaks} has harmed {id}");
         }
     }
     let _ = catch_unwind(AssertUnwindSafe(|| {
@@ -544,7 +477,7 @@ proptest! {
 
     #[test]
     fn the_map_does_what_its_model_does(operations in proptest::collection::vec(operation(), 0..80)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        let runtime = paused();
         runtime.block_on(run(operations));
     }
 }
@@ -555,11 +488,7 @@ proptest! {
 fn nothing_is_lost_or_doubled_between_four_threads() {
     const KEYS: u64 = 64;
     const EACH: u64 = 5_000;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let map: DeadlineMap<u64> = DeadlineMap::new(&timer);
     let threads: Vec<_> = (0..4)

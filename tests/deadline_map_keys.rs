@@ -1,26 +1,22 @@
 //! `DeadlineMap`: what is done by a borrowed key, to all keys, and to places when a key's own code
 //! panics.
 
+mod common;
+
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use tickwheel::error::InsertError;
-use tickwheel::{DeadlineMap, Duration, Instant, KeyedDeadline, Timer, sleep};
+use tickwheel::{DeadlineMap, Instant, KeyedDeadline, Timer, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::common::{Brittle, HOUR, MS, break_at_call, multi_thread};
 
 fn runtime() -> (tokio::runtime::Runtime, Timer) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     (runtime, timer)
 }
@@ -226,63 +222,18 @@ async fn any_hasher_and_any_capacity_give_the_same_map() {
     check(DeadlineMap::with_limit_and_hasher(&timer, 1_500, Constant)).await;
 }
 
-/// Where a key's own code panics: at the n-th call of it, when armed.
-static PANIC_IN: AtomicUsize = AtomicUsize::new(0);
-
-#[derive(Debug)]
-struct Brittle(u32);
-
-/// Counts down to the panic. Only one test uses it.
-fn maybe_break() {
-    let counted = PANIC_IN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
-        calls.checked_sub(1)
-    });
-    if counted == Ok(1) && !thread::panicking() {
-        panic!("on purpose");
-    }
-}
-
-impl Hash for Brittle {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        maybe_break();
-        (self.0 % 3).hash(state);
-    }
-}
-
-impl PartialEq for Brittle {
-    fn eq(&self, other: &Brittle) -> bool {
-        maybe_break();
-        self.0 == other.0
-    }
-}
-
-impl Eq for Brittle {}
-
-impl Clone for Brittle {
-    fn clone(&self) -> Brittle {
-        maybe_break();
-        Brittle(self.0)
-    }
-}
-
-impl Drop for Brittle {
-    fn drop(&mut self) {
-        maybe_break();
-    }
-}
-
 /// Every call of a key's own code is made to panic, in every call of the map, one after another.
 #[tokio::test(start_paused = true)]
 async fn no_panic_of_a_keys_code_costs_a_place_or_harms_another_key() {
     type Call = fn(&DeadlineMap<Brittle>);
     let calls: [Call; 9] = [
-        |map| drop(map.insert(Brittle(1), HOUR)),
-        |map| drop(map.insert(Brittle(77), HOUR)),
-        |map| drop(map.insert_if_absent(Brittle(1), HOUR)),
-        |map| drop(map.insert_if_absent(Brittle(78), HOUR)),
-        |map| drop(map.insert_at(Brittle(79), Instant::now())),
+        |map| drop(map.insert(Brittle::whole(1), HOUR)),
+        |map| drop(map.insert(Brittle::whole(77), HOUR)),
+        |map| drop(map.insert_if_absent(Brittle::whole(1), HOUR)),
+        |map| drop(map.insert_if_absent(Brittle::whole(78), HOUR)),
+        |map| drop(map.insert_at(Brittle::whole(79), Instant::now())),
         |map| {
-            map.reset(&Brittle(1));
+            map.reset(&Brittle::whole(1));
         },
         |map| drop(map.keys()),
         |map| map.for_each(|_, _| {}),
@@ -292,15 +243,15 @@ async fn no_panic_of_a_keys_code_costs_a_place_or_harms_another_key() {
         for panic_in in 1..30 {
             let map = DeadlineMap::with_limit(&Timer::current(), 6);
             let keyed: Vec<_> = (0..4)
-                .map(|key| map.insert(Brittle(key), HOUR).unwrap())
+                .map(|key| map.insert(Brittle::whole(key), HOUR).unwrap())
                 .collect();
             if panic_in % 2 == 0 {
                 // Its drain finds a key whose deadline is over, and drops that.
-                map.cancel(&Brittle(2));
+                map.cancel(&Brittle::whole(2));
             }
-            PANIC_IN.store(panic_in, Ordering::Relaxed);
+            break_at_call(panic_in);
             let _ = catch_unwind(AssertUnwindSafe(|| call(&map)));
-            PANIC_IN.store(0, Ordering::Relaxed);
+            break_at_call(0);
             let is_drained = number == 8;
             assert_eq!(
                 map.keys().len(),
@@ -309,14 +260,14 @@ async fn no_panic_of_a_keys_code_costs_a_place_or_harms_another_key() {
             );
             for key in [0, 3] {
                 assert_eq!(
-                    map.reset(&Brittle(key)),
+                    map.reset(&Brittle::whole(key)),
                     !is_drained,
                     "call {number}, panic {panic_in}"
                 );
             }
             // Each place can still be taken, and no more than there are.
             let more: Vec<_> = (100..106)
-                .map(|key| map.insert(Brittle(key), HOUR))
+                .map(|key| map.insert(Brittle::whole(key), HOUR))
                 .collect();
             let taken = more.iter().filter(|inserted| inserted.is_ok()).count();
             assert_eq!(map.len(), 6, "call {number}, panic {panic_in}");

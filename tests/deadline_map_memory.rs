@@ -3,31 +3,25 @@
 //!
 //! One test in one process, so that nobody else allocates meanwhile.
 
+mod common;
+#[path = "common/memory.rs"]
+mod memory;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use peak_alloc::PeakAlloc;
 use tickwheel::{DeadlineMap, Duration, KeyedDeadline, Timer};
 
-#[global_allocator]
-static ALLOCATOR: PeakAlloc = PeakAlloc;
+use crate::common::{HOUR, is_forced_to_tick, multi_thread};
+use crate::memory::{grown_since, used};
 
-const HOUR: Duration = Duration::from_secs(3600);
 const KEYS: usize = 300_000;
-
-fn used() -> usize {
-    ALLOCATOR.current_usage()
-}
 
 #[test]
 fn memory_follows_the_keys_and_nobody_waits_for_all_of_them() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(1);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     // Let whatever is allocated once be allocated.
     drop(DeadlineMap::new(&timer).insert(1, HOUR));
@@ -96,9 +90,9 @@ fn memory_comes_back_in_whatever_order_keys_go(timer: &Timer) {
         );
         drop(keyed);
         assert!(map.is_empty());
-        let left = used().saturating_sub(start);
+        let left = grown_since(start);
         // A driver that ticks keeps a log of when it was late, of 32 kB at most.
-        let ticks = std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking");
+        let ticks = is_forced_to_tick();
         let most = if ticks { 8_000 + 64_000 } else { 8_000 };
         assert!(left <= most, "order {number}: {left} bytes for no key");
     }

@@ -1,8 +1,10 @@
 //! `DelayMap`: each value comes out once, one way, in the order of deadlines, and nothing is slept
 //! through.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,18 +16,13 @@ use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::common::{
+    Brittle, HOUR, MS, current_thread, idle_for_a_moment, multi_thread, paused, settle,
+};
 
 fn map<K: Hash + Eq, V>() -> (DelayMap<K, V>, task::Spawn<Expirations<K, V>>) {
     let (map, expirations) = DelayMap::new(&Timer::current());
     (map, task::spawn(expirations))
-}
-
-async fn settle() {
-    for _ in 0..8 {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// Takes all that is due now.
@@ -260,10 +257,7 @@ async fn a_limit_gives_the_value_of_a_new_key_back_but_never_a_replacements() {
 #[test]
 fn when_the_runtime_has_gone_the_stream_ends_and_inserts_give_the_value_back() {
     for pending in [false, true] {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
+        let runtime = current_thread();
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let (map, expirations) = DelayMap::new(&timer);
         let mut expirations = task::spawn(expirations);
@@ -299,17 +293,6 @@ async fn what_was_removed_or_moved_does_not_pull_the_paused_clock_along() {
     let start = Instant::now();
     idle_for_a_moment().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
-}
-
-/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever
-/// is armed.
-async fn idle_for_a_moment() {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    thread::spawn(move || {
-        thread::sleep(20 * MS);
-        sender.send(())
-    });
-    receiver.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -698,7 +681,7 @@ proptest! {
         operations in proptest::collection::vec(operation(), 0..100),
         slots in prop_oneof![Just(64_usize), Just(4)],
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        let runtime = paused();
         runtime.block_on(run(operations, slots));
     }
 }
@@ -709,11 +692,7 @@ proptest! {
 fn nothing_is_lost_or_doubled_between_four_threads_and_the_stream() {
     const EACH: u64 = 20_000;
     const KEYS: u64 = 200;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let (map, expirations) = DelayMap::new(&timer);
     let expired = runtime.spawn(
@@ -762,11 +741,7 @@ fn nothing_is_lost_or_doubled_between_four_threads_and_the_stream() {
 /// hangs.
 #[test]
 fn no_wake_up_of_the_stream_is_lost() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let (map, mut expirations) = DelayMap::new(&timer);
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -793,54 +768,18 @@ fn no_wake_up_of_the_stream_is_lost() {
     inserter.join().unwrap();
 }
 
-/// A key whose `Hash` or `Eq`, or a value whose `Drop`, panics when it is told to.
-#[derive(Debug)]
-struct Brittle {
-    id: u32,
-    breaks: &'static str,
-}
-
-impl Brittle {
-    fn maybe_break(&self, here: &str) {
-        if self.breaks == here && !thread::panicking() {
-            panic!("{here} breaks");
-        }
-    }
-}
-
-impl Hash for Brittle {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.maybe_break("hash");
-        (self.id % 2).hash(state);
-    }
-}
-
-impl PartialEq for Brittle {
-    fn eq(&self, other: &Brittle) -> bool {
-        self.maybe_break("eq");
-        other.maybe_break("eq");
-        self.id == other.id
-    }
-}
-
-impl Eq for Brittle {}
-
-impl Drop for Brittle {
-    fn drop(&mut self) {
-        self.maybe_break("drop");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_code_of_a_key_or_a_value_harms_no_other_key() {
     let (map, mut expirations) = map();
-    let whole = |id| Brittle { id, breaks: "" };
     for id in 0..20 {
-        assert!(map.insert(whole(id), whole(id), 10 * MS).is_ok());
+        assert!(
+            map.insert(Brittle::whole(id), Brittle::whole(id), 10 * MS)
+                .is_ok()
+        );
     }
     for breaks in ["hash", "eq", "drop"] {
         for _ in 0..5 {
-            let broken = || Brittle { id: 4, breaks };
+            let broken = || Brittle::new(4, breaks);
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 drop(map.insert(broken(), broken(), 10 * MS));
             }));
@@ -904,10 +843,7 @@ async fn dropped_at_every_stage_nothing_leaks() {
 fn the_maps_types_are_send_sync_unpin_and_debug() {
     fn check<T: Send + Sync + Unpin + std::fmt::Debug + 'static>(_: &T) {}
     fn is_stream<T: Stream + futures::stream::FusedStream + Unpin>(_: &T) {}
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let (map, expirations) = DelayMap::<u8, u8>::new(&timer);
     check(&map);

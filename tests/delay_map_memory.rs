@@ -1,18 +1,19 @@
 //! What a `DelayMap` keeps in memory, counted by the allocator from before the map was made.
 
-use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+mod common;
+#[path = "common/memory.rs"]
+mod memory;
 
-use peak_alloc::PeakAlloc;
+use std::future::Future;
+
 use tickwheel::{DelayMap, Duration, Expirations, Timer};
 
-#[global_allocator]
-static ALLOCATOR: PeakAlloc = PeakAlloc;
+use crate::common::{HOUR, alone, paused};
+use crate::memory::{grown_since, used};
 
 const KEYS: u64 = 100_000;
 /// A store of a thousand places or fewer is kept, and each part of a map has one or two.
 const KEPT: usize = 800_000;
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// How the values go out again.
 type Empty = fn(&DelayMap<u64, u64>, &mut Expirations<u64, u64>, &[u64]);
@@ -22,56 +23,50 @@ fn in_the_order_of(map: &DelayMap<u64, u64>, keys: impl Iterator<Item = u64>) {
 }
 
 /// The allocator counts for all threads, so the tests take turns.
-fn alone(test: impl Future<Output = ()>) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(test);
+fn run_alone(test: impl Future<Output = ()>) {
+    let _turn = alone();
+    paused().block_on(test);
 }
 
 #[test]
 fn memory_comes_back_in_whatever_order_and_way_values_go() {
-    alone(comes_back());
+    run_alone(comes_back());
 }
 
 #[test]
 fn names_of_what_is_due_do_not_pile_up() {
-    alone(do_not_pile_up());
+    run_alone(do_not_pile_up());
 }
 
 #[test]
 fn marks_of_keys_that_have_gone_do_not_pile_up() {
-    alone(async {
+    run_alone(async {
         let (map, _expired) = DelayMap::new(&Timer::new());
         for key in 0..64_u64 {
             map.insert(key, key, HOUR).unwrap();
         }
         map.expire_all();
-        let before = ALLOCATOR.current_usage();
+        let before = used();
         for key in 1_000..100_000 {
             map.insert(key, key, HOUR).unwrap();
             assert_eq!(map.expire_all(), 1);
             map.remove(&key);
         }
-        let more = ALLOCATOR.current_usage().saturating_sub(before);
+        let more = grown_since(before);
         assert!(more < 200_000, "{more} bytes more for 64 keys");
     });
 }
 
 #[test]
 fn what_stays_last_in_a_busy_map_keeps_no_place_of_what_has_gone() {
-    alone(async {
+    run_alone(async {
         let timer = Timer::new();
         drop(DelayMap::<u64, u64>::new(&timer));
         let past = tickwheel::Instant::now();
         tokio::time::sleep(Duration::from_millis(20)).await;
         let mut shuffled: Vec<u64> = (0..KEYS).collect();
         fastrand::Rng::with_seed(5).shuffle(&mut shuffled);
-        let before = ALLOCATOR.current_usage();
+        let before = used();
         let (map, mut expired) = DelayMap::new(&timer);
         // In no order, so that many names go into the heap; and the newest stay, in the last
         // places.
@@ -79,7 +74,7 @@ fn what_stays_last_in_a_busy_map_keeps_no_place_of_what_has_gone() {
             map.insert_at(key, key, past + Duration::from_nanos(key))
                 .unwrap();
         }
-        let full = ALLOCATOR.current_usage() - before;
+        let full = used() - before;
         for key in KEYS..KEYS + 100 {
             map.insert(key, key, Duration::ZERO).unwrap();
         }
@@ -88,7 +83,7 @@ fn what_stays_last_in_a_busy_map_keeps_no_place_of_what_has_gone() {
             map.insert(key, key, Duration::ZERO).unwrap();
             assert_eq!(expired.try_recv().unwrap().key, key - 100);
         }
-        let left = ALLOCATOR.current_usage().saturating_sub(before);
+        let left = grown_since(before);
         assert!(left < KEPT, "{left} of {full} bytes for {} keys", map.len());
     });
 }
@@ -124,17 +119,17 @@ async fn comes_back() {
     drop(DelayMap::<u64, u64>::new(&timer));
     tokio::task::yield_now().await;
     for (way, empty) in ways {
-        let before = ALLOCATOR.current_usage();
+        let before = used();
         let (map, mut expired) = DelayMap::new(&timer);
         for round in 0..2 {
             for key in 0..KEYS {
                 map.insert(key, key, HOUR + Duration::from_millis(key))
                     .unwrap();
             }
-            let full = ALLOCATOR.current_usage() - before;
+            let full = used() - before;
             empty(&map, &mut expired, &shuffled);
             assert!(map.is_empty());
-            let left = ALLOCATOR.current_usage().saturating_sub(before);
+            let left = grown_since(before);
             assert!(left < KEPT, "{way}, round {round}: {left} of {full} bytes");
         }
     }
@@ -147,7 +142,7 @@ async fn do_not_pile_up() {
     for key in 0..1_000_u64 {
         map.insert(key, key, HOUR).unwrap();
     }
-    let full = ALLOCATOR.current_usage();
+    let full = used();
     for round in 0..300_u64 {
         for key in 0..1_000 {
             match (key + round) % 4 {
@@ -161,7 +156,7 @@ async fn do_not_pile_up() {
             map.expire_all();
         }
     }
-    let now = ALLOCATOR.current_usage();
+    let now = used();
     assert!(now < full + 400_000, "{} bytes more", now - full);
     assert_eq!(map.len(), 1_000);
     while expired.try_recv().is_ok() {}

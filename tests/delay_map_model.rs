@@ -1,20 +1,22 @@
 //! A `DelayMap` of thousands of keys beside a model of it: outcomes, exact order, wake-ups, the
 //! paused clock and memory, all in one run of random operations.
 
+mod common;
+#[path = "common/memory.rs"]
+mod memory;
+
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::ops::RangeInclusive;
 
-use peak_alloc::PeakAlloc;
 use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer};
 use tokio_test::task::{self, Spawn};
 
-#[global_allocator]
-static ALLOCATOR: PeakAlloc = PeakAlloc;
+use crate::common::{MS, paused};
+use crate::memory::{grown_since, used};
 
 const KEYS: u64 = 5_000;
 const OPERATIONS: u32 = 30_000;
-const MS: Duration = Duration::from_millis(1);
 /// Small stores that the parts of an empty map may keep.
 const KEPT: usize = 800_000;
 
@@ -210,11 +212,7 @@ impl Run {
 
 /// Without the cooperative budget, which would end a test that polls in a loop.
 fn block_on(future: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = paused();
     runtime.block_on(tokio::task::unconstrained(future));
 }
 
@@ -225,7 +223,7 @@ fn thousands_of_keys_do_what_the_model_does() {
             let timer = Timer::builder().slots([64, 4][seed % 2]).build().unwrap();
             // What a program sets up once is not the map's.
             drop(DelayMap::<u64, u64>::new(&timer));
-            let before = ALLOCATOR.current_usage();
+            let before = used();
             let (map, expired) = DelayMap::new(&timer);
             let mut run = Run {
                 map,
@@ -245,7 +243,7 @@ fn thousands_of_keys_do_what_the_model_does() {
             tokio::task::yield_now().await;
             assert_eq!(Instant::now(), now, "an empty map pulled the clock along");
             drop(run.model);
-            let kept = ALLOCATOR.current_usage().saturating_sub(before);
+            let kept = grown_since(before);
             assert!(kept <= KEPT, "seed {seed}: {kept} bytes for an empty map");
         });
     }

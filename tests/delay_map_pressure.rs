@@ -1,6 +1,8 @@
 //! `DelayMap` under pressure: zero delays from many threads, backlogs, panics in keys, and what its
 //! users ask of it besides.
 
+mod common;
+
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,34 +11,16 @@ use std::thread;
 
 use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
-use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio_test::{assert_pending, assert_ready, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn multi_thread() -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap()
-}
+use crate::common::{Brittle, HOUR, MS, PATIENCE, current_thread, idle_for_a_moment, multi_thread};
 
 /// A plain thread inserts what is due at once, takes it out again, and inserts another: whatever
 /// the stream was about to do, it is woken for that.
 #[test]
 fn a_value_that_comes_and_goes_before_another_leaves_nobody_asleep() {
-    for runtime in [current_thread(), multi_thread()] {
+    for runtime in [current_thread(), multi_thread(2)] {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let (map, mut expired) = DelayMap::<u32, u32>::new(&timer);
         let taken = Arc::new(AtomicUsize::new(0));
@@ -73,7 +57,7 @@ fn a_value_that_comes_and_goes_before_another_leaves_nobody_asleep() {
 #[test]
 fn keys_that_are_made_due_again_and_again_keep_nothing_from_coming_out() {
     const KEYS: u32 = 10_000;
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let (map, mut expired) = DelayMap::<u32, ()>::new(&timer);
     for key in 0..KEYS {
@@ -156,39 +140,9 @@ async fn a_map_that_was_emptied_in_whatever_way_does_not_pull_the_paused_clock_a
         assert_eq!(assert_ready!(expired.poll_next()).unwrap().key, 1);
         assert_pending!(expired.poll_next());
         let start = Instant::now();
-        // Nothing else is armed: whoever runs the clock now runs it for the map.
-        tokio::task::spawn_blocking(|| thread::sleep(5 * MS))
-            .await
-            .unwrap();
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        // Nothing else is armed: if the clock runs now, it runs for the map.
+        idle_for_a_moment().await;
         assert_eq!(start.elapsed(), Duration::ZERO, "way {way}");
-    }
-}
-
-/// A key whose drop panics if it is told to.
-struct Brittle(u32, bool);
-
-impl PartialEq for Brittle {
-    fn eq(&self, other: &Brittle) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Brittle {}
-
-impl std::hash::Hash for Brittle {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl Drop for Brittle {
-    fn drop(&mut self) {
-        if self.1 && !thread::panicking() {
-            panic!("a brittle key");
-        }
     }
 }
 
@@ -196,32 +150,32 @@ impl Drop for Brittle {
 async fn a_key_whose_drop_panics_costs_no_place_and_leaks_no_value() {
     let value = Arc::new(());
     let (map, _expired) = DelayMap::with_limit(&Timer::current(), 1);
-    let insert = |brittle| {
+    let insert = |breaks| {
         let map = &map;
         let value = value.clone();
         catch_unwind(AssertUnwindSafe(move || {
-            map.insert(Brittle(1, brittle), value, HOUR).unwrap()
+            map.insert(Brittle::new(1, breaks), value, HOUR).unwrap()
         }))
     };
-    assert!(insert(false).unwrap().is_none());
+    assert!(insert("").unwrap().is_none());
     // The key of a replacing insert is not needed.
-    assert!(insert(true).is_err());
+    assert!(insert("drop").is_err());
     assert_eq!(
         (map.len(), Arc::strong_count(&value)),
         (1, 2),
         "the new value is there alone"
     );
-    assert!(map.remove(&Brittle(1, false)).is_some());
-    assert!(insert(true).unwrap().is_none(), "there is a place");
+    assert!(map.remove(&Brittle::whole(1)).is_some());
+    assert!(insert("drop").unwrap().is_none(), "there is a place");
     let refused = catch_unwind(AssertUnwindSafe(|| {
-        map.insert(Brittle(2, true), value.clone(), HOUR)
+        map.insert(Brittle::new(2, "drop"), value.clone(), HOUR)
     }));
     assert!(refused.is_err());
     assert_eq!(Arc::strong_count(&value), 2);
-    let removed = catch_unwind(AssertUnwindSafe(|| map.remove(&Brittle(1, false))));
+    let removed = catch_unwind(AssertUnwindSafe(|| map.remove(&Brittle::whole(1))));
     assert!(removed.is_err());
     assert_eq!((map.len(), Arc::strong_count(&value)), (0, 1));
-    assert!(insert(false).unwrap().is_none(), "there is a place");
+    assert!(insert("").unwrap().is_none(), "there is a place");
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,7 +314,7 @@ async fn what_is_received_ends_as_a_channel_does() {
 fn every_value_comes_out_once_whatever_four_threads_do() {
     const KEYS: u64 = 4_000;
     const ROUNDS: u64 = 20_000;
-    for runtime in [current_thread(), multi_thread()] {
+    for runtime in [current_thread(), multi_thread(2)] {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let (map, mut expired) = DelayMap::<u64, u64>::new(&timer);
         let out = AtomicUsize::new(0);
@@ -420,18 +374,6 @@ fn every_value_comes_out_once_whatever_four_threads_do() {
     }
 }
 
-/// Waits for a thread, with nothing armed: a clock that moves meanwhile was moved by the map.
-async fn time_passed_while_a_thread_works() -> Duration {
-    let start = Instant::now();
-    let (done, worked) = tokio::sync::oneshot::channel();
-    thread::spawn(move || {
-        thread::sleep(20 * MS);
-        done.send(())
-    });
-    worked.await.unwrap();
-    start.elapsed()
-}
-
 #[tokio::test(start_paused = true)]
 async fn whatever_became_of_the_earliest_the_clock_runs_to_what_is_left_and_no_further() {
     type Act = fn(&DelayMap<u32, ()>);
@@ -462,7 +404,9 @@ async fn whatever_became_of_the_earliest_the_clock_runs_to_what_is_left_and_no_f
         map.insert(1, (), HOUR).unwrap();
         assert_pending!(expired.poll_next());
         act(&map);
-        assert_eq!(time_passed_while_a_thread_works().await, left);
+        let start = Instant::now();
+        idle_for_a_moment().await;
+        assert_eq!(start.elapsed(), left);
     }
 }
 
@@ -545,7 +489,7 @@ async fn a_retain_that_panics_drops_what_it_took_out_under_no_lock_and_leaves_th
 
 #[test]
 fn a_drain_beside_a_close_leaves_no_stream_waiting() {
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     for _ in 0..20 {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let (map, mut expired) = DelayMap::<u32, u32>::new(&timer);
@@ -618,7 +562,7 @@ async fn what_was_found_before_its_deadline_comes_out_whatever_else_is_removed()
 /// A writer that puts one in before it takes another out, and readers that count.
 #[test]
 fn a_map_that_is_never_empty_is_never_said_to_be() {
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let (map, _expired) = runtime.block_on(async { DelayMap::new(&Timer::current()) });
     map.insert(0_u32, (), HOUR).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);

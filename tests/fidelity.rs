@@ -4,6 +4,8 @@
 //! A program is written once, against `time`, and compiled against either `time` module. What it
 //! asserts itself holds for both. Whatever hangs or spins is a failure, not a wait.
 
+mod common;
+
 use std::fmt::Debug;
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -12,16 +14,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use tickwheel::time as tickwheels;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::{self as tokios, Duration, Instant, advance, pause};
 use tokio_test::{assert_pending, assert_ready, task};
 
+use crate::common::{HOUR, MS, current_thread, move_the_clock_only, multi_thread, paused};
+
 const NS: Duration = Duration::from_nanos(1);
 const US: Duration = Duration::from_micros(1);
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Real time that no program comes near.
@@ -61,26 +63,8 @@ macro_rules! same_as_tokio {
     };
 }
 
-/// One thread whose clock stands, and begins on a whole millisecond of its driver's.
-fn paused() -> Runtime {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap()
-}
-
-/// One thread, in real time.
-fn one_thread() -> Runtime {
-    Builder::new_current_thread().enable_time().build().unwrap()
-}
-
 fn two_workers() -> Runtime {
-    Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap()
+    multi_thread(2)
 }
 
 /// Runs it on a thread of its own, which is left behind if it does not come to an end.
@@ -107,11 +91,6 @@ fn assert_same<E: PartialEq + Debug>(seed: u64, trace: &[E], expected: &[E]) {
         expected.len(),
         "length of the trace of seed {seed}"
     );
-}
-
-/// Moves the paused clock, and goes on before the time driver has come round.
-fn move_the_clock_only(by: Duration) {
-    let _ = task::spawn(advance(by)).poll();
 }
 
 /// Blocks the thread, and with it the runtime's time driver, until that has passed.
@@ -310,7 +289,7 @@ same_as_tokio! {
 
 same_as_tokio! {
     async fn an_armed_sleep_whose_thread_was_blocked_past_it_is_pending_until_the_driver_came()
-        -> Vec<(bool, bool)> in one_thread
+        -> Vec<(bool, bool)> in current_thread
     {
         let mut nap = task::spawn(Box::pin(time::sleep(100 * MS)));
         assert_pending!(nap.poll());
@@ -354,7 +333,7 @@ same_as_tokio! {
 
 same_as_tokio! {
     async fn a_message_sent_in_time_comes_before_the_idle_sleep_of_a_blocked_thread()
-        -> Vec<&'static str> in one_thread
+        -> Vec<&'static str> in current_thread
     {
         let (sender, mut messages) = unbounded_channel();
         let mut idle = pin!(time::sleep(100 * MS));
@@ -376,7 +355,7 @@ same_as_tokio! {
 
 same_as_tokio! {
     async fn a_message_sent_in_time_comes_before_the_timeout_of_a_blocked_thread()
-        -> Vec<&'static str> in one_thread
+        -> Vec<&'static str> in current_thread
     {
         let (sender, mut messages) = unbounded_channel();
         let deadline = Instant::now() + 100 * MS;
@@ -398,7 +377,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn a_message_sent_in_time_comes_before_the_tick_of_a_blocked_thread() -> Vec<&'static str> in one_thread {
+    async fn a_message_sent_in_time_comes_before_the_tick_of_a_blocked_thread() -> Vec<&'static str> in current_thread {
         let (sender, mut messages) = unbounded_channel();
         let deadline = Instant::now() + 100 * MS;
         let mut beat = time::interval_at(deadline, HOUR);
@@ -422,7 +401,7 @@ same_as_tokio! {
     /// Both are runnable when the blocking task has ended: the connection is polled before the
     /// driver comes round.
     async fn a_message_comes_before_the_idle_sleep_when_another_task_blocked_the_thread()
-        -> Vec<&'static str> in one_thread
+        -> Vec<&'static str> in current_thread
     {
         let (sender, mut messages) = unbounded_channel();
         let (ready, is_ready) = tokio::sync::oneshot::channel();
@@ -453,7 +432,7 @@ same_as_tokio! {
 // A clock that stands between two milliseconds.
 
 same_as_tokio! {
-    async fn sleeps_after_a_pause_midway_end_where_tokios_do() -> Vec<Duration> in one_thread {
+    async fn sleeps_after_a_pause_midway_end_where_tokios_do() -> Vec<Duration> in current_thread {
         time::sleep(2_300 * US).await;
         pause();
         let start = Instant::now();

@@ -1,5 +1,7 @@
 //! The process's timer: under any executor, and whatever becomes of a runtime.
 
+mod common;
+
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +12,8 @@ use std::time::Instant;
 
 use futures::executor::block_on;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Timer, global};
-use tokio::runtime::Builder;
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn current_thread() -> tokio::runtime::Runtime {
-    Builder::new_current_thread().enable_time().build().unwrap()
-}
+use crate::common::{HOUR, MS, current_thread, multi_thread, paused};
 
 #[test]
 fn everything_works_under_an_executor_that_is_not_tokios() {
@@ -93,16 +89,12 @@ fn block_on_tokio(future: Pin<Box<dyn Future<Output = ()>>>) {
 }
 
 fn block_on_paused(future: Pin<Box<dyn Future<Output = ()>>>) {
-    let mut runtime = Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(future);
+    paused().block_on(future);
 }
 
 #[test]
 fn a_paused_clock_neither_hastens_nor_stops_it() {
-    let mut runtime = Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    paused().block_on(async {
         let (begin, paused) = (Instant::now(), tickwheel::Instant::now());
         // The paused clock runs to this at once.
         let hour = tokio::spawn(tickwheel::sleep(HOUR));
@@ -130,11 +122,7 @@ fn what_is_armed_for_earlier_wakes_the_timer_that_sleeps_for_longer() {
 
 #[test]
 fn a_runtime_whose_only_worker_is_blocked_does_not_stall_it() {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(1);
     let (blocked, go_on) = (Arc::new(Barrier::new(2)), mpsc::channel::<()>());
     let (sender, receiver) = go_on;
     let at = blocked.clone();

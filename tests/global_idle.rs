@@ -1,6 +1,8 @@
 //! The thread of the process's timer: started at the first use, by whoever comes first, and asleep
 //! while nothing is due. In a process of its own, so that nobody else uses it.
 
+mod common;
+
 use std::fs;
 use std::sync::Barrier;
 use std::thread;
@@ -8,7 +10,7 @@ use std::thread;
 use futures::executor::block_on;
 use tickwheel::{Duration, Timer, global};
 
-const MS: Duration = Duration::from_millis(1);
+use crate::common::{MS, current_thread};
 
 /// How many threads of that name the process has; `None` where the system does not tell.
 fn threads_of_the_timer() -> Option<usize> {
@@ -24,10 +26,7 @@ fn threads_of_the_timer() -> Option<usize> {
 #[test]
 fn it_is_started_once_at_the_first_use_and_rests_while_idle() {
     // A runtime's own timer has no part in it.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     runtime.block_on(async { tickwheel::sleep(2 * MS).await });
     let before = threads_of_the_timer();
     assert!(before.is_none_or(|threads| threads == 0), "not lazily");

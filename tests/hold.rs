@@ -1,27 +1,19 @@
 //! Each thread keeps a spare hold on the shards that it used last. That keeps no task alive, and
 //! loses no timer.
 
+mod common;
+
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::{Barrier, mpsc};
-use std::task::{Context, Waker};
+use std::task::Waker;
 use std::thread;
 use std::time::Instant;
 
 use futures::executor::block_on;
 use tickwheel::{DelayMap, Duration, Sleep, Timer};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::Runtime;
 
-const MS: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn multi_thread(workers: usize) -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_time()
-        .build()
-        .unwrap()
-}
+use crate::common::{MS, PATIENCE, arm, multi_thread};
 
 /// A timer whose driver is on `runtime`; its handle is the test's only one.
 fn timer_on(runtime: &Runtime, shards: usize) -> Timer {
@@ -95,7 +87,7 @@ fn a_lent_spare_fires_though_its_timer_has_gone() {
 fn a_thread_keeps_to_its_own_shard_though_it_drops_what_another_made() {
     fn shard_of(timer: &Timer) -> usize {
         let mut sleep = timer.sleep(10 * PATIENCE);
-        poll_once(&mut sleep);
+        arm(&mut sleep, Waker::noop());
         let shards = timer.snapshot().shards;
         shards.iter().position(|shard| shard.pending() > 0).unwrap()
     }
@@ -143,17 +135,12 @@ fn a_thread_that_uses_two_timers_by_turns_keeps_each_to_its_own() {
             let (before, others) = (timer.metrics().armed, other.metrics().armed);
             let mut sleeps = [timer.sleep(10 * PATIENCE), timer.sleep(10 * PATIENCE)];
             for sleep in &mut sleeps {
-                poll_once(sleep);
+                arm(sleep, Waker::noop());
             }
             assert_eq!(timer.metrics().armed, before + 2);
             assert_eq!(other.metrics().armed, others);
         }
     }
-}
-
-fn poll_once(sleep: &mut Sleep) {
-    let pending = Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(pending.is_pending());
 }
 
 /// Threads make timers and drop them, make futures and hand them to one another, and arm some of
@@ -209,7 +196,7 @@ fn what_is_pending_on_a_timer_fires_though_its_spare_made_room_for_another() {
     for _ in 0..2_000 {
         let timer = timer_on(&runtime, 1);
         let mut pending = timer.sleep(10 * PATIENCE);
-        poll_once(&mut pending);
+        arm(&mut pending, Waker::noop());
         leave_a_spare(&timer);
         before.push_back((timer, pending));
         if before.len() > 6 {
@@ -244,7 +231,7 @@ async fn a_hold_may_be_dropped_on_any_thread_and_by_one_that_ends() {
     let timer = Timer::new();
     for _ in 0..50 {
         let mut sleep = timer.sleep(Duration::from_secs(3600));
-        poll_once(&mut sleep);
+        arm(&mut sleep, Waker::noop());
         let other = timer.clone();
         thread::spawn(move || {
             leave_a_spare(&other);

@@ -1,9 +1,11 @@
 //! `Interval` under the paused clock: tokio's semantics, checked against tokio's own beside it.
 
+mod common;
+
 use tickwheel::{Duration, Instant, MissedTickBehavior, Timer, interval, interval_at};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const MS: Duration = Duration::from_millis(1);
+use crate::common::MS;
 
 #[tokio::test(start_paused = true)]
 async fn the_first_tick_is_at_once_and_the_others_a_period_apart() {

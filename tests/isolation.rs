@@ -1,6 +1,8 @@
 //! One timer's misbehaving user does not harm another: wakers that panic, that use the timer while
 //! they are woken or dropped, and workers that are blocked.
 
+mod common;
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,23 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tickwheel::{Deadline, Duration, Instant, ResetHandle, Sleep, Timer};
 use tokio_test::{assert_pending, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-async fn settle() {
-    for _ in 0..20 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Polls a future once with a waker, which must leave it pending.
-fn arm<F: Future + Unpin>(future: &mut F, waker: &Waker) {
-    assert!(
-        Pin::new(future)
-            .poll(&mut Context::from_waker(waker))
-            .is_pending()
-    );
-}
+use crate::common::{HOUR, MS, arm, current_thread, multi_thread, settle};
 
 struct Panicking(AtomicUsize);
 
@@ -194,10 +180,7 @@ async fn a_waker_is_dropped_under_no_lock() {
 
 #[test]
 fn a_meddling_waker_does_not_hang_a_shutdown() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let pool: Vec<_> = (0..10).map(|_| timer.deadline(HOUR)).collect();
     let meddling = Arc::new(MeddlingDrop(Meddling {
@@ -224,11 +207,7 @@ impl Wake for Blocking {
 /// It blocks tokio's time driver for so long, as it would with tokio's own timers.
 #[test]
 fn a_waker_that_blocks_for_a_while_loses_no_other_timer() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let mut naps: Vec<_> = (0..4).map(|n| timer.sleep(20 * MS + n * 5 * MS)).collect();
     for nap in &mut naps {
@@ -246,11 +225,7 @@ fn a_waker_that_blocks_for_a_while_loses_no_other_timer() {
 /// not wait with it.
 #[test]
 fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(2);
     runtime.block_on(async {
         let timer = Timer::new();
         let fired_while_blocked = tokio::spawn({

@@ -10,6 +10,7 @@
 mod admin;
 #[path = "../examples/keepalive_server/command.rs"]
 mod command;
+mod common;
 #[path = "../examples/keepalive_server/connection.rs"]
 mod connection;
 #[path = "../examples/keepalive_server/counters.rs"]
@@ -53,6 +54,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::admin::{Admin, LONGEST_LINE, Limits};
+use crate::common::HOUR;
 use crate::deadlines::Outcome;
 use crate::load::{Clients, ClosedInTime, Load};
 use crate::options::Options;
@@ -62,7 +64,6 @@ use crate::site::{ConnectionId, OpenConnection, Refusal, Site};
 use crate::summary::Summary;
 use crate::timer::{AnyTimer, TimerKind};
 
-const HOUR: Duration = Duration::from_secs(3600);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const NO_SUCH_CONNECTION: &str = "error no such connection; `list` shows those that are there";
 

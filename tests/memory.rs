@@ -2,24 +2,23 @@
 //!
 //! One test in one process, so that nobody else allocates meanwhile.
 
+mod common;
+#[path = "common/memory.rs"]
+mod memory;
+
 use std::future::pending;
 
-use peak_alloc::PeakAlloc;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
 use tokio_test::{assert_pending, task};
 
-#[global_allocator]
-static ALLOCATOR: PeakAlloc = PeakAlloc;
+use crate::common::{HOUR, current_thread};
+use crate::memory::{grown_since, used};
 
 const MILLION: usize = 1_000_000;
-const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn live_memory_after_a_million_timeouts_is_as_at_the_start() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     runtime.block_on(async {
         let timer = Timer::new();
         let one_after_another = || {
@@ -36,7 +35,7 @@ fn live_memory_after_a_million_timeouts_is_as_at_the_start() {
                     assert!(std::pin::Pin::new(nap).poll(cx).is_pending());
                 }
             });
-            let each = ALLOCATOR.current_usage() / MILLION;
+            let each = used() / MILLION;
             assert!(
                 each <= 140,
                 "{each} bytes for each armed sleep, future and entry together"
@@ -46,7 +45,7 @@ fn live_memory_after_a_million_timeouts_is_as_at_the_start() {
             let deadlines: Vec<_> = (0..MILLION).map(|_| timer.deadline(HOUR)).collect();
             let handles: Vec<_> = deadlines.iter().map(|deadline| deadline.handle()).collect();
             assert!(handles.iter().all(|handle| handle.reset()));
-            let each = ALLOCATOR.current_usage() / MILLION;
+            let each = used() / MILLION;
             assert!(
                 each <= 256,
                 "{each} bytes for each deadline with one handle"
@@ -75,8 +74,8 @@ fn live_memory_after_a_million_timeouts_is_as_at_the_start() {
         deadlines_by_key();
         values_removed();
         tokio::task::yield_now().await;
-        let start = ALLOCATOR.current_usage();
-        let grown = || ALLOCATOR.current_usage().saturating_sub(start);
+        let start = used();
+        let grown = || grown_since(start);
         let cases: [(&str, &dyn Fn()); 5] = [
             ("one after another", &one_after_another),
             ("all at once", &all_at_once),

@@ -1,40 +1,19 @@
 //! A timer that is used where tokio's context is in somebody else's hands: within a spawn that
 //! tokio refuses, and while a thread's locals are destroyed.
 
+mod common;
+
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::mpsc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
 use futures::FutureExt;
 use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::Runtime;
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn paused() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap()
-}
-
-/// Polls a future once.
-fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
+use crate::common::{HOUR, MS, PATIENCE, current_thread, paused, poll_once};
 
 /// Runs something when it is dropped.
 struct OnDrop<F: FnOnce()>(Option<F>);

@@ -4,49 +4,16 @@
 //! Nothing here asserts that something was fast, but for one count of wake-ups; "never early" is
 //! exact.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use tickwheel::{Duration, Instant, Timer, sleep, timeout};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::Runtime;
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn multi_thread() -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that
-/// is paused while it ticks may move by two ticks before that is found out.
-fn is_forced_to_tick() -> bool {
-    std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking")
-}
-
-/// A cheap source of numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
+use crate::common::{HOUR, MS, current_thread, is_forced_to_tick, multi_thread};
 
 /// Tasks that sleep for random times, below and above a tick, beside others that block their
 /// worker.
@@ -64,11 +31,11 @@ async fn sleep_among_blockers(tasks: u64, rounds: usize) {
     let sleepers: Vec<_> = (0..tasks)
         .map(|seed| {
             tokio::spawn(async move {
-                let mut numbers = Numbers(seed);
+                let mut random = fastrand::Rng::with_seed(seed);
                 for _ in 0..rounds {
-                    let duration = Duration::from_nanos(numbers.below(12_000_000));
+                    let duration = Duration::from_nanos(random.u64(..12_000_000));
                     let start = Instant::now();
-                    match numbers.below(4) {
+                    match random.u64(..4) {
                         0 => assert!(
                             timeout(duration, std::future::pending::<()>())
                                 .await
@@ -103,22 +70,22 @@ fn is_never_early_on_a_current_thread_runtime_with_blocking_tasks() {
 
 #[test]
 fn is_never_early_on_a_multi_thread_runtime_with_blocked_workers() {
-    multi_thread().block_on(sleep_among_blockers(1_000, 40));
+    multi_thread(2).block_on(sleep_among_blockers(1_000, 40));
 }
 
 /// Many plain threads arm and poll at the very edge of firing; one wake-up lost, and a thread
 /// hangs.
 #[test]
 fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let threads: Vec<_> = (0..8)
         .map(|seed| {
             let timer = timer.clone();
             thread::spawn(move || {
-                let mut numbers = Numbers(seed);
+                let mut random = fastrand::Rng::with_seed(seed);
                 for _ in 0..250 {
-                    let duration = Duration::from_nanos(numbers.below(2_500_000));
+                    let duration = Duration::from_nanos(random.u64(..2_500_000));
                     let start = Instant::now();
                     futures::executor::block_on(timer.sleep(duration));
                     assert!(start.elapsed() >= duration);
@@ -136,7 +103,7 @@ fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {
 /// `false` came after the end.
 #[test]
 fn of_a_reset_and_the_expiry_exactly_one_wins_ten_thousand_times() {
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let in_time: usize = (0..20)
         .map(|round| race_resets_against_expiry(&runtime, &timer, round))
@@ -176,13 +143,13 @@ fn race_resets_against_expiry(runtime: &Runtime, timer: &Timer, round: u64) -> u
         .map(|seed| {
             let (handles, last_reset) = (handles.clone(), last_reset.clone());
             thread::spawn(move || {
-                let mut numbers = Numbers(round * 10 + seed);
+                let mut random = fastrand::Rng::with_seed(round * 10 + seed);
                 let (mut in_time, mut too_late) = (0, 0);
                 while too_late < DEADLINES {
-                    if numbers.below(1_000) == 0 {
-                        thread::sleep(Duration::from_micros(numbers.below(4_000)));
+                    if random.u64(..1_000) == 0 {
+                        thread::sleep(Duration::from_micros(random.u64(..4_000)));
                     }
-                    let number = numbers.below(DEADLINES as u64) as usize;
+                    let number = random.u64(..DEADLINES as u64) as usize;
                     let before = since_epoch();
                     if handles[number].reset() {
                         last_reset[number].fetch_max(before, Ordering::SeqCst);
@@ -217,7 +184,7 @@ fn race_resets_against_expiry(runtime: &Runtime, timer: &Timer, round: u64) -> u
 #[test]
 fn of_a_cancel_and_an_expire_that_race_exactly_one_wins_ten_thousand_times() {
     const ROUNDS: usize = 10_000;
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let deadlines: Vec<_> = (0..ROUNDS).map(|_| timer.deadline(HOUR)).collect();
     let handles: Arc<Vec<_>> =
@@ -258,12 +225,12 @@ fn a_hundred_thousand_deadlines_an_hour_away_cost_fewer_than_ten_wake_ups_a_seco
     if is_forced_to_tick() {
         return;
     }
-    for runtime in [current_thread(), multi_thread()] {
+    for runtime in [current_thread(), multi_thread(2)] {
         runtime.block_on(async {
             let timer = Timer::new();
-            let mut numbers = Numbers(7);
+            let mut random = fastrand::Rng::with_seed(7);
             let deadlines: Vec<_> = (0..100_000)
-                .map(|_| timer.deadline(HOUR + numbers.below(60_000) as u32 * MS))
+                .map(|_| timer.deadline(HOUR + random.u64(..60_000) as u32 * MS))
                 .collect();
             tokio::time::sleep(100 * MS).await;
             let before = timer.metrics().wake_ups;
@@ -284,7 +251,7 @@ fn an_idle_timer_does_not_wake_at_all() {
     if is_forced_to_tick() {
         return;
     }
-    multi_thread().block_on(async {
+    multi_thread(2).block_on(async {
         let timer = Timer::new();
         timer.sleep(MS).await;
         tokio::time::sleep(20 * MS).await;

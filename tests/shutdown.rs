@@ -1,40 +1,27 @@
 //! The end of a runtime: its own tasks go while they are pending, as with tokio's timers, and
 //! whoever waits from elsewhere is told.
 
+mod common;
+
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
 use futures::FutureExt;
 use futures::future::{Either, select};
 use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
-use tokio::runtime::{self, Handle, Runtime};
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, yield_now};
 
-const MS: Duration = Duration::from_millis(1);
+use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
+
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
 /// What tokio's own timers say once their runtime has shut down.
 const TOKIOS_SENTENCE: &str = "A Tokio 1.x context was found, but it is being shutdown.";
-
-fn multi_thread(workers: usize) -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
 
 /// The panics that tell of a shutdown are caught here, and need not be printed.
 fn print_no_panics_of_a_shutdown() {
@@ -427,9 +414,8 @@ fn a_busy_runtime_that_is_dropped_tells_those_elsewhere_alone() {
 }
 
 /// Polls a future once, and says how that ended if it did.
-fn poll_once<F: Future + Unpin>(future: &mut F) -> Result<Poll<F::Output>, String> {
-    let poll = || Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
-    catch_unwind(AssertUnwindSafe(poll)).map_err(|_| "a panic".to_owned())
+fn outcome_of_poll<F: Future + Unpin>(future: &mut F) -> Result<Poll<F::Output>, String> {
+    catch_unwind(AssertUnwindSafe(|| poll_once(future))).map_err(|_| "a panic".to_owned())
 }
 
 /// A task that the shutdown drops looks at its timers a last time.
@@ -449,9 +435,9 @@ impl<S: Future<Output = ()> + Unpin> LastLook<S> {
 
 impl<S: Future<Output = ()> + Unpin> Drop for LastLook<S> {
     fn drop(&mut self) {
-        let armed = poll_once(&mut self.armed);
-        let made = catch_unwind(self.make).map(|mut made| poll_once(&mut made));
-        let deadline = self.deadline.as_mut().map(poll_once);
+        let armed = outcome_of_poll(&mut self.armed);
+        let made = catch_unwind(self.make).map(|mut made| outcome_of_poll(&mut made));
+        let deadline = self.deadline.as_mut().map(outcome_of_poll);
         let pending = self.deadline.as_ref().map(|it| it.handle().is_pending());
         let reset = self.deadline.as_ref().map(|it| it.handle().reset());
         let is_well = matches!(armed, Ok(Poll::Pending))
@@ -523,7 +509,7 @@ fn the_panic_after_a_shutdown_has_tokios_sentence_beside_ours() {
     for runtime in [multi_thread(2), current_thread()] {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let mut armed: Sleep = timer.sleep(HOUR);
-        assert_eq!(poll_once(&mut armed), Ok(Poll::Pending));
+        assert_eq!(outcome_of_poll(&mut armed), Ok(Poll::Pending));
         let unarmed = timer.sleep(HOUR);
         drop(runtime);
         let late = timer.sleep(HOUR);
@@ -557,10 +543,7 @@ fn nothing_elapses_early_as_a_runtime_ends() {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
     for round in 0..60_u64 {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
+        let runtime = current_thread();
         let timer = tickwheel::Timer::builder()
             .build_on(runtime.handle())
             .unwrap();

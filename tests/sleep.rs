@@ -1,5 +1,7 @@
 //! `Sleep` under the paused clock: tokio's semantics, and the bugs that other timers shipped.
 
+mod common;
+
 use std::pin::pin;
 use std::task::Poll;
 
@@ -8,27 +10,9 @@ use proptest::prelude::*;
 use tickwheel::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Lets every task that is runnable run.
-async fn settle() {
-    for _ in 0..8 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Moves the paused clock, and goes on before the driver has come round.
-fn move_the_clock_only(by: Duration) {
-    // The first poll moves the clock; the next would have the runtime look for what is due.
-    let _ = task::spawn(tokio::time::advance(by)).poll();
-}
-
-/// The crate's tests also run with a driver that always ticks. It wakes each tick, and a clock that
-/// is paused while it ticks may move by two ticks before that is found out.
-fn is_forced_to_tick() -> bool {
-    std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|mode| mode == "ticking")
-}
+use crate::common::{
+    HOUR, MS, idle_for_a_moment, is_forced_to_tick, move_the_clock_only, paused, settle,
+};
 
 #[tokio::test(start_paused = true)]
 async fn zero_now_and_the_past_are_ready_at_the_first_poll() {
@@ -239,7 +223,7 @@ proptest! {
         tick_micros in 1..20_000_u64,
         offsets in proptest::collection::vec((0..5_000_000_u64, 0..100_000_000_u64), 1..20),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        let runtime = paused();
         runtime.block_on(async {
             let tick = Duration::from_micros(tick_micros);
             let timer = Timer::builder().tick(tick).build().unwrap();
@@ -266,17 +250,6 @@ async fn an_hour_under_the_paused_clock_takes_no_real_time() {
         "the clock jumps straight to the deadline"
     );
     assert!(real.elapsed() < Duration::from_secs(10));
-}
-
-/// Waits for a plain thread, during which the runtime is idle: its paused clock jumps to whatever
-/// is armed.
-async fn idle_for_a_moment() {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(20));
-        sender.send(())
-    });
-    receiver.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,11 +373,7 @@ async fn advance_moves_the_clock_by_exactly_that_and_fires_what_is_due() {
 
 /// The order in which sleeps of these durations complete.
 fn completion_order(durations: &[u64]) -> Vec<u64> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = paused();
     let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     runtime.block_on(async {
         let sleeps = durations.iter().map(|&duration| {

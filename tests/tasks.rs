@@ -4,35 +4,15 @@
 //! tokio numbers the tasks of a process in one row, which is how these are counted. So no other
 //! test may be here that spawns tasks at the same time: all take turns.
 
-use std::future::pending;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod common;
 
-use tickwheel::{Duration, Timer};
-use tokio::runtime::{self, Handle, Runtime};
+use std::future::pending;
+
+use tickwheel::Timer;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::yield_now;
 
-const MS: Duration = Duration::from_millis(1);
-
-/// One test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn multi_thread(workers: usize) -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
+use crate::common::{MS, alone, current_thread, multi_thread};
 
 /// The number of the next task of this process, and spawns that.
 async fn next_task() -> u64 {

@@ -1,40 +1,15 @@
 //! A driver that ticks: never early though nobody reads a clock, also when it is stalled; and its
 //! going and coming.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tickwheel::{Duration, Instant, Timer};
-use tokio::runtime::{self, Runtime};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn multi_thread() -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn forced(mode: &str) -> bool {
-    std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|forced| forced == mode)
-}
-
-/// A cheap source of numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
+use crate::common::{HOUR, MS, is_forced_to_rest, is_forced_to_tick, multi_thread};
 
 /// Makes and drops sleeps until the driver ticks.
 async fn make_it_tick(timer: &Timer) {
@@ -53,10 +28,10 @@ async fn make_it_tick(timer: &Timer) {
 
 #[test]
 fn the_driver_ticks_under_load_and_rests_after_it() {
-    if forced("ticking") || forced("resting") {
+    if is_forced_to_tick() || is_forced_to_rest() {
         return;
     }
-    multi_thread().block_on(async {
+    multi_thread(2).block_on(async {
         let timer = Timer::new();
         for _ in 0..3 {
             assert!(!timer.metrics().ticking);
@@ -105,7 +80,7 @@ async fn a_virtual_clock_is_never_ticked_on() {
 #[test]
 fn a_reset_that_is_overtaken_by_a_change_of_mode_undoes_no_other() {
     const TIMEOUT: Duration = Duration::from_millis(20);
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     for round in 0..100 {
         let deadline = timer.deadline(TIMEOUT);
@@ -150,11 +125,11 @@ fn a_reset_that_is_overtaken_by_a_change_of_mode_undoes_no_other() {
 
 #[test]
 fn a_sleep_that_has_passed_is_ready_at_its_first_poll_and_after_its_runtime_has_gone() {
-    if forced("resting") {
+    if is_forced_to_rest() {
         return;
     }
     use tokio_test::{assert_ready, task};
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let naps = runtime.block_on(async {
         make_it_tick(&timer).await;
@@ -172,10 +147,10 @@ fn a_sleep_that_has_passed_is_ready_at_its_first_poll_and_after_its_runtime_has_
 
 #[test]
 fn a_part_of_a_coarse_tick_is_not_rounded_up_besides_counting_from_a_stamp() {
-    if forced("resting") {
+    if is_forced_to_rest() {
         return;
     }
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder()
         .tick(200 * MS)
         .build_on(runtime.handle())
@@ -214,7 +189,7 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
     } else {
         10_000_000
     };
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let counts = Arc::new(Counts::default());
 
@@ -222,10 +197,10 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
     for seed in 0..2 {
         let counts = counts.clone();
         runtime.spawn(async move {
-            let mut numbers = Numbers(seed);
+            let mut random = fastrand::Rng::with_seed(seed);
             while !counts.done.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_micros(numbers.below(6_000)));
-                tokio::time::sleep(Duration::from_micros(numbers.below(9_000))).await;
+                thread::sleep(Duration::from_micros(random.u64(..6_000)));
+                tokio::time::sleep(Duration::from_micros(random.u64(..9_000))).await;
             }
         });
     }
@@ -248,7 +223,7 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
         .map(|seed| {
             let (timer, counts) = (timer.clone(), counts.clone());
             runtime.spawn(async move {
-                let mut numbers = Numbers(seed);
+                let mut random = fastrand::Rng::with_seed(seed);
                 let check = |start: Instant, duration: Duration| {
                     let early = start.elapsed() < duration;
                     counts.early.fetch_add(u64::from(early), Ordering::Relaxed);
@@ -257,9 +232,9 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
                 let mut deadline = timer.deadline(HOUR);
                 let handle = deadline.handle();
                 while counts.fired.load(Ordering::Relaxed) < FIRED {
-                    let duration = Duration::from_nanos(numbers.below(9_000_000));
+                    let duration = Duration::from_nanos(random.u64(..9_000_000));
                     let mut start = Instant::now();
-                    match numbers.below(6) {
+                    match random.u64(..6) {
                         0 => timer.sleep(duration).await,
                         1 => drop(timer.timeout(duration, std::future::pending::<()>()).await),
                         2 => timer.deadline(duration).await.unwrap(),
@@ -314,11 +289,7 @@ fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_opera
 /// Makes it tick and then stalls the driver, whose runtime has one worker, for a while: the window
 /// of the stamp stays open.
 fn with_an_open_window(check: impl FnOnce(&Timer) + Send + 'static) {
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = multi_thread(1);
     // Of more shards each asks for ticks the sooner.
     let timer = Timer::builder()
         .shards(4)
@@ -334,7 +305,7 @@ fn with_an_open_window(check: impl FnOnce(&Timer) + Send + 'static) {
 
 #[test]
 fn a_sleep_tells_no_deadline_before_its_duration_and_stays_with_it() {
-    if forced("resting") {
+    if is_forced_to_rest() {
         return;
     }
     with_an_open_window(|timer| {
@@ -354,7 +325,7 @@ fn a_sleep_tells_no_deadline_before_its_duration_and_stays_with_it() {
 
 #[test]
 fn a_deadline_tells_no_more_than_its_timeout_and_nothing_before_it() {
-    if forced("resting") {
+    if is_forced_to_rest() {
         return;
     }
     with_an_open_window(|timer| {
@@ -389,7 +360,7 @@ fn a_deadline_tells_no_more_than_its_timeout_and_nothing_before_it() {
 /// rules and fires by what was told.
 #[test]
 fn what_is_told_is_true_under_load() {
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let load = thread::spawn({
@@ -405,15 +376,15 @@ fn what_is_told_is_true_under_load() {
         .map(|seed| {
             let timer = timer.clone();
             runtime.spawn(async move {
-                let mut numbers = Numbers(seed);
+                let mut random = fastrand::Rng::with_seed(seed);
                 for _ in 0..100 {
-                    let timeout = Duration::from_nanos(1 + numbers.below(6_000_000));
+                    let timeout = Duration::from_nanos(1 + random.u64(..6_000_000));
                     let before = Instant::now();
                     let nap = timer.sleep(timeout);
                     let deadline = timer.deadline(timeout);
                     let handle = deadline.handle();
-                    if numbers.below(2) == 0 {
-                        thread::sleep(Duration::from_micros(numbers.below(400)));
+                    if random.u64(..2) == 0 {
+                        thread::sleep(Duration::from_micros(random.u64(..400)));
                     }
                     let told = nap.deadline();
                     assert!(told >= before + timeout);
@@ -445,7 +416,7 @@ fn what_is_told_is_true_under_load() {
 
 #[test]
 fn a_timeout_of_all_time_that_is_set_while_the_driver_ticks_does_not_expire() {
-    if forced("resting") {
+    if is_forced_to_rest() {
         return;
     }
     with_an_open_window(|timer| {

@@ -1,12 +1,14 @@
 //! `Timeout` under the paused clock: tokio's semantics.
 
+mod common;
+
 use std::future::{pending, ready};
 
 use tickwheel::{Duration, Instant, Timer, error::Elapsed, timeout, timeout_at};
 use tokio::sync::oneshot;
 use tokio_test::{assert_pending, assert_ready, task};
 
-const MS: Duration = Duration::from_millis(1);
+use crate::common::{MS, current_thread};
 
 fn elapsed<T>(result: Result<T, Elapsed>) -> bool {
     result.is_err()
@@ -121,10 +123,7 @@ async fn a_future_that_always_uses_up_the_budget_is_bounded_all_the_same() {
 
 #[test]
 fn elapsed_is_an_io_error_of_its_kind() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     let elapsed = runtime
         .block_on(async { timeout(Duration::ZERO, pending::<()>()).await })
         .unwrap_err();

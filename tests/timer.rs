@@ -1,5 +1,7 @@
 //! The timer itself: its making, its errors, its runtimes and their end, and the driver's life.
 
+mod common;
+
 use std::cell::RefCell;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,31 +13,7 @@ use tickwheel::{Deadline, Duration, Instant, Timer, interval, sleep, timeout};
 use tokio::runtime::{self, Handle, Runtime};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn current_thread() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-}
-
-fn paused() -> Runtime {
-    runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap()
-}
-
-fn multi_thread() -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap()
-}
+use crate::common::{HOUR, MS, current_thread, idle_for_a_moment, multi_thread, paused};
 
 thread_local! {
     /// Message and place of the last panic, while this thread asks for them.
@@ -184,7 +162,7 @@ fn a_period_of_zero_panics_at_the_callers_line_even_outside_a_runtime() {
 
 #[test]
 fn each_runtime_has_one_timer_of_its_own() {
-    let (first, second) = (multi_thread(), multi_thread());
+    let (first, second) = (multi_thread(2), multi_thread(2));
     let armed = |runtime: &Runtime| runtime.block_on(async { Timer::current().metrics().armed });
     for _ in 0..3 {
         first.block_on(async { sleep(MS).await });
@@ -242,7 +220,7 @@ fn pending_deadline(timer: &Timer) -> task::Spawn<Deadline> {
 
 #[test]
 fn when_the_runtime_shuts_down_everything_pending_is_woken_and_says_so() {
-    for runtime in [current_thread(), paused(), multi_thread()] {
+    for runtime in [current_thread(), paused(), multi_thread(2)] {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let mut nap = task::spawn(timer.sleep(HOUR));
         let mut bounded = task::spawn(timer.timeout(HOUR, pending::<()>()));
@@ -358,7 +336,7 @@ fn what_is_made_on_a_runtime_that_is_gone_says_so_at_once() {
 
 #[test]
 fn a_task_that_awaits_at_shutdown_does_not_hang_it() {
-    for runtime in [current_thread(), multi_thread()] {
+    for runtime in [current_thread(), multi_thread(2)] {
         for _ in 0..100 {
             runtime.spawn(sleep_from(runtime.handle()));
             runtime.spawn(async { Timer::current().deadline(HOUR).await });
@@ -445,7 +423,7 @@ fn a_plain_thread_goes_by_the_clock_of_the_timers_runtime() {
 
 #[test]
 fn a_timer_serves_plain_threads_and_blocking_tasks() {
-    let runtime = multi_thread();
+    let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let plain = thread::spawn({
         let timer = timer.clone();
@@ -556,12 +534,7 @@ fn a_map_that_follows_another_does_not_run_the_paused_clock() {
                 .await
                 .unwrap();
             // A thread wakes the runtime: it waits without a timer, and no time passes.
-            let (sender, receiver) = tokio::sync::oneshot::channel();
-            thread::spawn(move || {
-                thread::sleep(5 * MS);
-                sender.send(())
-            });
-            receiver.await.unwrap();
+            idle_for_a_moment().await;
             drop(map);
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
@@ -621,7 +594,7 @@ fn runtimes_that_have_ended_are_not_kept() {
     // Other tests of this process open files too; the fewest of some looks are this one's.
     let fewest = || (0..50).map(|_| open_files()).min().unwrap();
     let round = |build: fn() -> Runtime| build().block_on(async { sleep(MS).await });
-    for build in [multi_thread as fn() -> Runtime, current_thread] {
+    for build in [|| multi_thread(2), current_thread as fn() -> Runtime] {
         round(build);
         let before = fewest();
         for _ in 0..60 {

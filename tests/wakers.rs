@@ -1,27 +1,20 @@
 //! Who is woken when: what is no task of tokio's is as early as with tokio's timers, and a worker
 //! that blocks holds up nobody but itself.
 
+mod common;
+
 use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::thread;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tickwheel::{Duration, Instant, Sleep, Timer};
-use tokio::runtime::{self, Handle, Runtime};
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinSet;
 
-const MS: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn multi_thread(workers: usize) -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_time()
-        .build()
-        .unwrap()
-}
+use crate::common::{MS, PATIENCE, arm, multi_thread};
 
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -151,12 +144,6 @@ fn what_is_no_task_is_woken_as_early_as_on_tokio_beside_busy_tasks_of_two_worker
     assert_as_early_as_on_tokio(2);
 }
 
-/// Polls a sleep once, which arms it.
-fn arm<S: Future<Output = ()> + Unpin>(sleep: &mut S) {
-    let polled = Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(polled, Poll::Pending);
-}
-
 /// How long a worker is blocked, how long another task sleeps meanwhile, and how late is too late.
 const BLOCKED: Duration = Duration::from_millis(500);
 const SLEPT: Duration = Duration::from_millis(60);
@@ -203,7 +190,7 @@ fn block_a_worker_with(
     runtime.spawn(async move {
         let mut sleep = make();
         let _context = other.as_ref().map(Handle::enter);
-        arm(&mut sleep);
+        arm(&mut sleep, Waker::noop());
         sender.send(()).unwrap();
         thread::sleep(BLOCKED);
         drop(sleep);
@@ -263,7 +250,9 @@ fn a_task_that_makes_a_timer_and_blocks_its_worker_does_not_stall_it() {
                     let timer = make();
                     let _context = is_in_another_context.then(|| other.enter());
                     let mut first: Option<Sleep> = first.map(|first| timer.sleep(first));
-                    first.as_mut().map(arm);
+                    if let Some(first) = &mut first {
+                        arm(first, Waker::noop());
+                    }
                     sender.send(timer).unwrap();
                     thread::sleep(BLOCKED);
                 });

@@ -1,0 +1,41 @@
+//! Tokio's paused clock: let the runtime come round, move the clock alone, and let it be idle.
+
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_test::task;
+
+use super::MS;
+
+/// Lets the runtime do all that is ready now, without moving its clock.
+///
+/// A paused clock jumps to the next timer only while no task is ready. This task always is, so the
+/// clock stands. Each yield gives one round to the other tasks and to the runtime's time driver.
+/// What follows from a fired timer takes several rounds: the turn of the driver, the task that it
+/// wakes, and the tasks that this one wakes in turn. Twenty rounds are more than any test needs.
+pub(crate) async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Moves the paused clock, and returns before the driver has seen that it moved.
+///
+/// The first poll of tokio's `advance` moves the clock. The next one would let the runtime fire
+/// what is due, so there is none.
+pub(crate) fn move_the_clock_only(by: Duration) {
+    let _ = task::spawn(tokio::time::advance(by)).poll();
+}
+
+/// Leaves the runtime idle until a plain thread has slept for a moment.
+///
+/// A paused clock jumps to whatever is armed meanwhile. Where nothing is, it stands.
+pub(crate) async fn idle_for_a_moment() {
+    let (sender, receiver) = oneshot::channel();
+    thread::spawn(move || {
+        thread::sleep(20 * MS);
+        sender.send(())
+    });
+    receiver.await.unwrap();
+}

@@ -1,0 +1,33 @@
+//! What several test programs need: lengths of time, runtimes, the paused clock, brittle keys.
+//!
+//! A test program in `tests/` says `mod common;`. One in a directory of its own says
+//! `#[path = "../common/mod.rs"] mod common;`. `memory.rs` stands apart, because it replaces the
+//! allocator of the whole program: only a program that counts memory takes it in, by its path.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test program compiles all of this and uses a part of it"
+)]
+
+mod alone;
+mod clock;
+mod keys;
+mod mode;
+mod poll;
+mod runtime;
+
+use std::time::Duration;
+
+pub(crate) use alone::alone;
+pub(crate) use clock::{idle_for_a_moment, move_the_clock_only, settle};
+pub(crate) use keys::{Brittle, break_at_call};
+pub(crate) use mode::{is_forced_to_rest, is_forced_to_tick};
+pub(crate) use poll::{arm, poll_once};
+pub(crate) use runtime::{current_thread, multi_thread, paused};
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Real time that nothing comes near unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,26 @@
+//! The runtimes that tests run on. None of them reads events of sockets.
+
+use tokio::runtime::{Builder, Runtime};
+
+/// One thread, whose clock is that of the system.
+pub(crate) fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+/// One thread, whose clock stands until something moves it.
+pub(crate) fn paused() -> Runtime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
+
+/// So many workers, whose clock is that of the system.
+pub(crate) fn multi_thread(workers: usize) -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_time()
+        .build()
+        .unwrap()
+}
