@@ -6,39 +6,40 @@
 //! [`LONGEST_WAIT`]; where a connection must not be closed, its timeout is an hour, but where a
 //! test lets a deadline expire.
 
-#[path = "../examples/keepalive_server/admin.rs"]
+#[path = "../../examples/keepalive_server/admin.rs"]
 mod admin;
-#[path = "../examples/keepalive_server/command.rs"]
+#[path = "../../examples/keepalive_server/command.rs"]
 mod command;
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "../examples/keepalive_server/connection.rs"]
+#[path = "../../examples/keepalive_server/connection.rs"]
 mod connection;
-#[path = "../examples/keepalive_server/counters.rs"]
+#[path = "../../examples/keepalive_server/counters.rs"]
 mod counters;
-#[path = "../examples/keepalive_server/deadlines.rs"]
+#[path = "../../examples/keepalive_server/deadlines.rs"]
 mod deadlines;
-#[path = "../examples/keepalive_server/duration.rs"]
+#[path = "../../examples/keepalive_server/duration.rs"]
 mod duration;
-#[path = "../examples/keepalive_server/last_seen.rs"]
+#[path = "../../examples/keepalive_server/last_seen.rs"]
 mod last_seen;
-#[path = "../examples/keepalive_server/last_seen_map.rs"]
+#[path = "../../examples/keepalive_server/last_seen_map.rs"]
 mod last_seen_map;
-#[path = "../examples/keepalive_server/load.rs"]
+#[path = "../../examples/keepalive_server/load.rs"]
 mod load;
 #[allow(dead_code, reason = "the command line is not read here")]
-#[path = "../examples/keepalive_server/options.rs"]
+#[path = "../../examples/keepalive_server/options.rs"]
 mod options;
-#[path = "../examples/keepalive_server/protocol.rs"]
+#[path = "../../examples/keepalive_server/protocol.rs"]
 mod protocol;
-#[path = "../examples/keepalive_server/seats.rs"]
+#[path = "../../examples/keepalive_server/seats.rs"]
 mod seats;
-#[path = "../examples/keepalive_server/server.rs"]
+#[path = "../../examples/keepalive_server/server.rs"]
 mod server;
-#[path = "../examples/keepalive_server/site.rs"]
+#[path = "../../examples/keepalive_server/site.rs"]
 mod site;
-#[path = "../examples/keepalive_server/summary.rs"]
+#[path = "../../examples/keepalive_server/summary.rs"]
 mod summary;
-#[path = "../examples/keepalive_server/timer.rs"]
+#[path = "../../examples/keepalive_server/timer.rs"]
 mod timer;
 
 use std::future::{Future, pending};

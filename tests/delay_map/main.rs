@@ -1,6 +1,7 @@
 //! `DelayMap`: each value comes out once, one way, in the order of deadlines, and nothing is slept
 //! through.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! The end of a runtime: its own tasks go while they are pending, as with tokio's timers, and
 //! whoever waits from elsewhere is told.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::future::{pending, poll_fn};

@@ -1,5 +1,6 @@
 //! The timer itself: its making, its errors, its runtimes and their end, and the driver's life.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::cell::RefCell;

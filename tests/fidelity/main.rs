@@ -4,6 +4,7 @@
 //! A program is written once, against `time`, and compiled against either `time` module. What it
 //! asserts itself holds for both. Whatever hangs or spins is a failure, not a wait.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::fmt::Debug;

@@ -1,5 +1,6 @@
 //! `DeadlineMap`: by key, replaced, drained, limited, and under concurrency and panics.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;
