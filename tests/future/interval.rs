@@ -1,6 +1,4 @@
-//! `Interval` under the paused clock: tokio's semantics, checked against tokio's own beside it.
-
-mod common;
+//! `Interval`, beside tokio's own: both tick at the same moments.
 
 use tickwheel::{Duration, Instant, MissedTickBehavior, Timer, interval, interval_at};
 use tokio_test::{assert_pending, assert_ready, task};

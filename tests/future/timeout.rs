@@ -1,10 +1,9 @@
-//! `Timeout` under the paused clock: tokio's semantics.
-
-mod common;
+//! `Timeout`: its future in time or not, what is polled first, and what it arms.
 
 use std::future::{pending, ready};
 
-use tickwheel::{Duration, Instant, Timer, error::Elapsed, timeout, timeout_at};
+use tickwheel::error::Elapsed;
+use tickwheel::{Duration, Instant, Timer, timeout, timeout_at};
 use tokio::sync::oneshot;
 use tokio_test::{assert_pending, assert_ready, task};
 

@@ -1,0 +1,126 @@
+//! Settings out of range, and calls in the wrong place: the message says what to do, and names
+//! the line of the caller.
+
+use tickwheel::error::BuildError;
+use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout};
+use tokio::runtime::{self};
+
+use crate::common::{HOUR, MS, current_thread};
+
+use crate::panic_of;
+
+/// Asserts that an expression panics on its own line, with a message that holds a text.
+macro_rules! assert_panics_here {
+    ($text:literal, $misuse:expr) => {{
+        let line = line!();
+        let (message, place) = panic_of(|| $misuse);
+        assert!(message.contains($text), "{message}");
+        assert_eq!(place, format!("{}:{line}", file!()));
+    }};
+}
+
+#[test]
+fn a_setting_out_of_range_is_an_error_that_names_it() {
+    let runtime = current_thread();
+    let build = |builder: tickwheel::Builder| builder.build_on(runtime.handle()).map(drop);
+    let tick = Timer::builder().tick(Duration::ZERO);
+    assert_eq!(build(tick), Err(BuildError::ZeroTick));
+    let tick = Timer::builder().tick(HOUR + Duration::from_nanos(1));
+    assert_eq!(
+        build(tick),
+        Err(BuildError::TickTooLong {
+            tick: HOUR + Duration::from_nanos(1)
+        })
+    );
+    assert_eq!(
+        build(Timer::builder().shards(0)),
+        Err(BuildError::ZeroShards)
+    );
+    let shards = Timer::builder().shards(1_025);
+    assert_eq!(
+        build(shards),
+        Err(BuildError::TooManyShards { shards: 1_025 })
+    );
+    let shards = Timer::builder().shards(usize::MAX);
+    assert_eq!(
+        build(shards),
+        Err(BuildError::TooManyShards { shards: usize::MAX })
+    );
+    assert_eq!(
+        Timer::builder().build().map(drop),
+        Err(BuildError::NoRuntime)
+    );
+    assert_eq!(
+        Timer::builder().shards(0).build().map(drop),
+        Err(BuildError::ZeroShards)
+    );
+
+    assert_eq!(
+        runtime.metrics().num_alive_tasks(),
+        0,
+        "what was refused left nothing behind"
+    );
+    for tick in [Duration::from_nanos(1), HOUR] {
+        build(Timer::builder().tick(tick)).unwrap();
+    }
+    for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {
+        let timer = Timer::builder()
+            .shards(asked)
+            .build_on(runtime.handle())
+            .unwrap();
+        assert_eq!(timer.metrics().shards, made);
+    }
+    for slots in [0, usize::MAX] {
+        build(Timer::builder().slots(slots)).unwrap();
+    }
+
+    for error in [
+        BuildError::ZeroTick,
+        BuildError::TickTooLong { tick: 2 * HOUR },
+    ] {
+        assert!(error.to_string().contains("tick"), "{error}");
+    }
+    for error in [
+        BuildError::ZeroShards,
+        BuildError::TooManyShards { shards: 9_999 },
+    ] {
+        assert!(error.to_string().contains("shards"), "{error}");
+    }
+}
+
+#[test]
+fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
+    let now = Instant::now();
+    assert_panics_here!("runtime", sleep(MS));
+    assert_panics_here!("runtime", tickwheel::sleep_until(now));
+    assert_panics_here!("build_on", timeout(MS, async {}));
+    assert_panics_here!("runtime", tickwheel::timeout_at(now, async {}));
+    assert_panics_here!("runtime", interval(MS));
+    assert_panics_here!("runtime", tickwheel::interval_at(now, MS));
+    assert_panics_here!("runtime", Timer::current());
+    assert_panics_here!("runtime", Timer::new());
+}
+
+#[test]
+fn without_a_time_driver_the_callers_line_panics_with_what_to_do() {
+    let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    let _context = runtime.enter();
+    assert_panics_here!("enable_time", sleep(MS));
+    assert_panics_here!("enable_time", timeout(MS, async {}));
+    assert_panics_here!("enable_time", interval(MS));
+    assert_panics_here!("enable_time", Timer::current());
+    assert_panics_here!("enable_time", Timer::new());
+    assert_panics_here!("enable_time", Timer::builder().build());
+    assert_panics_here!("enable_time", Timer::builder().build_on(runtime.handle()));
+}
+
+#[test]
+fn a_period_of_zero_panics_at_the_callers_line_even_outside_a_runtime() {
+    let (now, zero) = (Instant::now(), Duration::ZERO);
+    assert_panics_here!("must be non-zero", interval(zero));
+    assert_panics_here!("must be non-zero", tickwheel::interval_at(now, zero));
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    assert_panics_here!("must be non-zero", timer.interval(zero));
+    assert_panics_here!("must be non-zero", timer.interval_at(now, zero));
+}
