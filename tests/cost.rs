@@ -60,7 +60,7 @@ fn cpu_of_turns(threads: usize) -> Duration {
 }
 
 #[test]
-fn the_cost_of_a_sleep_does_not_grow_with_the_threads_that_ever_used_its_timer() {
+fn a_sleep_costs_no_more_where_more_threads_used_its_timer() {
     let best_of = |threads| (0..3).map(|_| cpu_of_turns(threads)).min().unwrap();
     let (alone, beside) = (best_of(0), best_of(1_000));
     assert!(
@@ -93,7 +93,7 @@ fn wake_ups_meanwhile(runtime: &Runtime, pauses_first: bool, tick: Duration) -> 
 }
 
 #[test]
-fn a_timer_whose_tick_is_too_short_to_be_published_is_not_woken_for_nothing() {
+fn a_tick_too_short_to_be_published_wakes_nothing_in_vain() {
     if is_forced_to_tick() {
         return;
     }
@@ -106,7 +106,7 @@ fn a_timer_whose_tick_is_too_short_to_be_published_is_not_woken_for_nothing() {
 }
 
 #[test]
-fn a_timer_on_a_clock_that_was_paused_once_is_not_woken_for_nothing() {
+fn a_clock_that_was_paused_once_wakes_nothing_in_vain() {
     if is_forced_to_tick() {
         return;
     }

@@ -53,7 +53,7 @@ async fn gives_the_same_answer_when_polled_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancel_and_expire_wake_the_waiter_and_only_the_first_of_them_counts() {
+async fn cancel_and_expire_wake_the_waiter_and_only_the_first_counts() {
     type Act = fn(&ResetHandle) -> bool;
     let acts: [(Act, bool); 2] = [(ResetHandle::cancel, false), (ResetHandle::expire, true)];
     for (act, expired) in acts {
@@ -114,7 +114,7 @@ async fn reset_to_the_past_wakes_the_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_it_has_passed_every_answer_is_too_late_though_the_driver_was_not_there_yet() {
+async fn every_answer_is_too_late_before_the_driver_saw_it_pass() {
     type Act = fn(&ResetHandle) -> bool;
     let acts: [Act; 7] = [
         |handle| handle.reset(),
@@ -174,7 +174,7 @@ async fn set_timeout_counts_from_the_last_reset_of_any_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn restart_arms_it_again_after_any_outcome_and_older_handles_are_good_after_it() {
+async fn restart_arms_it_after_any_outcome_and_keeps_old_handles_good() {
     let (mut deadline, handle) = deadline(10 * MS);
     for end in ["expired", "cancelled", "pending"] {
         match end {
@@ -237,7 +237,7 @@ async fn the_task_that_polled_last_is_the_one_that_is_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_phase_timeout_and_gap_of_a_keepalive_expires_once_at_its_last_reset_plus_timeout() {
+async fn every_keepalive_expires_once_a_timeout_after_its_last_reset() {
     let timer = Timer::builder().slots(2).build().unwrap();
     for phase in 0..5 {
         for timeout in 1..20 {

@@ -58,7 +58,7 @@ fn marks_of_keys_that_have_gone_do_not_pile_up() {
 }
 
 #[test]
-fn what_stays_last_in_a_busy_map_keeps_no_place_of_what_has_gone() {
+fn what_stays_last_in_a_busy_map_keeps_no_other_place() {
     run_alone(async {
         let timer = Timer::new();
         drop(DelayMap::<u64, u64>::new(&timer));

@@ -106,7 +106,7 @@ fn a_paused_clock_neither_hastens_nor_stops_it() {
 }
 
 #[test]
-fn what_is_armed_for_earlier_wakes_the_timer_that_sleeps_for_longer() {
+fn what_is_armed_for_earlier_wakes_a_timer_that_sleeps_longer() {
     let mut later = global::sleep(HOUR);
     assert!(poll_once(&mut later).is_pending());
     // The thread sleeps for that by now.

@@ -84,7 +84,7 @@ fn a_lent_spare_fires_though_its_timer_has_gone() {
 }
 
 #[test]
-fn a_thread_keeps_to_its_own_shard_though_it_drops_what_another_made() {
+fn a_thread_keeps_its_shard_though_it_drops_what_another_made() {
     fn shard_of(timer: &Timer) -> usize {
         let mut sleep = timer.sleep(10 * PATIENCE);
         arm(&mut sleep, Waker::noop());
@@ -107,7 +107,7 @@ fn a_thread_keeps_to_its_own_shard_though_it_drops_what_another_made() {
 }
 
 #[test]
-fn a_future_that_outlives_its_timer_fires_although_other_threads_keep_spares() {
+fn a_future_that_outlives_its_timer_fires_beside_spares() {
     let runtime = multi_thread(1);
     for round in 0..200 {
         let timer = timer_on(&runtime, 1 + round % 3);
@@ -190,7 +190,7 @@ fn timers_come_and_go_under_futures_that_wander_between_threads() {
 
 /// More timers by turns than a thread has places for, and each goes when the next has come.
 #[test]
-fn what_is_pending_on_a_timer_fires_though_its_spare_made_room_for_another() {
+fn what_is_pending_fires_though_its_spare_made_room_for_another() {
     let runtime = multi_thread(1);
     let mut before = std::collections::VecDeque::new();
     for _ in 0..2_000 {

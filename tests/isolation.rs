@@ -224,7 +224,7 @@ fn a_waker_that_blocks_for_a_while_loses_no_other_timer() {
 /// The task arms a timer, which wakes the driver, and blocks its worker at once. The driver must
 /// not wait with it.
 #[test]
-fn a_task_that_arms_a_timer_and_blocks_its_worker_does_not_hold_up_the_driver() {
+fn a_task_that_arms_and_blocks_does_not_hold_up_the_driver() {
     let runtime = multi_thread(2);
     runtime.block_on(async {
         let timer = Timer::new();
@@ -263,7 +263,7 @@ async fn wake_self_and_yield() {
 /// A great many timers that are due at one tick are fired in batches, between which other tasks
 /// run: whether they are in one shard or spread over many.
 #[tokio::test(start_paused = true)]
-async fn a_great_many_timers_of_one_tick_let_other_tasks_run_in_between() {
+async fn very_many_timers_of_one_tick_let_other_tasks_run_between() {
     let one = Timer::new();
     let many = Timer::builder().shards(64).build().unwrap();
     let threads: Vec<_> = (0..64)

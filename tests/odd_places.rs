@@ -119,7 +119,7 @@ fn a_handle_tells_what_remains_in_the_drop_of_a_refused_future() {
 }
 
 #[test]
-fn timers_are_polled_and_dropped_in_the_drop_of_a_refused_future() {
+fn timers_can_be_polled_and_dropped_in_a_refused_futures_drop() {
     each_clock(|_, timer| {
         let mut sleep = timer.sleep(HOUR);
         assert!(poll_once(&mut sleep).is_pending());
@@ -269,7 +269,7 @@ fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Ar
 }
 
 #[test]
-fn a_paused_runtime_that_goes_with_its_threads_locals_completes_nothing_early() {
+fn a_paused_runtime_among_thread_locals_ends_nothing_early() {
     for is_destroyed_last in [false, true] {
         let (seen, armed) = end_a_thread_with_a_paused_runtime(is_destroyed_last);
         assert_eq!(seen.len(), 9, "no look should panic");

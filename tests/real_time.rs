@@ -64,12 +64,12 @@ async fn sleep_among_blockers(tasks: u64, rounds: usize) {
 }
 
 #[test]
-fn is_never_early_on_a_current_thread_runtime_with_blocking_tasks() {
+fn is_never_early_on_one_thread_with_blocking_tasks() {
     current_thread().block_on(sleep_among_blockers(1_000, 20));
 }
 
 #[test]
-fn is_never_early_on_a_multi_thread_runtime_with_blocked_workers() {
+fn is_never_early_on_many_threads_with_blocked_workers() {
     multi_thread(2).block_on(sleep_among_blockers(1_000, 40));
 }
 
@@ -102,7 +102,7 @@ fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {
 /// moved its deadline: nothing expires before that reset plus the timeout. One that returned
 /// `false` came after the end.
 #[test]
-fn of_a_reset_and_the_expiry_exactly_one_wins_ten_thousand_times() {
+fn of_a_reset_and_the_expiry_that_race_exactly_one_wins() {
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let in_time: usize = (0..20)
@@ -182,7 +182,7 @@ fn race_resets_against_expiry(runtime: &Runtime, timer: &Timer, round: u64) -> u
 /// Cancel, expire and reset from several threads at once: one of cancel and expire is `true`, and
 /// its outcome holds.
 #[test]
-fn of_a_cancel_and_an_expire_that_race_exactly_one_wins_ten_thousand_times() {
+fn of_a_cancel_and_an_expire_that_race_exactly_one_wins() {
     const ROUNDS: usize = 10_000;
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
@@ -221,7 +221,7 @@ fn of_a_cancel_and_an_expire_that_race_exactly_one_wins_ten_thousand_times() {
 }
 
 #[test]
-fn a_hundred_thousand_deadlines_an_hour_away_cost_fewer_than_ten_wake_ups_a_second() {
+fn deadlines_an_hour_away_cost_under_ten_wake_ups_a_second() {
     if is_forced_to_tick() {
         return;
     }

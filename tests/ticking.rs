@@ -78,7 +78,7 @@ async fn a_virtual_clock_is_never_ticked_on() {
 /// More threads than cores reset one deadline, so that some are stopped by the system in the middle
 /// of a reset, while the driver goes to rest and to tick. None of them undoes another's.
 #[test]
-fn a_reset_that_is_overtaken_by_a_change_of_mode_undoes_no_other() {
+fn a_reset_overtaken_by_a_change_of_mode_undoes_no_other() {
     const TIMEOUT: Duration = Duration::from_millis(20);
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
@@ -124,7 +124,7 @@ fn a_reset_that_is_overtaken_by_a_change_of_mode_undoes_no_other() {
 }
 
 #[test]
-fn a_sleep_that_has_passed_is_ready_at_its_first_poll_and_after_its_runtime_has_gone() {
+fn a_passed_sleep_is_ready_at_first_poll_and_after_a_shutdown() {
     if is_forced_to_rest() {
         return;
     }
@@ -146,7 +146,7 @@ fn a_sleep_that_has_passed_is_ready_at_its_first_poll_and_after_its_runtime_has_
 }
 
 #[test]
-fn a_part_of_a_coarse_tick_is_not_rounded_up_besides_counting_from_a_stamp() {
+fn a_part_of_a_coarse_tick_is_not_rounded_up_twice() {
     if is_forced_to_rest() {
         return;
     }
@@ -183,7 +183,7 @@ struct Counts {
 /// Very many timers are armed, reset and dropped, and some fire, while workers are blocked at
 /// random and so stall the driver. Whatever fires is compared with the clock, exactly.
 #[test]
-fn no_timer_is_early_while_the_driver_is_stalled_at_random_under_a_million_operations() {
+fn no_timer_is_early_while_the_driver_stalls_at_random() {
     const FIRED: u64 = if cfg!(debug_assertions) {
         400_000
     } else {
@@ -304,7 +304,7 @@ fn with_an_open_window(check: impl FnOnce(&Timer) + Send + 'static) {
 }
 
 #[test]
-fn a_sleep_tells_no_deadline_before_its_duration_and_stays_with_it() {
+fn a_sleep_tells_one_deadline_and_none_before_its_duration() {
     if is_forced_to_rest() {
         return;
     }
@@ -324,7 +324,7 @@ fn a_sleep_tells_no_deadline_before_its_duration_and_stays_with_it() {
 }
 
 #[test]
-fn a_deadline_tells_no_more_than_its_timeout_and_nothing_before_it() {
+fn a_deadline_tells_at_most_its_timeout_and_no_earlier_time() {
     if is_forced_to_rest() {
         return;
     }
@@ -415,7 +415,7 @@ fn what_is_told_is_true_under_load() {
 }
 
 #[test]
-fn a_timeout_of_all_time_that_is_set_while_the_driver_ticks_does_not_expire() {
+fn the_longest_timeout_set_while_ticking_does_not_expire() {
     if is_forced_to_rest() {
         return;
     }

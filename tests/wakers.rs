@@ -135,12 +135,12 @@ fn assert_as_early_as_on_tokio(workers: usize) {
 }
 
 #[test]
-fn what_is_no_task_is_woken_as_early_as_on_tokio_beside_busy_tasks_of_one_worker() {
+fn what_is_no_task_is_as_early_as_on_tokio_beside_a_busy_worker() {
     assert_as_early_as_on_tokio(1);
 }
 
 #[test]
-fn what_is_no_task_is_woken_as_early_as_on_tokio_beside_busy_tasks_of_two_workers() {
+fn what_is_no_task_is_as_early_as_on_tokio_beside_busy_workers() {
     assert_as_early_as_on_tokio(2);
 }
 
@@ -217,7 +217,7 @@ fn assert_not_stalled_by_a_blocked_worker(other: Option<&Runtime>, sleep: fn(Dur
 }
 
 #[test]
-fn a_task_that_arms_and_blocks_its_worker_stalls_no_timer_on_tokio() {
+fn a_task_that_arms_and_blocks_stalls_no_timer_on_tokio() {
     let other = multi_thread(1);
     for other in [None, Some(&other)] {
         assert_not_stalled_by_a_blocked_worker(other, |d| Box::pin(tokio::time::sleep(d)));
@@ -226,7 +226,7 @@ fn a_task_that_arms_and_blocks_its_worker_stalls_no_timer_on_tokio() {
 
 /// Also in the context of another runtime.
 #[test]
-fn a_task_that_arms_and_blocks_its_worker_stalls_no_timer() {
+fn a_task_that_arms_and_blocks_stalls_no_timer() {
     let other = multi_thread(1);
     for other in [None, Some(&other)] {
         assert_not_stalled_by_a_blocked_worker(other, |d| Box::pin(tickwheel::sleep(d)));
@@ -236,7 +236,7 @@ fn a_task_that_arms_and_blocks_its_worker_stalls_no_timer() {
 /// The first user of a timer blocks its worker at once; with or without a sleep, and in whatever
 /// context.
 #[test]
-fn a_task_that_makes_a_timer_and_blocks_its_worker_does_not_stall_it() {
+fn a_task_that_makes_a_timer_and_blocks_does_not_stall_it() {
     let other = multi_thread(1);
     let variants = [false, true].into_iter().flat_map(|is_in_another_context| {
         [None, Some(20 * MS)].map(|first| (is_in_another_context, first))

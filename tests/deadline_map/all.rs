@@ -124,7 +124,7 @@ async fn a_limit_refuses_new_keys_but_never_a_replacement() {
 }
 
 #[test]
-fn when_the_runtime_has_gone_every_call_returns_and_deadlines_say_so() {
+fn after_its_runtime_every_call_returns_and_deadlines_say_so() {
     let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let map = DeadlineMap::new(&timer);

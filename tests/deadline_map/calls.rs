@@ -66,7 +66,7 @@ async fn replacing_a_key_resolves_the_older_deadline_as_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_stays_while_its_deadline_lives_so_that_it_can_be_restarted_and_reset() {
+async fn a_key_stays_while_its_deadline_lives_and_can_be_restarted() {
     let map = map();
     let mut keyed = map.insert(7, 5 * MS).unwrap();
     assert_eq!(keyed.key(), &7);
@@ -82,7 +82,7 @@ async fn a_key_stays_while_its_deadline_lives_so_that_it_can_be_restarted_and_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_handle_of_map_and_timer_may_go_while_deadlines_are_pending() {
+async fn deadlines_outlive_every_handle_of_map_and_timer() {
     let timer = Timer::new();
     let map = DeadlineMap::new(&timer);
     let keyed = map.insert(1, 5 * MS).unwrap();
@@ -108,7 +108,7 @@ async fn a_key_is_found_by_what_it_borrows_as() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_inserted_at_an_instant_expires_then_and_resets_by_the_distance() {
+async fn an_insert_at_expires_then_and_resets_by_the_distance() {
     let map = DeadlineMap::new(&Timer::current());
     sleep(MS).await;
     let at = Instant::now() + 7 * MS;

@@ -11,7 +11,7 @@ use crate::common::{HOUR, MS};
 use crate::map;
 
 #[tokio::test(start_paused = true)]
-async fn an_insert_under_a_key_replaces_the_value_and_starts_the_delay_anew() {
+async fn an_insert_replaces_the_value_and_starts_the_delay_anew() {
     let (map, mut expirations) = DelayMap::new(&Timer::current());
     let start = Instant::now();
     assert_eq!(map.insert(1, "a", 10 * MS), Ok(None));
@@ -76,7 +76,7 @@ async fn look_ups_take_any_borrowed_form_of_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_and_for_each_tell_what_is_there_and_the_map_may_be_used_meanwhile() {
+async fn keys_and_for_each_tell_what_is_there_and_may_use_the_map() {
     let (map, _expired) = DelayMap::<u32, u32>::new(&Timer::current());
     for key in 0..1_000 {
         map.insert(key, key, (key + 1) * MS).unwrap();
@@ -173,7 +173,7 @@ async fn what_was_expired_has_no_time_left_when_it_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_gives_the_value_of_a_new_key_back_but_never_a_replacements() {
+async fn a_limit_gives_a_new_keys_value_back_but_never_a_replacements() {
     let (map, mut expirations) = DelayMap::with_limit(&Timer::current(), 2);
     map.insert(1, "a", MS).unwrap();
     map.insert(2, "b", HOUR).unwrap();

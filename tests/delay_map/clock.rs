@@ -8,7 +8,7 @@ use crate::common::{HOUR, MS, idle_for_a_moment, settle};
 use crate::map;
 
 #[tokio::test(start_paused = true)]
-async fn what_was_removed_or_moved_does_not_pull_the_paused_clock_along() {
+async fn what_was_removed_or_moved_does_not_pull_the_clock_along() {
     let (map, mut expirations) = map();
     for key in 0..100 {
         map.insert(key, (), HOUR + key * MS).unwrap();
@@ -25,7 +25,7 @@ async fn what_was_removed_or_moved_does_not_pull_the_paused_clock_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_removed_does_not_pull_the_paused_clock_along_while_nobody_polls_the_stream() {
+async fn what_was_removed_pulls_no_clock_while_the_stream_is_unpolled() {
     let (map, mut expirations) = DelayMap::new(&Timer::current());
     map.insert(1, (), HOUR).unwrap();
     map.insert(2, (), MS).unwrap();
@@ -79,7 +79,7 @@ async fn many_idle_streams_do_not_make_the_paused_clock_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_map_that_was_emptied_in_whatever_way_does_not_pull_the_paused_clock_along() {
+async fn a_map_emptied_in_whatever_way_does_not_pull_the_clock_along() {
     for way in 0..4 {
         let (map, expired) = DelayMap::<u32, ()>::new(&Timer::current());
         let mut expired = task::spawn(expired);
@@ -102,7 +102,7 @@ async fn a_map_that_was_emptied_in_whatever_way_does_not_pull_the_paused_clock_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_became_of_the_earliest_the_clock_runs_to_what_is_left_and_no_further() {
+async fn the_clock_runs_to_what_is_left_after_the_earliest_changed() {
     type Act = fn(&DelayMap<u32, ()>);
     let acts: [(Act, Duration); 4] = [
         (

@@ -14,7 +14,7 @@ use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, settle};
 use crate::{map, take_due};
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_ends_when_every_handle_is_gone_and_the_map_is_empty() {
+async fn the_stream_ends_when_no_handle_is_left_and_the_map_is_empty() {
     let (map, mut expirations) = DelayMap::new(&Timer::current());
     let other = map.clone();
     map.insert(1, (), 10 * MS).unwrap();
@@ -61,7 +61,7 @@ async fn dropping_the_stream_closes_the_map() {
 }
 
 #[test]
-fn when_the_runtime_has_gone_the_stream_ends_and_inserts_give_the_value_back() {
+fn after_its_runtime_the_stream_ends_and_inserts_are_refused() {
     for pending in [false, true] {
         let runtime = current_thread();
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
@@ -119,7 +119,7 @@ async fn what_is_received_ends_as_a_channel_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn set_drain_and_set_again_and_results_of_drain_and_close_that_insert() {
+async fn what_was_drained_can_be_inserted_again_until_the_close() {
     let (map, mut expirations) = map();
     for key in 0..50 {
         map.insert(key, key, 5 * MS).unwrap();

@@ -14,7 +14,7 @@ use crate::take_due;
 /// A set at each phase within a rotation, moved after each gap to each delay: the combinations in
 /// which a wheel that moves without relinking loses a round.
 #[tokio::test(start_paused = true)]
-async fn every_phase_delay_and_gap_of_a_set_and_a_move_fires_once_and_in_time() {
+async fn every_phase_of_a_set_and_a_move_fires_once_and_in_time() {
     let timer = Timer::builder().slots(8).build().unwrap();
     let (map, expirations) = DelayMap::new(&timer);
     let mut expirations = task::spawn(expirations);

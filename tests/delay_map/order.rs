@@ -73,7 +73,7 @@ async fn a_hundred_thousand_values_come_out_in_the_order_of_their_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn expire_all_has_everything_come_out_now_in_order_and_counts_what_was_pending() {
+async fn expire_all_counts_and_brings_all_out_now_and_in_order() {
     let (map, mut expirations) = map();
     for key in [5, 3, 8, 1, 9, 2] {
         map.insert(key, (), key * MS).unwrap();
@@ -142,7 +142,7 @@ async fn a_great_many_that_are_expired_together_come_out_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_passed_its_deadline_within_a_tick_comes_before_what_is_made_due_after_it() {
+async fn what_passed_within_a_tick_comes_before_what_is_made_due_now() {
     let (map, mut expired) = DelayMap::new(&Timer::current());
     let start = Instant::now();
     let deadline = start + Duration::from_micros(5_300);

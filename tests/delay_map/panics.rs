@@ -87,7 +87,7 @@ impl Drop for Meddles {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retain_that_panics_drops_what_it_took_out_under_no_lock_and_leaves_the_rest_in_order() {
+async fn a_retain_that_panics_drops_under_no_lock_and_keeps_the_order() {
     let (map, mut expired) = DelayMap::new(&Timer::current());
     for key in 0..200_u32 {
         let value = Meddles(Some(map.clone()));

@@ -53,7 +53,7 @@ async fn removing_the_last_value_leaves_no_waiter_asleep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_due_but_not_yet_taken_can_still_be_removed_reset_replaced_and_drained() {
+async fn what_is_due_but_not_taken_can_still_be_changed_and_drained() {
     let (map, mut expirations) = map();
     for key in 0..6 {
         map.insert(key, key, 10 * MS).unwrap();
@@ -92,7 +92,7 @@ async fn the_consumer_may_insert_from_its_own_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_due_between_a_removed_one_and_the_next_is_not_slept_through() {
+async fn what_is_due_after_a_removed_one_is_not_slept_through() {
     type Act = fn(&DelayMap<u8, ()>);
     let takes_the_earliest_away: [Act; 3] = [
         |map| assert_eq!(map.remove(&1), Some(())),
@@ -196,7 +196,7 @@ fn a_stream_that_is_never_done_searching_gives_what_was_found() {
 /// Of two values that are found in one search the second is due a part of a tick later. A change of
 /// a third between its deadline and its tick must not put the stream off.
 #[tokio::test(start_paused = true)]
-async fn what_was_found_before_its_deadline_comes_out_whatever_else_is_removed() {
+async fn what_was_found_early_comes_out_whatever_else_is_removed() {
     const US: Duration = Duration::from_micros(1);
     for other in 100..120 {
         let (map, mut expired) = DelayMap::new(&Timer::current());

@@ -12,7 +12,7 @@ use crate::common::{HOUR, PATIENCE, current_thread, multi_thread};
 /// Four threads insert, reset, remove and drain while the stream is consumed. Every value carries a
 /// number; each number comes out exactly once: replaced, removed, drained or expired.
 #[test]
-fn nothing_is_lost_or_doubled_between_four_threads_and_the_stream() {
+fn four_threads_and_the_stream_lose_and_double_nothing() {
     const EACH: u64 = 20_000;
     const KEYS: u64 = 200;
     let runtime = multi_thread(2);
@@ -94,7 +94,7 @@ fn no_wake_up_of_the_stream_is_lost() {
 /// A plain thread inserts what is due at once, takes it out again, and inserts another: whatever
 /// the stream was about to do, it is woken for that.
 #[test]
-fn a_value_that_comes_and_goes_before_another_leaves_nobody_asleep() {
+fn a_value_that_comes_and_goes_leaves_nobody_asleep() {
     for runtime in [current_thread(), multi_thread(2)] {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let (map, mut expired) = DelayMap::<u32, u32>::new(&timer);
@@ -130,7 +130,7 @@ fn a_value_that_comes_and_goes_before_another_leaves_nobody_asleep() {
 
 /// Threads make keys due at once all the time, so that there is always one that is not found yet.
 #[test]
-fn keys_that_are_made_due_again_and_again_keep_nothing_from_coming_out() {
+fn keys_made_due_again_and_again_hold_nothing_back() {
     const KEYS: u32 = 10_000;
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();

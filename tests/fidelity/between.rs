@@ -71,7 +71,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn random_moments_between_milliseconds_end_sleeps_where_tokios_end(seed in 0..40)
+    async fn sleeps_at_random_moments_end_where_tokios_do(seed in 0..40)
         -> Vec<Duration> in paused
     {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -102,7 +102,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn random_moments_between_milliseconds_end_timeouts_and_ticks_where_tokios_end(seed in 0..20)
+    async fn timeouts_and_ticks_at_random_moments_end_where_tokios_do(seed in 0..20)
         -> Vec<Duration> in paused
     {
         let mut random = fastrand::Rng::with_seed(seed);

@@ -12,7 +12,7 @@ use crate::common::{HOUR, MS, current_thread, move_the_clock_only, paused};
 use crate::{assert_same, block_until, watched};
 
 same_as_tokio! {
-    async fn an_armed_sleep_whose_thread_was_blocked_past_it_is_pending_until_the_driver_came()
+    async fn an_armed_sleep_of_a_blocked_thread_waits_for_the_driver()
         -> Vec<(bool, bool)> in current_thread
     {
         let mut nap = task::spawn(Box::pin(time::sleep(100 * MS)));
@@ -29,7 +29,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn an_armed_timer_is_pending_until_the_driver_came_under_a_paused_clock_too()
+    async fn an_armed_timer_waits_for_the_driver_under_a_paused_clock_too()
         -> Vec<(u32, bool)> in paused
     {
         let mut trace = Vec::new();
@@ -56,7 +56,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn a_message_sent_in_time_comes_before_the_idle_sleep_of_a_blocked_thread()
+    async fn a_message_in_time_beats_the_idle_sleep_of_a_blocked_thread()
         -> Vec<&'static str> in current_thread
     {
         let (sender, mut messages) = unbounded_channel();
@@ -78,7 +78,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn a_message_sent_in_time_comes_before_the_timeout_of_a_blocked_thread()
+    async fn a_message_in_time_beats_the_timeout_of_a_blocked_thread()
         -> Vec<&'static str> in current_thread
     {
         let (sender, mut messages) = unbounded_channel();
@@ -101,7 +101,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn a_message_sent_in_time_comes_before_the_tick_of_a_blocked_thread() -> Vec<&'static str> in current_thread {
+    async fn a_message_in_time_beats_the_tick_of_a_blocked_thread() -> Vec<&'static str> in current_thread {
         let (sender, mut messages) = unbounded_channel();
         let deadline = Instant::now() + 100 * MS;
         let mut beat = time::interval_at(deadline, HOUR);
@@ -124,7 +124,7 @@ same_as_tokio! {
 same_as_tokio! {
     /// Both are runnable when the blocking task has ended: the connection is polled before the
     /// driver comes round.
-    async fn a_message_comes_before_the_idle_sleep_when_another_task_blocked_the_thread()
+    async fn a_message_beats_the_idle_sleep_when_another_task_blocked()
         -> Vec<&'static str> in current_thread
     {
         let (sender, mut messages) = unbounded_channel();

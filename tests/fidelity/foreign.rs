@@ -93,7 +93,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn a_reset_to_now_wakes_before_it_returns_on_a_whole_millisecond() -> Vec<(Duration, bool)> in paused {
+    async fn a_reset_to_now_on_a_whole_millisecond_wakes_at_once() -> Vec<(Duration, bool)> in paused {
         let start = Instant::now();
         let mut trace = Vec::new();
         for _ in 0..5 {
@@ -112,7 +112,7 @@ same_as_tokio! {
 same_as_tokio! {
     /// What had passed when the driver last came round is passed; what has since is the driver's to
     /// find.
-    async fn a_reset_to_the_past_before_the_driver_has_come_round_is_as_tokios() -> Vec<bool> in paused {
+    async fn a_reset_to_the_past_before_the_drivers_round_is_as_tokios() -> Vec<bool> in paused {
         let start = Instant::now();
         let mut trace = Vec::new();
         for (moved, back) in [(2 * HOUR, 3 * HOUR), (2 * HOUR, HOUR), (5 * MS, MS)] {

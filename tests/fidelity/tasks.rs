@@ -13,7 +13,7 @@ use crate::common::{HOUR, MS, paused};
 use crate::{US, assert_same, two_workers, watched};
 
 same_as_tokio! {
-    async fn no_task_is_alive_that_the_program_did_not_spawn() -> Vec<usize> in paused {
+    async fn no_task_but_the_programs_own_is_alive() -> Vec<usize> in paused {
         let tasks = || Handle::current().metrics().num_alive_tasks();
         let mut trace = vec![tasks()];
         time::sleep(MS).await;
@@ -32,7 +32,7 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    async fn no_task_is_alive_that_the_program_did_not_spawn_on_any_worker() -> Vec<usize> in two_workers {
+    async fn no_task_but_the_programs_own_is_alive_on_any_worker() -> Vec<usize> in two_workers {
         let tasks = || Handle::current().metrics().num_alive_tasks();
         let mut trace = vec![tasks()];
         let mut naps = JoinSet::new();

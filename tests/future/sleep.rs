@@ -215,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn is_never_early_and_late_by_at_most_a_tick_and_tokios_millisecond(
+    fn is_never_early_and_at_most_a_tick_and_a_millisecond_late(
         tick_micros in 1..20_000_u64,
         offsets in proptest::collection::vec((0..5_000_000_u64, 0..100_000_000_u64), 1..20),
     ) {

@@ -109,7 +109,7 @@ async fn takes_whatever_becomes_a_future() {
 }
 
 #[tokio::test]
-async fn a_future_that_always_uses_up_the_budget_is_bounded_all_the_same() {
+async fn a_future_that_always_uses_up_the_budget_is_bounded_too() {
     let endless = async {
         loop {
             tokio::task::consume_budget().await;

@@ -18,18 +18,18 @@ use crate::timer::{AnyTimer, TimerKind};
 use crate::{Running, address, assert_closed, assert_open, until, wait_for};
 
 on_either_timer! {
-    list_shows_each_open_connection_with_its_number_its_time_and_its_client,
+    list_shows_number_time_and_client_of_each_open_connection,
     kick_closes_that_connection_and_no_other,
-    an_extended_connection_outlives_its_timeout_and_another_is_closed_by_its_deadline,
+    an_extended_connection_outlives_its_timeout_another_does_not,
     an_extension_that_is_shortened_holds_no_longer_than_it_says,
     drain_closes_every_connection_and_later_ones_are_served,
-    a_drain_at_the_second_look_closes_the_connection_all_the_same,
-    a_connection_is_closed_no_sooner_than_its_timeout_after_its_last_heartbeat,
+    a_drain_at_the_second_look_still_closes_the_connection,
+    no_connection_is_closed_within_a_timeout_of_its_heartbeat,
     a_run_whose_live_clients_are_kicked_and_drained_passes,
     the_summary_names_the_timer,
 }
 
-async fn list_shows_each_open_connection_with_its_number_its_time_and_its_client(timer: TimerKind) {
+async fn list_shows_number_time_and_client_of_each_open_connection(timer: TimerKind) {
     let running = Running::on(timer, HOUR).await;
     let mut operator = running.operator().await;
     assert!(operator.list().await.is_empty());
@@ -72,9 +72,7 @@ async fn kick_closes_that_connection_and_no_other(timer: TimerKind) {
     assert_eq!(counters.closed_by_client.get(), 1);
 }
 
-async fn an_extended_connection_outlives_its_timeout_and_another_is_closed_by_its_deadline(
-    timer: TimerKind,
-) {
+async fn an_extended_connection_outlives_its_timeout_another_does_not(timer: TimerKind) {
     let timeout = Duration::from_millis(300);
     let running = Running::on(timer, timeout).await;
     let mut operator = running.operator().await;
@@ -122,7 +120,7 @@ async fn drain_closes_every_connection_and_later_ones_are_served(timer: TimerKin
     assert_open(&mut later).await;
 }
 
-async fn a_drain_at_the_second_look_closes_the_connection_all_the_same(timer: TimerKind) {
+async fn a_drain_at_the_second_look_still_closes_the_connection(timer: TimerKind) {
     // A clock that moves only when all wait: no pause of the machine can pass for an hour.
     tokio::time::pause();
     let site = Arc::new(Site::new(&AnyTimer::new(timer), HOUR));
@@ -154,9 +152,7 @@ async fn an_extension_that_is_shortened_holds_no_longer_than_it_says(timer: Time
     assert_closed(client).await;
 }
 
-async fn a_connection_is_closed_no_sooner_than_its_timeout_after_its_last_heartbeat(
-    timer: TimerKind,
-) {
+async fn no_connection_is_closed_within_a_timeout_of_its_heartbeat(timer: TimerKind) {
     let timeout = Duration::from_secs(1);
     let running = Running::on(timer, timeout).await;
     let mut client = running.client().await;

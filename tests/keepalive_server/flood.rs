@@ -14,12 +14,12 @@ use crate::timer::TimerKind;
 use crate::{LONGEST_WAIT, Running};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_flooding_clients_as_workers_hold_up_nobody_on_tickwheel() {
+async fn a_flooding_client_per_worker_holds_up_nobody_on_tickwheel() {
     flooding_clients_hold_up_nobody(TimerKind::Tickwheel).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_flooding_clients_as_workers_hold_up_nobody_on_tokio() {
+async fn a_flooding_client_per_worker_holds_up_nobody_on_tokio() {
     flooding_clients_hold_up_nobody(TimerKind::Tokio).await;
 }
 

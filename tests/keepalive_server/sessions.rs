@@ -7,7 +7,7 @@ use crate::common::HOUR;
 use crate::{NO_SUCH_CONNECTION, Operator, Running};
 
 #[tokio::test]
-async fn a_line_that_cannot_be_obeyed_is_answered_with_what_to_do_and_the_session_goes_on() {
+async fn a_bad_line_is_answered_with_what_to_do_and_ends_no_session() {
     let running = Running::new(HOUR).await;
     let mut operator = running.operator().await;
     let _client = running.client().await;
@@ -62,7 +62,7 @@ async fn help_shows_every_command_and_quit_ends_the_session() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_ends_the_session_and_the_longest_does_not() {
+async fn a_line_too_long_ends_the_session_and_the_longest_does_not() {
     let running = Running::new(HOUR).await;
     let mut operator = running.operator().await;
     let longest = operator.ask(&"x".repeat(LONGEST_LINE)).await;
@@ -100,7 +100,7 @@ async fn eight_silent_sessions_do_not_lock_an_operator_out() {
 }
 
 #[tokio::test]
-async fn eight_sessions_that_take_no_reply_do_not_lock_an_operator_out() {
+async fn eight_sessions_that_take_no_reply_lock_no_operator_out() {
     let running = Running::new(HOUR).await;
     let mut deaf = Vec::new();
     for _ in 0..8 {
@@ -123,7 +123,7 @@ async fn ask_until_nothing_is_taken(operator: &mut Operator) {
 }
 
 #[tokio::test]
-async fn the_session_that_was_silent_for_longest_gives_way_and_is_told_so() {
+async fn the_session_silent_for_longest_gives_way_and_is_told_so() {
     let limits = Limits {
         sessions: 2,
         ..Limits::default()

@@ -14,7 +14,7 @@ use crate::common::{MS, current_thread, multi_thread};
 use crate::waits::{End, Kind, Places, begin_everywhere, end_of, made_on};
 
 #[test]
-fn whoever_waits_from_elsewhere_is_told_that_the_runtime_has_shut_down() {
+fn what_waits_from_elsewhere_is_told_of_the_shutdown() {
     for kind in Kind::ALL {
         bounded(move || {
             let other = multi_thread(1);

@@ -91,17 +91,17 @@ fn drop_busy_runtimes(round: fn() -> Waiting, repeats: u32) {
 }
 
 #[test]
-fn a_busy_runtime_that_is_dropped_tells_none_of_its_own_tasks_on_tokio() {
+fn a_dropped_busy_runtime_tells_none_of_its_own_tasks_on_tokio() {
     bounded(|| drop_busy_runtimes(round_on_tokio, 4));
 }
 
 #[test]
-fn a_busy_runtime_that_is_dropped_tells_none_of_its_own_tasks() {
+fn a_dropped_busy_runtime_tells_none_of_its_own_tasks() {
     bounded(|| drop_busy_runtimes(round_on_tickwheel, 12));
 }
 
 #[test]
-fn a_busy_runtime_that_is_dropped_tells_those_elsewhere_alone() {
+fn a_dropped_busy_runtime_tells_those_elsewhere_alone() {
     bounded(|| {
         let other = multi_thread(1);
         for round in 0..60 {
@@ -188,7 +188,7 @@ where
 }
 
 #[test]
-fn a_task_that_the_shutdown_drops_finds_its_timers_pending_on_tokio() {
+fn a_task_dropped_by_the_shutdown_finds_timers_pending_on_tokio() {
     let make = || Box::pin(tokio::time::sleep(HOUR));
     for _ in 0..10 {
         for runtime in [multi_thread(2), current_thread()] {
@@ -198,7 +198,7 @@ fn a_task_that_the_shutdown_drops_finds_its_timers_pending_on_tokio() {
 }
 
 #[test]
-fn a_task_that_the_shutdown_drops_finds_its_timers_pending() {
+fn a_task_dropped_by_the_shutdown_finds_timers_pending() {
     let deadline = || Some(Timer::current().deadline(HOUR));
     let make = || tickwheel::sleep(HOUR);
     for _ in 0..10 {

@@ -102,7 +102,7 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
 }
 
 #[test]
-fn without_a_time_driver_the_callers_line_panics_with_what_to_do() {
+fn without_time_driver_the_callers_line_panics_with_what_to_do() {
     let runtime = runtime::Builder::new_current_thread().build().unwrap();
     let _context = runtime.enter();
     assert_panics_here!("enable_time", sleep(MS));
@@ -115,7 +115,7 @@ fn without_a_time_driver_the_callers_line_panics_with_what_to_do() {
 }
 
 #[test]
-fn a_period_of_zero_panics_at_the_callers_line_even_outside_a_runtime() {
+fn a_zero_period_panics_at_the_callers_line_outside_a_runtime() {
     let (now, zero) = (Instant::now(), Duration::ZERO);
     assert_panics_here!("must be non-zero", interval(zero));
     assert_panics_here!("must be non-zero", tickwheel::interval_at(now, zero));

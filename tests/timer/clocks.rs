@@ -26,7 +26,7 @@ fn two_equal_runs_under_the_paused_clock_see_equal_moments() {
 }
 
 #[test]
-fn a_sleep_runs_on_the_clock_of_its_own_runtime_wherever_it_is_polled() {
+fn a_sleep_goes_by_its_own_runtimes_clock_wherever_it_is_polled() {
     let (frozen, real) = (paused(), current_thread());
     let timer = Timer::builder().build_on(frozen.handle()).unwrap();
     let (nap, deadline) = (timer.sleep(HOUR), timer.deadline(HOUR));
@@ -49,7 +49,7 @@ fn a_sleep_runs_on_the_clock_of_its_own_runtime_wherever_it_is_polled() {
 }
 
 #[test]
-fn the_real_time_of_another_runtime_does_not_make_a_sleep_of_a_frozen_one_early() {
+fn another_runtimes_real_time_makes_no_frozen_sleep_early() {
     let (frozen, real) = (paused(), current_thread());
     let timer = Timer::builder().build_on(frozen.handle()).unwrap();
     let mut nap = task::spawn(timer.sleep(5 * MS));

@@ -16,7 +16,7 @@ fn pending_deadline(timer: &Timer) -> task::Spawn<Deadline> {
 }
 
 #[test]
-fn when_the_runtime_shuts_down_everything_pending_is_woken_and_says_so() {
+fn at_the_shutdown_everything_pending_is_woken_and_says_so() {
     for runtime in [current_thread(), paused(), multi_thread(2)] {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let mut nap = task::spawn(timer.sleep(HOUR));
@@ -65,7 +65,7 @@ fn what_had_fired_before_the_shutdown_is_ready_after_it() {
 }
 
 #[test]
-fn what_had_passed_before_the_shutdown_has_expired_though_the_driver_was_not_there() {
+fn what_passed_before_the_shutdown_has_expired_without_a_driver() {
     let runtime = paused();
     let timer = Timer::builder()
         .slots(16)

@@ -76,7 +76,7 @@ fn a_timer_serves_plain_threads_and_blocking_tasks() {
 }
 
 #[test]
-fn a_timer_has_no_task_and_what_is_pending_fires_when_its_handles_have_gone() {
+fn a_timer_has_no_task_and_fires_after_its_handles_have_gone() {
     let runtime = paused();
     runtime.block_on(async {
         let tasks = || Handle::current().metrics().num_alive_tasks();

@@ -44,7 +44,7 @@ fn runtimes_one_after_the_other_on_a_thread_are_never_confused() {
 /// A local of a thread that is destroyed after tokio's own pushes a deadline of a running runtime
 /// back.
 #[test]
-fn a_reset_from_a_thread_that_ends_ends_no_timer_of_a_runtime_that_runs() {
+fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
     struct ResetsAtTheEnd(Option<tickwheel::ResetHandle>);
     impl Drop for ResetsAtTheEnd {
         fn drop(&mut self) {
