@@ -13,8 +13,8 @@ use tokio::task::yield_now;
 
 use crate::common::{MS, current_thread, is_forced_to_tick, multi_thread};
 
-/// CPU time of two hundred turns, after so many threads have used the timer, which live on, and all
-/// its handles are gone.
+/// CPU time of two hundred turns, after so many threads have used the timer. The threads live on,
+/// and no handle of the timer is left.
 fn cpu_of_turns(threads: usize) -> Duration {
     // All of this runtime runs on this thread, and nothing else does.
     let runtime = current_thread();

@@ -1,7 +1,7 @@
 //! `DeadlineMap`: what it keeps in memory, counted by the allocator, and how long it makes others
 //! wait.
 //!
-//! One test in one process, so that nobody else allocates meanwhile.
+//! One test in one process, so that no other test allocates meanwhile.
 
 mod common;
 #[path = "common/memory.rs"]
@@ -113,9 +113,9 @@ fn what_a_drain_has_taken_is_freed(timer: &Timer) {
     assert_eq!((map.len(), keyed.len()), (0, KEYS));
 }
 
-/// Under locks that are held for the whole of a drain somebody would wait for nearly all of it.
-/// Here a wait is what the system lets this thread wait for a processor; so each is compared with
-/// the drain, and one good try of some will do.
+/// If a drain held its locks for its whole time, some thread would wait for nearly all of it. Here
+/// a thread waits only while the system gives it no processor. So each wait is compared with the
+/// drain, and one good try of eight will do.
 fn nobody_waits_long_for_a_drain(timer: &Timer) {
     let longest_wait_and_drain = || {
         let map = DeadlineMap::new(timer);

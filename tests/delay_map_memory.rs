@@ -68,8 +68,7 @@ fn what_stays_last_in_a_busy_map_keeps_no_other_place() {
         fastrand::Rng::with_seed(5).shuffle(&mut shuffled);
         let before = used();
         let (map, mut expired) = DelayMap::new(&timer);
-        // In no order, so that many names go into the heap; and the newest stay, in the last
-        // places.
+        // In no order, so that many names go into the heap. The newest stay, in the last places.
         for key in shuffled {
             map.insert_at(key, key, past + Duration::from_nanos(key))
                 .unwrap();

@@ -1,5 +1,5 @@
-//! The thread of the process's timer: started at the first use, by whoever comes first, and asleep
-//! while nothing is due. In a process of its own, so that nobody else uses it.
+//! The thread of the process's timer: the first use starts it, and it sleeps while nothing is due.
+//! This test has a process of its own, so that no other test uses that thread.
 
 mod common;
 
@@ -12,7 +12,7 @@ use tickwheel::{Duration, Timer, global};
 
 use crate::common::{MS, current_thread};
 
-/// How many threads of that name the process has; `None` where the system does not tell.
+/// How many threads of that name the process has, or `None` where the system does not tell.
 fn threads_of_the_timer() -> Option<usize> {
     let tasks = fs::read_dir("/proc/self/task").ok()?;
     let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());

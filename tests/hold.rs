@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::common::{MS, PATIENCE, arm, multi_thread};
 
-/// A timer whose driver is on `runtime`; its handle is the test's only one.
+/// A timer whose driver is on `runtime`. The handle is the only one that the test has.
 fn timer_on(runtime: &Runtime, shards: usize) -> Timer {
     Timer::builder()
         .shards(shards)
@@ -28,7 +28,7 @@ fn leave_a_spare(timer: &Timer) {
     drop(timer.sleep(MS));
 }
 
-/// Waits until no task is left on the runtime; one that does not end is a failure.
+/// Waits until no task is left on the runtime. A task that does not end fails the test.
 fn assert_no_task_is_left(runtime: &Runtime) {
     let begin = Instant::now();
     while runtime.metrics().num_alive_tasks() > 0 {
@@ -188,7 +188,7 @@ fn timers_come_and_go_under_futures_that_wander_between_threads() {
     assert_no_task_is_left(&runtime);
 }
 
-/// More timers by turns than a thread has places for, and each goes when the next has come.
+/// A thread uses more timers by turns than it has places for. Each goes when the next has come.
 #[test]
 fn what_is_pending_fires_though_its_spare_made_room_for_another() {
     let runtime = multi_thread(1);

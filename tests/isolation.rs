@@ -121,8 +121,8 @@ async fn a_waker_may_arm_reset_and_drop_timers_while_it_is_woken() {
     assert_eq!(meddling.woken.load(Ordering::Relaxed), 500);
 }
 
-/// A waker whose last clone uses the timer when it is dropped: under a lock of the timer's that
-/// would never end.
+/// A waker whose last clone uses the timer when it is dropped. If the timer dropped it while it
+/// holds a lock, the test would hang.
 struct MeddlingDrop(Meddling);
 
 impl Wake for MeddlingDrop {
@@ -147,8 +147,8 @@ async fn a_waker_is_dropped_under_no_lock() {
             handles: Vec::new(),
         })))
     };
-    // Fired, dropped, replaced by another task's, and its deadline cancelled, expired, dropped and
-    // passed.
+    // The sleep is fired, dropped, or polled by another task. The deadline is cancelled, expired or
+    // dropped, or it passes.
     let mut fired = timer.sleep(MS);
     arm(&mut fired, &waker());
     settle().await;
@@ -204,7 +204,7 @@ impl Wake for Blocking {
     }
 }
 
-/// It blocks tokio's time driver for so long, as it would with tokio's own timers.
+/// It blocks tokio's time driver for that long. With tokio's own timers it would do the same.
 #[test]
 fn a_waker_that_blocks_for_a_while_loses_no_other_timer() {
     let runtime = multi_thread(2);
@@ -233,8 +233,8 @@ fn a_task_that_arms_and_blocks_does_not_hold_up_the_driver() {
             async move {
                 let mut nap = task::spawn(timer.sleep(20 * MS));
                 assert_pending!(nap.poll());
-                // No await from here on: this blocks the worker until the timer has fired, or for
-                // ever.
+                // There is no await from here on. So this blocks the worker until the timer has
+                // fired, or for ever.
                 let start = Instant::now();
                 while !nap.is_woken() && start.elapsed() < 10 * Duration::from_secs(1) {
                     std::thread::sleep(MS);
@@ -246,8 +246,8 @@ fn a_task_that_arms_and_blocks_does_not_hold_up_the_driver() {
     });
 }
 
-/// Goes to the end of the run queue; tokio's `yield_now` waits for the runtime to look for events
-/// besides.
+/// Goes to the end of the run queue. Tokio's `yield_now` would also wait until the runtime has
+/// looked for events.
 async fn wake_self_and_yield() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
@@ -260,8 +260,8 @@ async fn wake_self_and_yield() {
     .await;
 }
 
-/// A great many timers that are due at one tick are fired in batches, between which other tasks
-/// run: whether they are in one shard or spread over many.
+/// Very many timers that are due at one tick are fired in batches, whether one shard has them or
+/// many. Other tasks run between the batches.
 #[tokio::test(start_paused = true)]
 async fn very_many_timers_of_one_tick_let_other_tasks_run_between() {
     let one = Timer::new();

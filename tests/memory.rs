@@ -1,6 +1,6 @@
 //! Memory is given back: counted by the allocator.
 //!
-//! One test in one process, so that nobody else allocates meanwhile.
+//! One test in one process, so that no other test allocates meanwhile.
 
 mod common;
 #[path = "common/memory.rs"]

@@ -1,5 +1,5 @@
-//! A timer that is used where tokio's context is in somebody else's hands: within a spawn that
-//! tokio refuses, and while a thread's locals are destroyed.
+//! A timer that is used while tokio's context is not at hand: within a spawn that tokio refuses,
+//! and while a thread's locals are destroyed.
 
 mod common;
 
@@ -26,8 +26,8 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
-/// Runs something in the drop of a future that `tokio::spawn` refuses, as the runtime that is
-/// entered is gone. tokio has its context in use meanwhile.
+/// Runs something in the drop of a future that `tokio::spawn` refuses, because the runtime that is
+/// entered has gone. Tokio has its context in use meanwhile.
 fn in_a_refused_spawn<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     let gone = current_thread();
     let handle = gone.handle().clone();
@@ -201,7 +201,7 @@ impl Drop for LastLook {
     }
 }
 
-/// What is armed for 30 ms of a clock that stands still, and real time goes on for longer.
+/// It is armed for 30 ms of a clock that stands still, while real time goes on for longer.
 struct Armed {
     sleep: Sleep,
     deadline: Deadline,
@@ -215,8 +215,8 @@ impl Armed {
     }
 }
 
-/// A thread ends with a paused runtime in a local of its own, which is destroyed after tokio's if
-/// it was there before those.
+/// A thread ends with a paused runtime in a local of its own. That local is destroyed after tokio's
+/// if it was made before them.
 fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Armed) {
     let (sender, seen) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -283,7 +283,7 @@ fn a_paused_runtime_among_thread_locals_ends_nothing_early() {
             };
             assert_eq!(seen, as_it_was, "{is_destroyed_last}");
         }
-        // Whoever waits from elsewhere is told; nothing has expired.
+        // What waits from elsewhere is told, and nothing has expired.
         let Armed {
             mut sleep,
             mut deadline,

@@ -1,8 +1,7 @@
-//! In real time, on real threads: never early, exactly one outcome, no lost wake-up, no needless
-//! one.
+//! In real time, on real threads: no timer is early, each has one outcome, and no wake-up is lost
+//! or needless.
 //!
-//! Nothing here asserts that something was fast, but for one count of wake-ups; "never early" is
-//! exact.
+//! One test counts wake-ups. No other asserts that something was fast. "Never early" is exact.
 
 mod common;
 
@@ -73,7 +72,7 @@ fn is_never_early_on_many_threads_with_blocked_workers() {
     multi_thread(2).block_on(sleep_among_blockers(1_000, 40));
 }
 
-/// Many plain threads arm and poll at the very edge of firing; one wake-up lost, and a thread
+/// Many plain threads arm and poll at the very edge of firing. If one wake-up is lost, a thread
 /// hangs.
 #[test]
 fn no_wake_up_is_lost_between_is_it_due_and_register_my_waker() {

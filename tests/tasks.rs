@@ -1,8 +1,8 @@
 //! A timer is no task: it spawns none for a tick, and where nothing is pending none of its own is
 //! left.
 //!
-//! tokio numbers the tasks of a process in one row, which is how these are counted. So no other
-//! test may be here that spawns tasks at the same time: all take turns.
+//! Tokio numbers all tasks of a process in one row, and the tests count by these numbers. So no
+//! other test may spawn tasks at the same time: all take turns.
 
 mod common;
 
@@ -14,7 +14,7 @@ use tokio::task::yield_now;
 
 use crate::common::{MS, alone, current_thread, multi_thread};
 
-/// The number of the next task of this process, and spawns that.
+/// Spawns the next task of this process, and gives its number.
 async fn next_task() -> u64 {
     let task = tokio::spawn(async {});
     let number = task.id().to_string().parse().unwrap();
@@ -57,7 +57,7 @@ fn a_sleep_after_the_other_spawns_no_tasks() {
     }
 }
 
-/// An arm that is due before all others has the timer's plan made anew.
+/// A timer that is due before all others changes the plan.
 #[test]
 fn arming_something_earlier_spawns_no_tasks() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! A driver that ticks: never early though nobody reads a clock, also when it is stalled; and its
-//! going and coming.
+//! A driver that ticks: it is never early though nothing reads a clock, also when it is stalled.
+//! And when it begins and ends to tick.
 
 mod common;
 
@@ -75,8 +75,8 @@ async fn a_virtual_clock_is_never_ticked_on() {
     assert_eq!(start.elapsed(), MS);
 }
 
-/// More threads than cores reset one deadline, so that some are stopped by the system in the middle
-/// of a reset, while the driver goes to rest and to tick. None of them undoes another's.
+/// More threads than cores reset one deadline, so that the system stops some of them in the middle
+/// of a reset. Meanwhile the driver goes to rest and to tick. No reset undoes another.
 #[test]
 fn a_reset_overtaken_by_a_change_of_mode_undoes_no_other() {
     const TIMEOUT: Duration = Duration::from_millis(20);
@@ -193,7 +193,7 @@ fn no_timer_is_early_while_the_driver_stalls_at_random() {
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let counts = Arc::new(Counts::default());
 
-    // Blocks a worker, and then both: then nobody turns the wheels.
+    // Blocks a worker, and then both, so that nothing turns the wheels.
     for seed in 0..2 {
         let counts = counts.clone();
         runtime.spawn(async move {
@@ -286,11 +286,11 @@ fn no_timer_is_early_while_the_driver_stalls_at_random() {
     assert_eq!(early, 0, "of {fired}");
 }
 
-/// Makes it tick and then stalls the driver, whose runtime has one worker, for a while: the window
-/// of the stamp stays open.
+/// Makes the driver tick and then stalls it for a while, because its runtime has one worker only.
+/// So the window of the stamp stays open.
 fn with_an_open_window(check: impl FnOnce(&Timer) + Send + 'static) {
     let runtime = multi_thread(1);
-    // Of more shards each asks for ticks the sooner.
+    // Where there are more shards, each asks for ticks sooner.
     let timer = Timer::builder()
         .shards(4)
         .build_on(runtime.handle())
@@ -356,8 +356,8 @@ fn a_deadline_tells_at_most_its_timeout_and_no_earlier_time() {
     });
 }
 
-/// Whatever the driver does meanwhile, and however often it is reset, a deadline is told by the
-/// rules and fires by what was told.
+/// A deadline tells the truth, and fires by what it told, whatever the driver does meanwhile and
+/// however often the deadline is reset.
 #[test]
 fn what_is_told_is_true_under_load() {
     let runtime = multi_thread(2);

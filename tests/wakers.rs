@@ -1,5 +1,5 @@
-//! Who is woken when: what is no task of tokio's is as early as with tokio's timers, and a worker
-//! that blocks holds up nobody but itself.
+//! What is woken when: what is no task of tokio's is as early as with tokio's timers, and a worker
+//! that blocks holds up only itself.
 
 mod common;
 
@@ -18,7 +18,7 @@ use crate::common::{MS, PATIENCE, arm, multi_thread};
 
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Makes a sleep until a moment; to be called in the context of the runtime that drives it.
+/// Makes a sleep until a moment. Call it in the context of the runtime that drives the sleep.
 type SleepUntil = fn(Instant) -> Waiting;
 
 fn on_tokio(deadline: Instant) -> Waiting {
@@ -83,8 +83,8 @@ fn wait_everywhere(handle: &Handle, due: Instant, sleep_until: SleepUntil) -> La
     lateness
 }
 
-/// How late the waits are that are due with forty tasks, of which each then blocks its worker for
-/// 10 ms.
+/// How late the waits are beside forty tasks that are due at the same moment. Each of these tasks
+/// then blocks its worker for 10 ms.
 fn lateness_beside_forty_tasks(
     workers: usize,
     sleep_until: SleepUntil,
@@ -107,13 +107,13 @@ fn lateness_beside_forty_tasks(
     lateness
 }
 
-/// Runs both until ours was as early as tokio's once, for each kind of wait; noise must not fail
-/// it.
+/// Runs both until ours was as early as tokio's once, for each kind of wait. So noise of the
+/// machine fails nothing.
 fn assert_as_early_as_on_tokio(workers: usize) {
     let mut best = lateness_beside_forty_tasks(workers, on_tickwheel);
     let tokios = lateness_beside_forty_tasks(workers, on_tokio);
-    // Which of two workers' shards is turned first is chance, and tasks go in that order; what is
-    // no task does not.
+    // Chance decides which of two workers' shards is turned first, and tasks are woken in that
+    // order. What is no task is not.
     let allowance = |name: &str| match name.ends_with("JoinSet") || name.starts_with("a task's") {
         true => 60 * MS * workers as u32,
         false => 60 * MS,
@@ -233,8 +233,7 @@ fn a_task_that_arms_and_blocks_stalls_no_timer() {
     }
 }
 
-/// The first user of a timer blocks its worker at once; with or without a sleep, and in whatever
-/// context.
+/// The first user of a timer blocks its worker at once, with or without a sleep, in either context.
 #[test]
 fn a_task_that_makes_a_timer_and_blocks_does_not_stall_it() {
     let other = multi_thread(1);

@@ -144,8 +144,8 @@ fn after_its_runtime_every_call_returns_and_deadlines_say_so() {
     );
 }
 
-/// Whatever finds a deadline passed wakes its waiter, here one that uses the map and drops others
-/// of it: under a lock of the map's that would never end.
+/// Any call that finds a deadline passed wakes its waiter. This waiter uses the map and drops other
+/// deadlines of it. If the call held a lock meanwhile, the test would hang.
 #[tokio::test(start_paused = true)]
 async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
     use std::sync::{Arc, Mutex};

@@ -198,7 +198,7 @@ async fn keys_and_for_each_show_every_key_once_and_may_use_the_map() {
     assert!(pending >= 4_000);
 }
 
-/// All keys collide, as they may with a hasher of one's own.
+/// All keys collide, which a hasher of the user's own may cause.
 #[derive(Clone, Default)]
 struct Constant;
 

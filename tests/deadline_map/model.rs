@@ -182,8 +182,8 @@ struct Known {
     pending: BTreeSet<u64>,
 }
 
-/// Random calls on thousands of keys that no other thread uses, each answer compared with what is
-/// known.
+/// Makes random calls on thousands of keys that no other thread uses, and compares each answer with
+/// what is known.
 fn compare_with_what_is_known(map: &DeadlineMap<u64>, thread: u64, threads: u64) {
     let mut random = fastrand::Rng::with_seed(thread);
     let mut known = Known::default();

@@ -24,7 +24,7 @@ async fn a_panic_in_a_keys_own_code_harms_no_other_key() {
             let _ = catch_unwind(AssertUnwindSafe(|| map.reset(&broken())));
             let _ = catch_unwind(AssertUnwindSafe(|| map.cancel(&broken())));
         }
-        // The key 4 may have been replaced; all others are as they were.
+        // The key 4 may have been replaced. All others are as they were.
         for id in (0..20).filter(|&id| id != 4) {
             assert!(map.reset(&Brittle::whole(id)), "{breaks} has harmed {id}");
         }
@@ -43,7 +43,7 @@ async fn a_panic_in_a_keys_own_code_harms_no_other_key() {
     assert_eq!(expired.collect::<Vec<_>>(), expected);
 }
 
-/// Every call of a key's own code is made to panic, in every call of the map, one after another.
+/// In every call of the map, each call of a key's own code panics once, one after another.
 #[tokio::test(start_paused = true)]
 async fn no_panic_of_a_keys_code_costs_a_place_or_harms_another_key() {
     type Call = fn(&DeadlineMap<Brittle>);

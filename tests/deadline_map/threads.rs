@@ -102,8 +102,8 @@ fn of_inserts_if_absent_that_race_one_gets_the_deadline() {
     assert_eq!(timer.metrics().pending, 0);
 }
 
-/// Drains race with deadlines that are dropped, removed, restarted, and walked through. At the end
-/// no place is taken, and none more than there are keys was given back.
+/// Drains race with deadlines that are dropped, removed, restarted and walked through. At the end
+/// no place is taken, and no place was given back twice.
 #[test]
 fn places_are_right_whatever_races_with_a_drain() {
     const KEYS: u64 = 3_000;

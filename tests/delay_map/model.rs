@@ -11,8 +11,8 @@ use tokio_test::task;
 use crate::common::{MS, paused, settle};
 use crate::take_due;
 
-/// A set at each phase within a rotation, moved after each gap to each delay: the combinations in
-/// which a wheel that moves without relinking loses a round.
+/// A value is set at each phase within a rotation, and moved after each gap to each delay. In some
+/// of these combinations a wheel that moves without relinking would lose a round.
 #[tokio::test(start_paused = true)]
 async fn every_phase_of_a_set_and_a_move_fires_once_and_in_time() {
     let timer = Timer::builder().slots(8).build().unwrap();

@@ -75,7 +75,8 @@ async fn a_key_whose_drop_panics_costs_no_place_and_leaks_no_value() {
     assert!(insert("").unwrap().is_none(), "there is a place");
 }
 
-/// A value that uses its map when it is dropped: under a lock of the map's that would never end.
+/// A value that uses its map when it is dropped. If the map dropped it while it holds a lock, the
+/// test would hang.
 struct Meddles(Option<DelayMap<u32, Meddles>>);
 
 impl Drop for Meddles {

@@ -105,8 +105,7 @@ async fn what_is_due_after_a_removed_one_is_not_slept_through() {
         assert_pending!(expirations.poll_next());
         settle().await;
         act(&map);
-        // Nobody has polled the stream since: it is to be woken by what is put in now, or by its
-        // alarm.
+        // Nothing has polled the stream since. What is put in now must wake it, or its alarm.
         map.insert(2, (), 20 * MS).unwrap();
         if expirations.is_woken() {
             assert_pending!(expirations.poll_next());
@@ -171,7 +170,7 @@ async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
     drop(map.close());
 }
 
-/// One task holds the thread, and more becomes due meanwhile than one poll looks at.
+/// One task holds the thread. Meanwhile more values become due than one poll looks at.
 #[test]
 fn a_stream_that_is_never_done_searching_gives_what_was_found() {
     current_thread().block_on(async {
@@ -193,8 +192,8 @@ fn a_stream_that_is_never_done_searching_gives_what_was_found() {
     });
 }
 
-/// Of two values that are found in one search the second is due a part of a tick later. A change of
-/// a third between its deadline and its tick must not put the stream off.
+/// One search finds two values, of which the second is due a part of a tick later. A third value
+/// changes between that deadline and its tick. The stream must still give the second.
 #[tokio::test(start_paused = true)]
 async fn what_was_found_early_comes_out_whatever_else_is_removed() {
     const US: Duration = Duration::from_micros(1);
@@ -212,7 +211,7 @@ async fn what_was_found_early_comes_out_whatever_else_is_removed() {
         });
         tokio::task::yield_now().await;
         tokio::time::advance(300 * US).await;
-        // Has the stream search, and find both.
+        // Makes the stream search, and find both.
         map.insert(2, "now", Duration::ZERO).unwrap();
         for _ in 0..5 {
             tokio::task::yield_now().await;

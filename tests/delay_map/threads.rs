@@ -9,8 +9,8 @@ use tickwheel::{DelayMap, Duration, Instant, Timer};
 
 use crate::common::{HOUR, PATIENCE, current_thread, multi_thread};
 
-/// Four threads insert, reset, remove and drain while the stream is consumed. Every value carries a
-/// number; each number comes out exactly once: replaced, removed, drained or expired.
+/// Four threads insert, reset, remove and drain while the stream is consumed. Every value has a
+/// number. Each number comes out exactly once: replaced, removed, drained or expired.
 #[test]
 fn four_threads_and_the_stream_lose_and_double_nothing() {
     const EACH: u64 = 20_000;
@@ -60,7 +60,7 @@ fn four_threads_and_the_stream_lose_and_double_nothing() {
     assert_eq!(out, (0..4 * EACH).collect::<Vec<_>>());
 }
 
-/// One inserts what is due at once, the other waits for it: a wake-up that is lost is a test that
+/// One thread inserts what is due at once, the other waits for it. If a wake-up is lost, the test
 /// hangs.
 #[test]
 fn no_wake_up_of_the_stream_is_lost() {
@@ -91,8 +91,8 @@ fn no_wake_up_of_the_stream_is_lost() {
     inserter.join().unwrap();
 }
 
-/// A plain thread inserts what is due at once, takes it out again, and inserts another: whatever
-/// the stream was about to do, it is woken for that.
+/// A plain thread inserts what is due at once, takes it out again, and inserts another. Whatever
+/// the stream was about to do, it is woken for the other.
 #[test]
 fn a_value_that_comes_and_goes_leaves_nobody_asleep() {
     for runtime in [current_thread(), multi_thread(2)] {
@@ -230,7 +230,7 @@ fn every_value_comes_out_once_whatever_four_threads_do() {
     }
 }
 
-/// A writer that puts one in before it takes another out, and readers that count.
+/// The writer puts one value in before it takes another out, while a reader counts.
 #[test]
 fn a_map_that_is_never_empty_is_never_said_to_be() {
     let runtime = multi_thread(2);

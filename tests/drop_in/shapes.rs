@@ -1,12 +1,12 @@
-//! That a program compiles with no more than its `use` lines changed: the items of `tokio::time`,
-//! and their signatures.
+//! The items of `tokio::time` and their signatures: a program compiles after no more than a change
+//! of its `use` lines.
 
 use std::fmt::{Debug, Display};
 use std::future::{Future, Ready, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A program that leans on the exact shapes of tokio's items; compiled with either `time` module.
+/// A program that needs the exact shapes of tokio's items, compiled with either `time` module.
 macro_rules! program {
     ($name:ident, $($time:ident)::+) => {
         mod $name {

@@ -122,8 +122,8 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    /// Both are runnable when the blocking task has ended: the connection is polled before the
-    /// driver comes round.
+    /// Both can run when the blocking task has ended. The connection is polled before the driver
+    /// comes round.
     async fn a_message_beats_the_idle_sleep_when_another_task_blocked()
         -> Vec<&'static str> in current_thread
     {

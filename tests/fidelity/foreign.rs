@@ -110,8 +110,8 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
-    /// What had passed when the driver last came round is passed; what has since is the driver's to
-    /// find.
+    /// What had passed when the driver last came round has passed. What has passed since is for the
+    /// driver to find.
     async fn a_reset_to_the_past_before_the_drivers_round_is_as_tokios() -> Vec<bool> in paused {
         let start = Instant::now();
         let mut trace = Vec::new();

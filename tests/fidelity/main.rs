@@ -70,7 +70,7 @@ fn two_workers() -> Runtime {
     multi_thread(2)
 }
 
-/// Runs it on a thread of its own, which is left behind if it does not come to an end.
+/// Runs a program on a thread of its own, and leaves the thread behind if the program does not end.
 fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = mpsc::channel();
     let runner = thread::spawn(move || drop(done.send(run())));
@@ -81,7 +81,7 @@ fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     }
 }
 
-/// Shows the first difference only; traces are long.
+/// Shows the first difference only, because traces are long.
 fn assert_same<E: PartialEq + Debug>(seed: u64, trace: &[E], expected: &[E]) {
     for (at, (ours, tokios)) in trace.iter().zip(expected).enumerate() {
         assert_eq!(
@@ -96,7 +96,7 @@ fn assert_same<E: PartialEq + Debug>(seed: u64, trace: &[E], expected: &[E]) {
     );
 }
 
-/// Blocks the thread, and with it the runtime's time driver, until that has passed.
+/// Blocks the thread, and with it the runtime's time driver, until the deadline has passed.
 fn block_until(deadline: Instant) {
     while Instant::now() <= deadline + MS {
         thread::sleep(deadline.saturating_duration_since(Instant::now()) + 2 * MS);

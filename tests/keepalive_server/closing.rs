@@ -38,8 +38,8 @@ async fn list_shows_number_time_and_client_of_each_open_connection(timer: TimerK
     let who: Vec<_> = list.iter().map(|(id, _, client)| (*id, *client)).collect();
     assert_eq!(who, [(1, address(&first)), (2, address(&second))]);
     for (_, remaining, _) in list {
-        // A deadline may be two ticks later than its timeout, when it was made without reading the
-        // clock.
+        // A deadline that was made without reading the clock may be two ticks later than its
+        // timeout.
         let longest = HOUR + Duration::from_millis(2);
         assert!(
             remaining <= longest && remaining > HOUR / 2,

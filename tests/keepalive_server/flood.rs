@@ -23,8 +23,8 @@ async fn a_flooding_client_per_worker_holds_up_nobody_on_tokio() {
     flooding_clients_hold_up_nobody(TimerKind::Tokio).await;
 }
 
-/// While the flood lasts this blocks and awaits nothing: it runs on no worker, and so notices when
-/// no worker is left to the others.
+/// While the flood lasts, this blocks and awaits nothing. It runs on no worker, and so it notices
+/// when the others have no worker left.
 async fn flooding_clients_hold_up_nobody(timer: TimerKind) {
     let timeout = Duration::from_secs(1);
     let running = Running::on(timer, timeout).await;
@@ -63,7 +63,7 @@ async fn flooding_clients_hold_up_nobody(timer: TimerKind) {
     assert_eq!(summary.server.closed_late.len(), 1);
 }
 
-/// A client that is served, for those who may block.
+/// A client that is served, for threads that may block.
 fn blocking_client(server: SocketAddr) -> std::net::TcpStream {
     let mut client = std::net::TcpStream::connect(server).unwrap();
     client.set_read_timeout(Some(LONGEST_WAIT)).unwrap();

@@ -148,7 +148,7 @@ impl Operator {
         self.0.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// The next line; nothing once the session has ended.
+    /// The next line, or nothing once the session has ended.
     async fn line(&mut self) -> String {
         let mut line = String::new();
         wait_for(self.0.read_line(&mut line)).await.unwrap();
@@ -198,7 +198,7 @@ impl Operator {
         list.into_iter().map(|(_, _, client)| client).collect()
     }
 
-    /// The number of a client's connection and its time left; `None` if it is not listed.
+    /// The number of a client's connection and its time left, or `None` if it is not listed.
     async fn find(&mut self, client: SocketAddr) -> Option<(u64, Duration)> {
         let mut list = self.list().await.into_iter();
         let (id, remaining, _) = list.find(|listed| listed.2 == client)?;

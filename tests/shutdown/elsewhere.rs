@@ -51,7 +51,7 @@ fn a_wait_that_begins_while_the_runtime_shuts_down_is_told() {
     }
 }
 
-/// The waits begin when the shutdown drops a task, before it has come to the timers, or a little
+/// The waits begin when the shutdown drops a task, which is before it ends the timers, or a little
 /// later.
 fn begin_during_a_shutdown_of(runtime: Runtime, kind: Kind, round: u32) {
     // The timer is in use.

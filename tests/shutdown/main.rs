@@ -1,5 +1,5 @@
-//! The end of a runtime: its own tasks go while they are pending, as with tokio's timers, and
-//! whatever waits from elsewhere is told.
+//! The end of a runtime: its own tasks are dropped while they are pending, as with tokio's timers.
+//! What waits from elsewhere is told.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -87,8 +87,7 @@ fn the_panic_after_a_shutdown_has_tokios_sentence_beside_ours() {
     }
 }
 
-/// Threads arm while the runtime goes: whatever is told, none is told that its time has come before
-/// it has.
+/// Threads arm timers while the runtime ends. None is told that its time has come before it has.
 #[test]
 fn nothing_elapses_early_as_a_runtime_ends() {
     use std::sync::atomic::{AtomicBool, Ordering};

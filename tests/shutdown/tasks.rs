@@ -17,7 +17,7 @@ use crate::common::{HOUR, MS, current_thread, multi_thread};
 use crate::waits::{End, Kind, Waiting, begin_everywhere, end_of};
 use crate::{MINUTE, bounded, outcome_of_poll};
 
-/// Computes so long, and gives up its worker in no way.
+/// Computes for that time, and does not yield its worker.
 fn compute(time: Duration) {
     let begin = std::time::Instant::now();
     while begin.elapsed() < time {

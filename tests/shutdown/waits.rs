@@ -1,4 +1,5 @@
-//! Waits that never end by themselves: their kinds, the places where they go on, and how they ended.
+//! Waits that never end by themselves: their kinds, the places where they go on, and how each of
+//! them ended.
 
 use std::future::pending;
 use std::panic::AssertUnwindSafe;
@@ -38,7 +39,7 @@ impl End {
 
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = End> + Send>>;
 
-/// The same, and a panic is its end too.
+/// How a wait ends, where a panic is an end too.
 pub(crate) async fn end_of(waiting: Waiting) -> End {
     match AssertUnwindSafe(waiting).catch_unwind().await {
         Ok(end) => end,
@@ -49,7 +50,7 @@ pub(crate) async fn end_of(waiting: Waiting) -> End {
     }
 }
 
-/// A way to wait for what never comes, and what tells of the shutdown.
+/// A way to wait for what never comes, and how it is told of the shutdown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -158,7 +159,7 @@ impl Place {
     }
 }
 
-/// Has one wait of a kind begin at each place that is not a task of the runtime.
+/// Begins one wait of a kind at each place that is not a task of the runtime.
 pub(crate) fn begin_everywhere(runtime: &Runtime, other: &Runtime, kind: Kind) -> Places {
     let mut places = Places::default();
     let in_context =

@@ -37,7 +37,7 @@ fn a_sleep_goes_by_its_own_runtimes_clock_wherever_it_is_polled() {
             deadline.await.unwrap();
         });
     });
-    // An hour of real time has not passed, but of the frozen runtime's it has.
+    // An hour has passed on the clock of the frozen runtime, but not in real time.
     frozen.block_on(async { tokio::time::sleep(HOUR + MS).await });
     frozen.block_on(async {
         for _ in 0..10 {
@@ -94,7 +94,7 @@ fn a_plain_thread_goes_by_the_clock_of_the_timers_runtime() {
     });
 }
 
-/// A new map comes as the old one's task is still on its way out. That is no end of the runtime.
+/// A new map comes while the old one is still on its way out. That is no end of the runtime.
 #[test]
 fn a_map_that_follows_another_does_not_run_the_paused_clock() {
     let runtime = paused();

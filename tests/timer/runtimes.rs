@@ -41,8 +41,8 @@ fn runtimes_one_after_the_other_on_a_thread_are_never_confused() {
     }
 }
 
-/// A local of a thread that is destroyed after tokio's own pushes a deadline of a running runtime
-/// back.
+/// A local of a thread, which is destroyed after tokio's own, pushes back a deadline of a runtime
+/// that runs.
 #[test]
 fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
     struct ResetsAtTheEnd(Option<tickwheel::ResetHandle>);
@@ -91,7 +91,7 @@ fn runtimes_that_have_ended_are_not_kept() {
     fn open_files() -> usize {
         std::fs::read_dir("/proc/self/fd").unwrap().count()
     }
-    // Other tests of this process open files too; the fewest of some looks are this one's.
+    // Other tests of this process open files too. So the fewest of some looks count.
     let fewest = || (0..50).map(|_| open_files()).min().unwrap();
     let round = |build: fn() -> Runtime| build().block_on(async { sleep(MS).await });
     for build in [|| multi_thread(2), current_thread as fn() -> Runtime] {
