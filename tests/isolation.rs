@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tickwheel::{Deadline, Duration, Instant, ResetHandle, Sleep, Timer};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, arm, current_thread, multi_thread, settle};
+use crate::common::{HOUR, MS, PATIENCE, arm, current_thread, multi_thread, settle};
 
 struct Panicking(AtomicUsize);
 
@@ -196,11 +196,13 @@ fn a_meddling_waker_does_not_hang_a_shutdown() {
     assert_eq!(timer.metrics().pending, 0);
 }
 
-struct Blocking;
+/// Blocks the thread that wakes it, and counts how often that was.
+struct Blocking(AtomicUsize);
 
 impl Wake for Blocking {
     fn wake(self: Arc<Self>) {
         std::thread::sleep(5 * MS);
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -209,16 +211,22 @@ impl Wake for Blocking {
 fn a_waker_that_blocks_for_a_while_loses_no_other_timer() {
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let blocking = Arc::new(Blocking(AtomicUsize::new(0)));
     let mut naps: Vec<_> = (0..4).map(|n| timer.sleep(20 * MS + n * 5 * MS)).collect();
     for nap in &mut naps {
-        arm(nap, &Waker::from(Arc::new(Blocking)));
+        arm(nap, &Waker::from(blocking.clone()));
     }
-    std::thread::sleep(100 * MS);
     for _ in 0..8 {
         let nap = timer.sleep(5 * MS);
         runtime.block_on(runtime.spawn(nap)).unwrap();
     }
-    assert_eq!(timer.metrics().fired, 12);
+    let start = Instant::now();
+    while blocking.0.load(Ordering::Relaxed) < naps.len() {
+        assert!(start.elapsed() < PATIENCE, "a timer is lost");
+        std::thread::sleep(MS);
+    }
+    assert!(naps.iter().all(Sleep::is_elapsed));
+    assert_eq!(timer.metrics().pending, 0);
 }
 
 /// The task arms a timer, which wakes the driver, and blocks its worker at once. The driver must
