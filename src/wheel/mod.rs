@@ -51,11 +51,11 @@
 //! all insertions.
 
 mod access;
+mod debug;
 mod detach;
 mod level;
+mod link;
 mod list;
-mod picture;
-mod place;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -66,10 +66,10 @@ use std::num::NonZeroU64;
 use slab::Slab;
 
 use crate::shrinking::Shrinking;
+pub(crate) use debug::SlotCounts;
 use level::{Level, MAX_SLOTS};
+pub(crate) use link::Left;
 use list::{Home, Node};
-pub(crate) use picture::SlotCounts;
-pub(crate) use place::Left;
 use turn::Step;
 pub(crate) use turn::Verdict;
 
