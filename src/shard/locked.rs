@@ -21,7 +21,7 @@ use super::{Counts, Shard};
 use crate::time::due::{Due, Stamp};
 use crate::time::tick::{Moment, NEVER, TickLength};
 use crate::waking::wake;
-use crate::wheel::{Key, Left, SlotCounts, Verdict, Wheel};
+use crate::wheel::{Key, SlotCounts, Unlinked, Verdict, Wheel};
 
 /// What the lock of a shard guards.
 pub(super) struct State {
@@ -218,7 +218,7 @@ impl<'a> Locked<'a> {
     /// Plans for a timer having left its slot. On the system's clock a plan that is too early costs
     /// one empty turn. On a clock that can be paused it would pull virtual time along.
     #[inline]
-    fn plan_without(&mut self, left: Left) {
+    fn plan_without(&mut self, left: Unlinked) {
         if self.shard.clock.is_pausable() {
             let wheel = &self.state.wheel;
             let put_off = self.shard.plan.put_off(&self.held, |plan| {

@@ -14,15 +14,15 @@ use super::Wheel;
 use super::level::Level;
 use super::list::{Home, Links, Node};
 
-/// What a timer's leaving means for the next turn.
+/// What it means for the next turn that a timer was unlinked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Left {
+pub(crate) struct Unlinked {
     due: u64,
     /// It was the last timer of its slot, which is so many ticks wide, as a power of two.
     emptied: Option<u32>,
 }
 
-impl Left {
+impl Unlinked {
     /// Whether a turn that was planned for tick `plan` may have been planned for this timer. If
     /// not, the wheel's next turn is still the one that was planned, or one that was made for
     /// timers that are still there.
@@ -71,11 +71,11 @@ impl<T> Wheel<T> {
     }
 
     /// Takes a node out of the list that it is in and out of the slab.
-    pub(super) fn remove_node(&mut self, index: u32) -> (T, Left) {
-        let left = self.unlink(index);
+    pub(super) fn remove_node(&mut self, index: u32) -> (T, Unlinked) {
+        let unlinked = self.unlink(index);
         let node = self.nodes.remove(index as usize);
         self.shrink_if_due();
-        (node.value, left)
+        (node.value, unlinked)
     }
 
     /// Links a node that is in no list where its due belongs.
@@ -139,7 +139,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes a node out of where it is; it stays in the slab.
-    pub(super) fn unlink(&mut self, index: u32) -> Left {
+    pub(super) fn unlink(&mut self, index: u32) -> Unlinked {
         let node = &self.nodes[index as usize];
         let (due, home, links) = (node.due, node.home, node.links);
         self.unlink_from(home, links, due)
@@ -147,7 +147,7 @@ impl<T> Wheel<T> {
 
     /// Takes a node with that home, those links and that due out of where it is.
     #[inline]
-    pub(super) fn unlink_from(&mut self, home: Home, links: Links, due: u64) -> Left {
+    pub(super) fn unlink_from(&mut self, home: Home, links: Links, due: u64) -> Unlinked {
         if home == Home::OVERDUE {
             return self.unlink_overdue(due, links);
         }
@@ -156,16 +156,16 @@ impl<T> Wheel<T> {
         if emptied && level.is_empty() {
             self.occupied &= !(1 << home.level());
         }
-        Left {
+        Unlinked {
             due,
             emptied: emptied.then(|| home.level() as u32 * self.digit_bits),
         }
     }
 
     #[cold]
-    fn unlink_overdue(&mut self, due: u64, links: Links) -> Left {
+    fn unlink_overdue(&mut self, due: u64, links: Links) -> Unlinked {
         self.overdue.remove(&(due, links.to_rank()));
-        Left {
+        Unlinked {
             due,
             emptied: Some(u64::BITS - 1),
         }

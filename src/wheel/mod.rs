@@ -68,7 +68,7 @@ use slab::Slab;
 use crate::shrinking::Shrinking;
 pub(crate) use debug::SlotCounts;
 use level::{Level, MAX_SLOTS};
-pub(crate) use link::Left;
+pub(crate) use link::Unlinked;
 use list::{Home, Node};
 use turn::Step;
 pub(crate) use turn::Verdict;
@@ -403,7 +403,7 @@ impl<T> Wheel<T> {
 
     /// Disarms a timer and gives its value, and what its leaving means for the next turn.
     #[inline]
-    pub(crate) fn take(&mut self, key: Key) -> Option<(T, Left)> {
+    pub(crate) fn take(&mut self, key: Key) -> Option<(T, Unlinked)> {
         self.get_mut(key)?;
         Some(self.remove_node(key.index))
     }
@@ -411,22 +411,22 @@ impl<T> Wheel<T> {
     /// Disarms a timer, swapping its value for one that needs no drop, and says what its leaving
     /// means for the next turn. So nothing but the value is copied out of the slab.
     #[inline]
-    pub(crate) fn swap_out(&mut self, key: Key, value: &mut T) -> Option<Left> {
+    pub(crate) fn swap_out(&mut self, key: Key, value: &mut T) -> Option<Unlinked> {
         let node = self.node_mut(key)?;
         std::mem::swap(&mut node.value, value);
         let (due, home, links) = (node.due, node.home, node.links);
-        let left = self.unlink_from(home, links, due);
+        let unlinked = self.unlink_from(home, links, due);
         std::mem::forget(self.nodes.remove(key.index as usize));
         self.shrink_if_due();
-        Some(left)
+        Some(unlinked)
     }
 
     /// Moves a timer to another due, and says what its leaving means for the next turn.
-    pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Left> {
+    pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Unlinked> {
         self.get_mut(key)?;
-        let left = self.unlink(key.index);
+        let unlinked = self.unlink(key.index);
         self.link(key.index, due);
-        Some(left)
+        Some(unlinked)
     }
 
     #[inline]
