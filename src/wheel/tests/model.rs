@@ -1,0 +1,295 @@
+//! Random operations on the wheel and on a `BTreeMap`. After each, the wheel's invariants are checked.
+//!
+//! Invariant: whatever the operations are, the wheel fires, finds and counts what the map does.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Insert(u64),
+    InsertAt(u64),
+    Remove(usize),
+    Reset(usize, u64),
+    Advance(u64),
+    AdvanceTo(u64),
+    AdvanceAndDrop(u64, usize),
+    Turn(u64, usize),
+    Look(usize),
+    Change(usize),
+    Iterate,
+    Extend(Vec<u64>),
+    Clear,
+}
+
+/// Distances that matter: within a slot, whole rotations of every level and their neighbours, and
+/// the far end.
+fn distance() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0..200_u64,
+        2 => 0..10_000_u64,
+        2 => (0..64_u32, 0..3_u64).prop_map(|(bit, off)| (1_u64 << bit).wrapping_add(off).wrapping_sub(1)),
+        1 => any::<u64>(),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        8 => distance().prop_map(Operation::Insert),
+        1 => any::<u64>().prop_map(Operation::InsertAt),
+        1 => (0..300_u64).prop_map(Operation::InsertAt),
+        4 => any::<usize>().prop_map(Operation::Remove),
+        4 => (any::<usize>(), distance()).prop_map(|(which, delay)| Operation::Reset(which, delay)),
+        4 => (0..300_u64).prop_map(Operation::Advance),
+        2 => distance().prop_map(Operation::Advance),
+        1 => (0..1_000_u64).prop_map(Operation::AdvanceTo),
+        2 => (0..300_u64, 0..4_usize).prop_map(|(by, taken)| Operation::AdvanceAndDrop(by, taken)),
+        2 => (distance(), 0..6_usize).prop_map(|(by, budget)| Operation::Turn(by, budget)),
+        4 => any::<usize>().prop_map(Operation::Look),
+        2 => any::<usize>().prop_map(Operation::Change),
+        2 => Just(Operation::Iterate),
+        1 => proptest::collection::vec(distance(), 0..5).prop_map(Operation::Extend),
+        1 => Just(Operation::Clear),
+    ]
+}
+
+/// A key that no timer has.
+const UNKNOWN: Key = Key {
+    index: u32::MAX,
+    sequence: NonZeroU64::MAX,
+};
+
+/// What the wheel must do, by the plainest means: timers sorted by due and by when they were
+/// linked.
+#[derive(Default)]
+struct Model {
+    timers: BTreeMap<(u64, u64), Key>,
+    linked: u64,
+    now: u64,
+}
+
+impl Model {
+    fn link(&mut self, due: u64, key: Key) {
+        self.linked += 1;
+        self.timers.insert((due, self.linked), key);
+    }
+
+    fn position(&self, key: Key) -> Option<(u64, u64)> {
+        self.timers
+            .iter()
+            .find(|&(_, &other)| other == key)
+            .map(|(&position, _)| position)
+    }
+
+    fn pop_due(&mut self) -> Option<(u64, Key)> {
+        let entry = self
+            .timers
+            .first_entry()
+            .filter(|entry| entry.key().0 <= self.now)?;
+        let ((due, _), key) = entry.remove_entry();
+        Some((due, key))
+    }
+}
+
+/// A wheel at a tick, made so or advanced there.
+fn at_tick(start: u64, is_made_so: bool, capacity: usize, slots: usize) -> Wheel<usize> {
+    let mut wheel = Wheel::with_capacity_and_slots(capacity, slots);
+    if is_made_so {
+        return wheel.starting_at(start);
+    }
+    assert_eq!(wheel.advance(start).count(), 0);
+    wheel
+}
+
+fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
+    let mut wheel = Printed(wheel);
+    let wheel = &mut wheel.0;
+    let kept = wheel.capacity();
+    let mut model = Model::default();
+    let mut keys: Vec<Key> = Vec::new();
+    let mut numbers = Vec::new();
+    model.now = wheel.now();
+    for operation in operations {
+        let from_now = |delay| model.now.saturating_add(delay);
+        match operation {
+            Operation::Insert(_) | Operation::InsertAt(_) => {
+                let due = match operation {
+                    Operation::Insert(delay) => from_now(delay),
+                    Operation::InsertAt(due) => due,
+                    _ => unreachable!(),
+                };
+                let key = wheel.insert(due, keys.len());
+                assert!(!keys.contains(&key), "a key was given out twice");
+                numbers.push(key);
+                keys.push(key);
+                model.link(due, key);
+            }
+            Operation::Remove(which) if !keys.is_empty() => {
+                let number = which % keys.len();
+                let position = model.position(keys[number]);
+                assert_eq!(wheel.remove(keys[number]), position.map(|_| number));
+                position.map(|position| model.timers.remove(&position));
+            }
+            Operation::Reset(which, delay) if !keys.is_empty() => {
+                let key = keys[which % keys.len()];
+                let due = from_now(delay);
+                let position = model.position(key);
+                assert_eq!(wheel.reset(key, due), position.is_some());
+                if let Some(position) = position {
+                    model.timers.remove(&position);
+                    model.link(due, key);
+                }
+            }
+            Operation::Look(which) if !keys.is_empty() => {
+                let number = which % keys.len();
+                let key = keys[number];
+                let position = model.position(key);
+                assert_eq!(wheel.contains(key), position.is_some());
+                assert_eq!(wheel.due(key), position.map(|(due, _)| due));
+                assert_eq!(wheel.get(key).copied(), position.map(|_| number));
+            }
+            Operation::Change(which) if !keys.is_empty() => {
+                let number = which % keys.len();
+                let position = model.position(keys[number]);
+                let value = wheel.get_mut(keys[number]);
+                assert_eq!(value.as_deref(), position.map(|_| &number));
+                if let (Some(value), Some(position)) = (value, position) {
+                    // The same timer under another number, which its key goes by from now on.
+                    *value = keys.len();
+                    keys.push(keys[number]);
+                    numbers.push(keys[number]);
+                    keys[number] = UNKNOWN;
+                    assert!(model.timers.contains_key(&position));
+                }
+            }
+            Operation::Iterate => {
+                let mut seen: Vec<_> = wheel
+                    .iter()
+                    .map(|(key, due, &number)| (due, key.to_parts(), numbers[number].to_parts()))
+                    .collect();
+                seen.sort_unstable();
+                let mut expected: Vec<_> = model
+                    .timers
+                    .iter()
+                    .map(|(&(due, _), key)| (due, key.to_parts(), key.to_parts()))
+                    .collect();
+                expected.sort_unstable();
+                assert_eq!(seen, expected);
+            }
+            Operation::Extend(delays) => {
+                let first = keys.len();
+                let dues: Vec<_> = delays.into_iter().map(from_now).collect();
+                wheel.extend(dues.iter().copied().zip(first..));
+                for (number, due) in (first..).zip(dues) {
+                    let (key, ..) = wheel.iter().find(|(.., other)| **other == number).unwrap();
+                    numbers.push(key);
+                    keys.push(key);
+                    model.link(due, key);
+                }
+            }
+            Operation::Clear => {
+                wheel.clear();
+                model.timers.clear();
+                assert_eq!(wheel.capacity(), kept);
+            }
+            Operation::Remove(_)
+            | Operation::Reset(..)
+            | Operation::Look(_)
+            | Operation::Change(_) => {}
+            Operation::Advance(_) | Operation::AdvanceTo(_) => {
+                let target = match operation {
+                    Operation::Advance(by) => from_now(by),
+                    Operation::AdvanceTo(target) => target,
+                    _ => unreachable!(),
+                };
+                model.now = model.now.max(target);
+                let fired: Vec<_> = wheel
+                    .advance(target)
+                    .map(|(due, number)| (due, numbers[number]))
+                    .collect();
+                let expected: Vec<_> = std::iter::from_fn(|| model.pop_due()).collect();
+                assert_eq!(fired, expected);
+                assert!(wheel.next_turn().is_none_or(|turn| turn > model.now));
+            }
+            Operation::AdvanceAndDrop(by, taken) => {
+                model.now = from_now(by);
+                let fired: Vec<_> = wheel.advance(model.now).take(taken).collect();
+                for (due, number) in fired {
+                    assert_eq!(Some((due, numbers[number])), model.pop_due());
+                }
+            }
+            Operation::Turn(by, budget) => {
+                model.now = from_now(by);
+                let mut fired = Vec::new();
+                let finished = wheel.turn(model.now, budget, |_, &mut number| {
+                    fired.push(number);
+                    Verdict::Fire
+                });
+                for number in fired {
+                    let (_, key) = model.pop_due().expect("the wheel fired what is not due");
+                    assert_eq!(numbers[number], key);
+                }
+                assert!(
+                    !finished
+                        || model
+                            .timers
+                            .keys()
+                            .next()
+                            .is_none_or(|&(due, _)| due > model.now)
+                );
+            }
+        }
+        wheel.check();
+        assert_eq!(wheel.now(), model.now);
+        assert_eq!(wheel.len(), model.timers.len());
+        assert_eq!(wheel.is_empty(), model.timers.is_empty());
+        assert!(wheel.capacity() >= wheel.len().max(kept));
+        assert_eq!(
+            wheel.slot_counts().levels.iter().flatten().sum::<usize>()
+                + wheel.slot_counts().overdue,
+            wheel.len()
+        );
+        let earliest = model.timers.keys().next().map(|&(due, _)| due);
+        match (wheel.next_turn(), earliest) {
+            (None, None) => {}
+            (Some(turn), Some(due)) => {
+                assert!(turn <= due, "next turn {turn}, but a timer is due at {due}");
+            }
+            (turn, due) => panic!("next turn {turn:?}, but the earliest due is {due:?}"),
+        }
+        // `None` is the earliest of all, so emptiness has to agree as well.
+        let at_the_earliest = wheel.next_turn_at_the_earliest();
+        assert!(at_the_earliest <= wheel.next_turn());
+        assert_eq!(at_the_earliest.is_none(), wheel.is_empty());
+    }
+    let fired: Vec<_> = wheel
+        .advance(u64::MAX)
+        .map(|(due, number)| (due, numbers[number]))
+        .collect();
+    model.now = u64::MAX;
+    assert_eq!(
+        fired,
+        std::iter::from_fn(|| model.pop_due()).collect::<Vec<_>>()
+    );
+    assert_eq!(wheel.levels(), 1);
+    wheel.check();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_wheel_does_what_a_sorted_map_does(
+        slots in prop_oneof![Just(64_usize), 2..=64_usize],
+        start in prop_oneof![Just(0_u64), distance(), Just((1 << 30) - 20), Just((1 << 36) - 20)],
+        is_made_so in any::<bool>(),
+        capacity in prop_oneof![Just(0_usize), 0..100_usize],
+        operations in proptest::collection::vec(operation(), 1..120),
+    ) {
+        run(at_tick(start, is_made_so, capacity, slots), operations);
+    }
+}
