@@ -1,4 +1,4 @@
-//! Looking at timers without moving them, and filling and emptying a wheel as a whole.
+//! Looking at timers without moving them.
 //!
 //! Invariant: nothing here changes where a timer is linked. A key answers here exactly as long as
 //! [`Wheel::remove`] would find its timer.
@@ -96,71 +96,8 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// Drops every timer without firing it. O([`capacity`](Wheel::capacity)).
-    ///
-    /// [`now`](Wheel::now) stays, and a key from before answers to no later timer. The memory is
-    /// given back, but for what [`with_capacity`](Wheel::with_capacity) was asked for.
-    ///
-    /// Should the drop of a value panic, the wheel is empty and usable nevertheless.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new().starting_at(500);
-    /// let key = wheel.insert(520, ());
-    /// wheel.clear();
-    /// assert!(wheel.is_empty() && !wheel.contains(key));
-    /// assert_eq!(wheel.now(), 500);
-    /// ```
-    pub fn clear(&mut self) {
-        drop(self.take_all());
-    }
-
-    /// Takes everything out at once, and leaves an empty wheel of the same kind at the same tick.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
-        let slots = 1 << self.digit_bits;
-        let empty = Wheel {
-            next_sequence: self.next_sequence,
-            ..Wheel::with_capacity_and_slots(self.shrinking.asked(), slots).starting_at(self.now)
-        };
-        let full = std::mem::replace(self, empty);
-        full.nodes.into_iter().map(|(_, node)| node.value)
-    }
-
     /// Every timer's value, in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|(_, node)| &mut node.value)
-    }
-}
-
-/// Arms a timer for each due and value, as [`Wheel::insert`] does. For timers that need no key.
-///
-/// What [`Wheel::advance`] yields of one wheel can so be handed to another.
-///
-/// ```
-/// # use tickwheel::wheel::Wheel;
-/// let mut wheel = Wheel::new();
-/// wheel.extend([(20, "late"), (10, "early")]);
-/// assert_eq!(wheel.advance(15).next(), Some((10, "early")));
-/// ```
-impl<T> Extend<(u64, T)> for Wheel<T> {
-    fn extend<I: IntoIterator<Item = (u64, T)>>(&mut self, timers: I) {
-        for (due, value) in timers {
-            self.insert(due, value);
-        }
-    }
-}
-
-/// A wheel at tick 0, with a timer for each due and value.
-///
-/// ```
-/// # use tickwheel::wheel::Wheel;
-/// let mut wheel: Wheel<_> = [(20, "late"), (10, "early")].into_iter().collect();
-/// assert_eq!(wheel.next_turn(), Some(10));
-/// ```
-impl<T> FromIterator<(u64, T)> for Wheel<T> {
-    fn from_iter<I: IntoIterator<Item = (u64, T)>>(timers: I) -> Self {
-        let mut wheel = Wheel::new();
-        wheel.extend(timers);
-        wheel
     }
 }

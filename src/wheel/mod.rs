@@ -53,9 +53,12 @@
 mod access;
 mod debug;
 mod detach;
+mod key;
 mod level;
 mod link;
 mod list;
+mod make;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -67,13 +70,12 @@ use slab::Slab;
 
 use crate::shrinking::Shrinking;
 pub(crate) use debug::SlotCounts;
-use level::{Level, MAX_SLOTS};
+pub use key::Key;
+use level::Level;
 pub(crate) use link::Unlinked;
 use list::{Home, Node};
 use turn::Step;
 pub(crate) use turn::Verdict;
-
-const TOO_MANY: &str = "a wheel holds at most u32::MAX - 1 timers";
 
 /// A hierarchy of timing wheels over `u64` ticks, each timer carrying a `T`.
 ///
@@ -119,133 +121,7 @@ pub struct Wheel<T> {
     shrinking: Shrinking,
 }
 
-/// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers
-/// to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    index: u32,
-    sequence: NonZeroU64,
-}
-
-impl Key {
-    #[inline]
-    pub(crate) fn new(index: u32, sequence: NonZeroU64) -> Key {
-        Key { index, sequence }
-    }
-
-    /// What `new` was given, for who keeps the two apart.
-    #[inline]
-    pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
-        (self.index, Some(self.sequence))
-    }
-
-    pub(crate) fn to_parts(self) -> (u32, u64) {
-        (self.index, self.sequence.get())
-    }
-
-    /// The key that `to_parts` was given; `None` for a sequence of zero, which no key has.
-    pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
-        NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
-    }
-}
-
 impl<T> Wheel<T> {
-    /// An empty wheel at tick 0, with 64 slots a level.
-    pub fn new() -> Self {
-        Self::with_slots(MAX_SLOTS)
-    }
-
-    /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in
-    /// `2..=64`.
-    ///
-    /// Fewer slots mean more levels and so more cascading; there is seldom a reason not to use 64.
-    pub fn with_slots(slots: usize) -> Self {
-        Self::with_capacity_and_slots(0, slots)
-    }
-
-    /// An empty wheel at tick 0 with room for so many timers, before which its storage need not
-    /// grow.
-    ///
-    /// This room is never given back while the wheel lives: neither when the storage shrinks nor by
-    /// [`clear`](Wheel::clear).
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::with_capacity(10_000);
-    /// let key = wheel.insert(20, ());
-    /// wheel.remove(key);
-    /// assert!(wheel.capacity() >= 10_000);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If asked for about four billion timers or more.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self::with_capacity_and_slots(capacity, MAX_SLOTS)
-    }
-
-    /// Both [`with_capacity`](Wheel::with_capacity) and [`with_slots`](Wheel::with_slots).
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::with_capacity_and_slots(100, 8).starting_at(5_000);
-    /// wheel.insert(5_008, ());
-    /// assert_eq!(wheel.levels(), 2);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If asked for about four billion timers or more.
-    pub fn with_capacity_and_slots(capacity: usize, slots: usize) -> Self {
-        assert!(capacity < u32::MAX as usize, "{TOO_MANY}");
-        let digit_bits = slots
-            .clamp(2, MAX_SLOTS)
-            .next_power_of_two()
-            .trailing_zeros();
-        let mut level_of_bit = [0; 64];
-        for (level, bit) in level_of_bit.iter_mut().zip(0_u32..) {
-            // At most 63, as a digit is at least one bit wide.
-            *level = (bit / digit_bits) as u8;
-        }
-        Wheel {
-            nodes: Slab::with_capacity(capacity),
-            levels: Vec::new(),
-            occupied: 0,
-            digit_bits,
-            level_of_bit,
-            elapsed: 0,
-            now: 0,
-            overdue: BTreeMap::new(),
-            next_rank: 0,
-            cascading: None,
-            next_sequence: NonZeroU64::MIN,
-            shrinking: Shrinking::keeping(capacity),
-        }
-    }
-
-    /// The wheel at this tick, for who counts from elsewhere than 0: it fires nothing.
-    ///
-    /// For a wheel that was just made. One that holds timers fires those that are due by then at
-    /// the next [`advance`](Wheel::advance). A tick that lies before [`now`](Wheel::now) counts as
-    /// that.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new().starting_at(1_000_000);
-    /// assert_eq!(wheel.now(), 1_000_000);
-    /// wheel.insert(1_000_020, "request");
-    /// wheel.insert(7, "due long ago");
-    /// assert_eq!(wheel.advance(1_000_000).next(), Some((7, "due long ago")));
-    /// ```
-    #[must_use = "the wheel is taken and given back"]
-    pub fn starting_at(mut self, tick: u64) -> Self {
-        self.now = self.now.max(tick);
-        if self.is_empty() {
-            (self.elapsed, self.cascading) = (self.now, None);
-        }
-        self
-    }
-
     /// Arms a timer that is due at tick `due`. One whose due has passed fires at the next
     /// [`advance`](Wheel::advance).
     ///
@@ -362,22 +238,6 @@ impl<T> Wheel<T> {
         self.nodes.is_empty()
     }
 
-    /// How many timers fit before the storage grows.
-    ///
-    /// It falls as timers go: when less than an eighth of it is in use, as far as the timers that
-    /// are left allow. A wheel made with [`with_capacity`](Wheel::with_capacity) keeps that much.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel: Wheel<()> = (0..100_000).map(|due| (due, ())).collect();
-    /// assert!(wheel.capacity() >= 100_000);
-    /// assert_eq!(wheel.advance(100_000).count(), 100_000);
-    /// assert!(wheel.capacity() < 10_000);
-    /// ```
-    pub fn capacity(&self) -> usize {
-        self.nodes.capacity()
-    }
-
     /// How many levels there are now: 1 when fresh, more on overflow, fewer when the top ones have
     /// emptied.
     pub fn levels(&self) -> usize {
@@ -427,57 +287,5 @@ impl<T> Wheel<T> {
         let unlinked = self.unlink(key.index);
         self.link(key.index, due);
         Some(unlinked)
-    }
-
-    #[inline]
-    fn node(&self, key: Key) -> Option<&Node<T>> {
-        self.nodes
-            .get(key.index as usize)
-            .filter(|node| node.sequence == key.sequence.get())
-    }
-
-    #[inline]
-    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        self.nodes
-            .get_mut(key.index as usize)
-            .filter(|node| node.sequence == key.sequence.get())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow_nodes(&mut self) {
-        // Doubles, as the slab itself would.
-        self.nodes
-            .reserve((2 * self.nodes.len()).max(4) - self.nodes.len());
-        assert!(self.nodes.capacity() < u32::MAX as usize, "{TOO_MANY}");
-        self.shrinking.grown(self.nodes.capacity());
-    }
-
-    #[inline]
-    pub(super) fn shrink_if_due(&mut self) {
-        if self.shrinking.is_due(self.nodes.len()) {
-            self.shrink();
-        }
-    }
-
-    /// For the end of a turn: what the removals did not give back may have come free since.
-    pub(super) fn shrink_if_worth_a_look(&mut self) {
-        let (left, capacity) = (self.nodes.len(), self.nodes.capacity());
-        if self.shrinking.is_worth_a_look(left, capacity) {
-            self.shrink();
-        }
-    }
-
-    /// Gives memory back, as far as the timers that are left allow.
-    #[cold]
-    #[inline(never)]
-    fn shrink(&mut self) {
-        self.shrinking.shrink(&mut self.nodes);
-    }
-}
-
-impl<T> Default for Wheel<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
