@@ -7,7 +7,11 @@ use slab::Slab;
 
 use super::list::{Home, Links, List, Node};
 
-pub(super) const MAX_SLOTS: usize = 64;
+/// The widest digit: a slot for each of its values has a bit in the bitmap of its level.
+pub(super) const MAX_DIGIT_BITS: u32 = u64::BITS.ilog2();
+
+/// The most slots that a level can have.
+pub(super) const MAX_SLOTS: usize = 1 << MAX_DIGIT_BITS;
 
 pub(super) struct Level {
     occupied: u64,

@@ -7,6 +7,8 @@
 
 use slab::Slab;
 
+use super::level::{MAX_DIGIT_BITS, MAX_SLOTS};
+
 /// The link that leads nowhere.
 const NONE: u32 = u32::MAX;
 
@@ -23,17 +25,17 @@ impl Home {
 
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Home {
-        Home((level << 6 | slot) as u32)
+        Home((level << MAX_DIGIT_BITS | slot) as u32)
     }
 
     #[inline]
     pub(super) fn level(self) -> usize {
-        (self.0 >> 6) as usize
+        (self.0 >> MAX_DIGIT_BITS) as usize
     }
 
     #[inline]
     pub(super) fn slot(self) -> usize {
-        (self.0 & 63) as usize
+        self.0 as usize & (MAX_SLOTS - 1)
     }
 }
 
