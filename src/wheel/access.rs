@@ -1,7 +1,7 @@
 //! Looking at timers without moving them.
 //!
-//! Invariant: nothing here changes where a timer is linked. A key answers here exactly as long as
-//! [`Wheel::remove`] would find its timer.
+//! Invariant: nothing here changes where a timer is linked. A key finds its timer here exactly as
+//! long as [`Wheel::remove`] would find it.
 
 use super::{Key, Wheel};
 
@@ -21,9 +21,9 @@ impl<T> Wheel<T> {
         self.node(key).map(|node| &node.value)
     }
 
-    /// The value of a timer, to be changed, or `None` if it has fired or was removed. O(1).
+    /// The value of a timer, for you to change, or `None` if it has fired or was removed. O(1).
     ///
-    /// When the timer is due does not change; see [`reset`](Wheel::reset) for that.
+    /// This does not change when the timer is due. [`reset`](Wheel::reset) does.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -39,9 +39,9 @@ impl<T> Wheel<T> {
         self.node_mut(key).map(|node| &mut node.value)
     }
 
-    /// Whether a timer is still armed: it has neither fired nor was it removed. O(1).
+    /// Whether a timer is still armed: it has not fired, and nobody removed it. O(1).
     ///
-    /// A timer whose due has passed is armed until [`advance`](Wheel::advance) yields it.
+    /// A timer whose due has passed stays armed until [`advance`](Wheel::advance) yields it.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -58,8 +58,8 @@ impl<T> Wheel<T> {
 
     /// The tick at which a timer is due, or `None` if it has fired or was removed. O(1).
     ///
-    /// It is what [`insert`](Wheel::insert) or the last [`reset`](Wheel::reset) was given, also if
-    /// that lies before [`now`](Wheel::now).
+    /// It is the due that you gave to [`insert`](Wheel::insert) or to the last
+    /// [`reset`](Wheel::reset), even if it lies before [`now`](Wheel::now).
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -74,9 +74,10 @@ impl<T> Wheel<T> {
         self.node(key).map(|node| node.due)
     }
 
-    /// Every timer that is armed: its key, its due and its value. In no order.
+    /// Every timer that is armed: its key, its due and its value. They come in no order.
     ///
-    /// It looks at every place of the storage, used or not: O([`capacity`](Wheel::capacity)).
+    /// The iterator looks at every place of the storage, used or not:
+    /// O([`capacity`](Wheel::capacity)).
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -89,14 +90,14 @@ impl<T> Wheel<T> {
     /// assert!(wheel.iter().any(|(key, ..)| key == request));
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
-        // No timer's number is zero, so none is left out.
+        // No timer has the sequence zero, so this skips none.
         self.nodes.iter().filter_map(|(index, node)| {
             let key = Key::from_parts((index as u32, node.sequence))?;
             Some((key, node.due, &node.value))
         })
     }
 
-    /// Every timer's value, in no order.
+    /// The value of every timer. They come in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|(_, node)| &mut node.value)
     }

@@ -1,11 +1,15 @@
-//! Pictures of a wheel: its slots counted, for a snapshot, and every timer drawn, for who debugs.
+//! What a wheel holds, for people: the number of timers in each slot, for a snapshot, and a drawing
+//! of every timer, for a person who debugs.
+//!
+//! Invariant: nothing here changes the wheel. Each timer in a slot or among the overdue counts
+//! once.
 
 use std::fmt;
 
 use super::Wheel;
 use super::list::{Home, List};
 
-/// The number of timers in each slot, level by level, and of those that are overdue.
+/// The number of timers in each slot, level by level, and the number of overdue timers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotCounts {
     pub(crate) levels: Vec<Vec<usize>>,
@@ -13,7 +17,8 @@ pub(crate) struct SlotCounts {
 }
 
 impl<T> Wheel<T> {
-    /// Counts in one pass over the slab: O(timers).
+    /// Counts the timers in one pass over the slab: O([`capacity`](Wheel::capacity)). For a wheel
+    /// without detached timers.
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let slots = 1 << self.digit_bits;
         let mut counts = SlotCounts {
@@ -30,7 +35,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// In one line by `{:?}`, without the timers. By `{:#?}` it draws the wheel: each level with its
+/// `{:?}` prints one line, without the timers. `{:#?}` draws the wheel: each level with its
 /// occupied slots, and each timer in them as `due#number`.
 ///
 /// ```

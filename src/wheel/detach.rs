@@ -1,6 +1,8 @@
-//! Timers that stay in the wheel's storage but in none of its slots, for an owner that keeps more
-//! in a timer's value than its due: a timer that has come due is *detached*, and goes on being
-//! found by its index until it is taken out or attached again.
+//! Timers that are in the wheel's storage but in none of its slots.
+//!
+//! They are for an owner that still needs a timer's value after its due. Such an owner *detaches* a
+//! timer that has come due. The index of the timer finds it until the owner takes it out or
+//! attaches it again.
 //!
 //! Invariant: a detached node has the home `DETACHED`, which no list has. It is never due and never
 //! cascades.
@@ -12,17 +14,16 @@ use super::list::Home;
 use super::turn::Step;
 
 impl<T> Wheel<T> {
-    /// Puts in a timer that is detached, and gives its index.
+    /// Inserts a timer that is detached, and gives its index.
     pub(crate) fn insert_detached(&mut self, value: T) -> u32 {
-        // Linked and unlinked again: what is put in detached is rare, and goes the way of all
-        // others.
+        // Links and unlinks the timer. This is rare, so it needs no way of its own.
         let (index, _) = self.insert(self.now, value).into_halves();
         self.detach(index);
         index
     }
 
-    /// Detaches what is due by `now`, in at most so many steps, and takes those from the budget.
-    /// Gives whether all of it is.
+    /// Detaches what is due by `now`, in at most `budget` steps, and takes the steps from the
+    /// budget. `true` if nothing more is due by `now`.
     pub(crate) fn detach_due(
         &mut self,
         now: u64,
@@ -50,7 +51,7 @@ impl<T> Wheel<T> {
         self.nodes[index as usize].home = Home::DETACHED;
     }
 
-    /// Has a timer be due at a tick, attached or not before.
+    /// Makes a timer due at a tick, whether it is attached or detached.
     pub(crate) fn attach(&mut self, index: u32, due: u64) {
         if !self.is_detached(index) {
             self.unlink(index);
@@ -62,13 +63,13 @@ impl<T> Wheel<T> {
         self.nodes[index as usize].home == Home::DETACHED
     }
 
-    /// Whether there is a timer with that index, detached, whose value is as wanted.
+    /// Whether there is a detached timer with that index, and its value is as wanted.
     pub(crate) fn is_detached_as(&self, index: u32, is_wanted: impl FnOnce(&T) -> bool) -> bool {
         let node = self.nodes.get(index as usize);
         node.is_some_and(|node| node.home == Home::DETACHED && is_wanted(&node.value))
     }
 
-    /// Takes a timer out, attached or not.
+    /// Takes a timer out, whether it is attached or detached.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         if !self.is_detached(index) {
             return self.remove_node(index).0;
@@ -78,7 +79,8 @@ impl<T> Wheel<T> {
         node.value
     }
 
-    /// The tick that the timer with that index is due at, or was; `None` if there is none.
+    /// The tick at which the timer with that index is due, or was. `None` if there is no such
+    /// timer.
     pub(crate) fn tick_at(&self, index: u32) -> Option<u64> {
         self.nodes.get(index as usize).map(|node| node.due)
     }
@@ -93,12 +95,12 @@ impl<T> Wheel<T> {
         &mut self.nodes[index as usize].value
     }
 
-    /// Those of some indices at which there are timers.
+    /// Those of the given indices at which there are timers.
     pub(crate) fn indices(&self, of: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         of.filter(|&index| self.nodes.contains(index as usize))
     }
 
-    /// One past the last index that any timer may have.
+    /// One more than the largest index that a timer may have.
     pub(crate) fn end_of_indices(&self) -> u32 {
         self.nodes.capacity() as u32
     }

@@ -4,8 +4,8 @@
 
 use std::num::NonZeroU64;
 
-/// Names one timer of a [`Wheel`], also long after that timer has gone: no later timer ever answers
-/// to it.
+/// Names one timer of a [`Wheel`](super::Wheel), also long after that timer has gone: a key never
+/// finds a later timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub(super) index: u32,
@@ -18,17 +18,19 @@ impl Key {
         Key { index, sequence }
     }
 
-    /// What `new` was given, for who keeps the two apart.
+    /// What `new` was given, for an owner that stores the two apart.
     #[inline]
     pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
         (self.index, Some(self.sequence))
     }
 
+    /// The key as two numbers.
     pub(crate) fn to_parts(self) -> (u32, u64) {
         (self.index, self.sequence.get())
     }
 
-    /// The key that `to_parts` was given; `None` for a sequence of zero, which no key has.
+    /// The key of which `to_parts` gave these numbers. `None` for a sequence of zero, because no
+    /// key has it.
     pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
         NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
     }

@@ -1,7 +1,7 @@
 //! One level of the hierarchy: its slots, and a bitmap of those that hold a timer.
 //!
-//! Invariant: a bit of the bitmap is set exactly while its slot's list is not empty. Empty slots
-//! therefore cost nothing: the next one with a timer is one count of trailing zeros away.
+//! Invariant: a bit of the bitmap is set exactly while the list of its slot is not empty. So empty
+//! slots cost nothing: one count of trailing zeros finds the next slot with a timer.
 
 use slab::Slab;
 
@@ -29,7 +29,7 @@ impl Level {
         self.occupied == 0
     }
 
-    /// The first slot that holds a timer; only for a level that is not empty.
+    /// The first slot that holds a timer. The level must not be empty.
     pub(super) fn first_slot(&self) -> usize {
         self.occupied.trailing_zeros() as usize
     }
@@ -43,14 +43,14 @@ impl Level {
         &self.slots[slot]
     }
 
-    /// Makes the list of a slot end with a node; see [`List::append`].
+    /// Appends a node to the list of its slot. See [`List::append`].
     #[inline]
     pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, home: Home) -> Links {
         self.occupied |= 1 << home.slot();
         self.slots[home.slot()].append(nodes, index)
     }
 
-    /// Joins the neighbours of a node that leaves its slot, and says whether the slot is empty now.
+    /// Joins the neighbours of a node that goes out of its slot. `true` if the slot is empty now.
     #[inline]
     pub(super) fn join_around<T>(
         &mut self,

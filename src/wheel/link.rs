@@ -1,12 +1,12 @@
-//! Placing: which list a timer belongs to, linking it there and taking it out.
+//! Linking: which list a timer belongs to, linking it there, and unlinking it.
 //!
 //! Invariant: a timer is linked at the level of the highest digit in which its due differs from
-//! `elapsed`, in the slot of its own digit there; one whose due lies before `elapsed` is among the
-//! overdue.
+//! `elapsed`, in the slot of its own digit there. A timer whose due lies before `elapsed` is among
+//! the overdue.
 //!
-//! Arming and disarming are the hot path. A node goes into the slab blank, and is filled in and
-//! linked there: one that is put together elsewhere and then copied in has to wait for its own
-//! parts, as a core cannot forward several narrow stores to one wide load.
+//! Arming and disarming are the hot path. So a node goes into the slab blank, and its fields are
+//! written there. A node that is built elsewhere and then copied has to wait for its own fields,
+//! because a core cannot forward several narrow stores to one wide load.
 
 use std::num::NonZeroU64;
 
@@ -18,14 +18,15 @@ use super::list::{Home, Links, Node};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unlinked {
     due: u64,
-    /// It was the last timer of its slot, which is so many ticks wide, as a power of two.
+    /// Set if it was the last timer of its slot: the slot is 2 to the power of this many ticks
+    /// wide.
     emptied: Option<u32>,
 }
 
 impl Unlinked {
     /// Whether a turn that was planned for tick `plan` may have been planned for this timer. If
-    /// not, the wheel's next turn is still the one that was planned, or one that was made for
-    /// timers that are still there.
+    /// not, the planned turn is still the wheel's next turn, or it was planned for timers that are
+    /// still in the wheel.
     pub(crate) fn may_change(self, plan: u64) -> bool {
         self.due <= plan
             || self
@@ -35,7 +36,7 @@ impl Unlinked {
 }
 
 impl<T> Wheel<T> {
-    /// Puts a new node into the slab, linked where its due belongs.
+    /// Puts a new node into the slab, and links it where its due belongs.
     #[inline]
     pub(super) fn insert_node(
         &mut self,
@@ -43,7 +44,7 @@ impl<T> Wheel<T> {
         sequence: NonZeroU64,
         value: T,
     ) -> (u32, &mut T) {
-        // The slab has fewer places than there are indices; see `grow_nodes`.
+        // The slab has fewer places than there are indices. See `grow_nodes`.
         let index = self.nodes.insert(Node::blank(value)) as u32;
         let is_plain = due >= self.elapsed && self.cascading.is_none();
         let linked = is_plain.then(|| self.append(index, due));
@@ -57,8 +58,8 @@ impl<T> Wheel<T> {
         (index, &mut self.nodes[index as usize].value)
     }
 
-    /// Makes the list where a due belongs end with a node, and gives what that node has to know of
-    /// it.
+    /// Appends a node to the list where a due belongs. Gives what the caller must store in the
+    /// node.
     #[inline]
     fn append(&mut self, index: u32, due: u64) -> (Home, Links) {
         let home = self.home_of(due);
@@ -70,7 +71,7 @@ impl<T> Wheel<T> {
         (home, links)
     }
 
-    /// Takes a node out of the list that it is in and out of the slab.
+    /// Takes a node out of its list and out of the slab.
     pub(super) fn remove_node(&mut self, index: u32) -> (T, Unlinked) {
         let unlinked = self.unlink(index);
         let node = self.nodes.remove(index as usize);
@@ -78,7 +79,7 @@ impl<T> Wheel<T> {
         (node.value, unlinked)
     }
 
-    /// Links a node that is in no list where its due belongs.
+    /// Links a node that is in no list, where its due belongs.
     pub(super) fn link(&mut self, index: u32, due: u64) {
         self.nodes[index as usize].due = due;
         if due < self.elapsed {
@@ -96,7 +97,7 @@ impl<T> Wheel<T> {
         (node.home, node.links) = (home, links);
     }
 
-    /// Where a due belongs that `elapsed` has not left behind.
+    /// The home of a timer whose due does not lie before `elapsed`.
     #[inline]
     fn home_of(&self, due: u64) -> Home {
         let level = self.level_of(due ^ self.elapsed);
@@ -104,15 +105,15 @@ impl<T> Wheel<T> {
         Home::of_slot(level, slot as usize)
     }
 
-    /// The level of the highest digit in which two ticks differ, given what `^` makes of them.
+    /// The level of the highest digit in which two ticks differ, given their exclusive or.
     #[inline]
     fn level_of(&self, difference: u64) -> usize {
         // The lowest bit is set so that a difference of zero is level 0 too.
         usize::from(self.level_of_bit[(difference | 1).ilog2() as usize])
     }
 
-    /// A timer that belongs below a slot whose cascade has only begun queues up behind the slot's
-    /// other timers, or it would overtake those of its own due.
+    /// Links a timer while a slot is cascaded. A timer that belongs below this slot goes to the end
+    /// of the slot's list. Otherwise it would overtake timers with the same due.
     #[cold]
     fn link_during_cascade(&mut self, index: u32, due: u64) {
         match self.cascading {
@@ -120,7 +121,7 @@ impl<T> Wheel<T> {
                 if self.next_to_cascade().is_some()
                     && self.level_of(due ^ self.elapsed) < home.level() =>
             {
-                // That level and that slot are occupied.
+                // The bits of this level and this slot are set already.
                 let links = self.levels[home.level()].append(&mut self.nodes, index, home);
                 let node = &mut self.nodes[index as usize];
                 (node.home, node.links) = (home, links);
@@ -138,14 +139,14 @@ impl<T> Wheel<T> {
         self.overdue.insert((due, rank), index);
     }
 
-    /// Takes a node out of where it is; it stays in the slab.
+    /// Takes a node out of its list or from among the overdue. It stays in the slab.
     pub(super) fn unlink(&mut self, index: u32) -> Unlinked {
         let node = &self.nodes[index as usize];
         let (due, home, links) = (node.due, node.home, node.links);
         self.unlink_from(home, links, due)
     }
 
-    /// Takes a node with that home, those links and that due out of where it is.
+    /// Unlinks a node whose home, links and due the caller has read.
     #[inline]
     pub(super) fn unlink_from(&mut self, home: Home, links: Links, due: u64) -> Unlinked {
         if home == Home::OVERDUE {

@@ -1,9 +1,11 @@
 //! The timers of one slot: a doubly linked list through the nodes of the slab.
 //!
-//! Links are `u32` slab indices, so a node carries eight bytes of them and no pointer. Invariant: a
-//! node is in exactly one list, which its `home` names (or among the overdue, which are in none),
-//! and a list is in the order in which its nodes were linked; firing ties in insertion order rests
-//! on that.
+//! Links are indices into the slab, each a `u32`. So a node carries eight bytes of links and no
+//! pointer.
+//!
+//! Invariant: a node is in exactly one list, the one that its `home` names. Only overdue and
+//! detached nodes are in none. The nodes of a list stand in the order in which they were linked.
+//! Because of this, ties fire in insertion order.
 
 use slab::Slab;
 
@@ -12,15 +14,17 @@ use super::level::{MAX_DIGIT_BITS, MAX_SLOTS};
 /// The link that leads nowhere.
 const NONE: u32 = u32::MAX;
 
-/// Where a node is: in the list of a slot of a level, or among the overdue.
+/// Where a node is: in the list of a slot of a level, among the overdue, or detached.
+///
+/// One number holds both the level and the slot. The slot takes the low `MAX_DIGIT_BITS` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Home(u32);
 
 impl Home {
-    /// Timers that were inserted after their due had passed.
+    /// The home of timers whose due lay before `elapsed` when they were linked.
     pub(super) const OVERDUE: Home = Home(u32::MAX);
 
-    /// Timers that are in no slot; see `detach`.
+    /// The home of detached timers. See `detach`.
     pub(super) const DETACHED: Home = Home(u32::MAX - 1);
 
     #[inline]
@@ -42,7 +46,7 @@ impl Home {
 /// One timer in the slab.
 pub(super) struct Node<T> {
     pub(super) due: u64,
-    /// Unique in the wheel for ever; tells this timer from a later one in the same place.
+    /// Unique in the wheel for ever. It tells this timer from a later one in the same place.
     pub(super) sequence: u64,
     pub(super) links: Links,
     pub(super) home: Home,
@@ -50,15 +54,16 @@ pub(super) struct Node<T> {
     pub(super) value: T,
 }
 
-/// Fills the gap beside a node's home, for which a copy of the node would have to wait; and as it
-/// is never anything but zero, it leaves the slab room for its mark.
+/// Fills the gap beside a node's home, because a copy of the node would have to wait for a gap.
+///
+/// It is always zero, so that the slab can use its other values to mark a free place.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Filling {
     Zero = 0,
 }
 
-/// What comes before a node in its list, and what after it.
+/// The node before a node in its list, and the node after it.
 #[derive(Clone, Copy)]
 pub(super) struct Links {
     previous: u32,
@@ -66,7 +71,7 @@ pub(super) struct Links {
 }
 
 impl<T> Node<T> {
-    /// A node of which nothing is set yet but the value.
+    /// A node in which only the value is set yet.
     #[inline]
     pub(super) const fn blank(value: T) -> Self {
         Node {
@@ -83,7 +88,7 @@ impl<T> Node<T> {
     }
 }
 
-/// A node that is in no list has its links free for a number.
+/// A node that is in no list has no use for its links, so they can hold a number.
 impl Links {
     pub(super) fn of_rank(rank: u64) -> Links {
         Links {
@@ -119,8 +124,7 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Makes this list end with a node that is in no list, and gives the links that the node must
-    /// have then.
+    /// Appends a node that is in no list. Gives the links that the caller must store in the node.
     #[inline]
     pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32) -> Links {
         let previous = std::mem::replace(&mut self.tail, index);
@@ -134,7 +138,7 @@ impl List {
         }
     }
 
-    /// Joins the neighbours of a node of this list.
+    /// Joins the neighbours of a node of this list, given its links.
     #[inline]
     pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, links: Links) {
         let Links { previous, next } = links;
@@ -162,7 +166,8 @@ impl List {
         })
     }
 
-    /// Asserts that the links forth and back agree and that every node names this list as its home.
+    /// Asserts that the links forth and back agree, and that every node names this list as its
+    /// home. Gives the length of the list.
     #[cfg(test)]
     pub(super) fn check<T>(&self, nodes: &Slab<Node<T>>, home: Home) -> usize {
         let mut previous = NONE;

@@ -1,6 +1,7 @@
 //! Making a wheel, filling it, and emptying it as a whole.
 //!
-//! Invariant: an empty wheel whose `now` is set has worked up to that tick, and cascades nothing.
+//! Invariant: when the tick of an empty wheel is set, the wheel has worked up to that tick, and no
+//! cascade is under way.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -21,16 +22,16 @@ impl<T> Wheel<T> {
     /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in
     /// `2..=64`.
     ///
-    /// Fewer slots mean more levels and so more cascading; there is seldom a reason not to use 64.
+    /// Fewer slots mean more levels, and so more cascading. There is seldom a reason not to use 64.
     pub fn with_slots(slots: usize) -> Self {
         Self::with_capacity_and_slots(0, slots)
     }
 
-    /// An empty wheel at tick 0 with room for so many timers, before which its storage need not
-    /// grow.
+    /// An empty wheel at tick 0 with room for this many timers. Its storage need not grow before
+    /// it holds more.
     ///
-    /// This room is never given back while the wheel lives: neither when the storage shrinks nor by
-    /// [`clear`](Wheel::clear).
+    /// The wheel keeps this room as long as it lives. Neither shrinking nor
+    /// [`clear`](Wheel::clear) gives it back.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -42,12 +43,13 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// If asked for about four billion timers or more.
+    /// If you ask for room for about four billion timers or more.
     pub fn with_capacity(capacity: usize) -> Self {
         Self::with_capacity_and_slots(capacity, MAX_SLOTS)
     }
 
-    /// Both [`with_capacity`](Wheel::with_capacity) and [`with_slots`](Wheel::with_slots).
+    /// What [`with_capacity`](Wheel::with_capacity) and [`with_slots`](Wheel::with_slots) do, in
+    /// one.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -58,7 +60,7 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// If asked for about four billion timers or more.
+    /// If you ask for room for about four billion timers or more.
     pub fn with_capacity_and_slots(capacity: usize, slots: usize) -> Self {
         assert!(capacity < u32::MAX as usize, "{TOO_MANY}");
         let digit_bits = slots
@@ -67,7 +69,7 @@ impl<T> Wheel<T> {
             .trailing_zeros();
         let mut level_of_bit = [0; 64];
         for (level, bit) in level_of_bit.iter_mut().zip(0_u32..) {
-            // At most 63, as a digit is at least one bit wide.
+            // At most 63, because a digit is at least one bit wide.
             *level = (bit / digit_bits) as u8;
         }
         Wheel {
@@ -86,11 +88,11 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The wheel at this tick, for who counts from elsewhere than 0: it fires nothing.
+    /// The wheel at this tick, for an owner that does not count from 0. It fires nothing.
     ///
-    /// For a wheel that was just made. One that holds timers fires those that are due by then at
-    /// the next [`advance`](Wheel::advance). A tick that lies before [`now`](Wheel::now) counts as
-    /// that.
+    /// This is for a wheel that was just made. One that holds timers fires those that are due by
+    /// this tick at the next [`advance`](Wheel::advance). A tick before [`now`](Wheel::now) counts
+    /// as `now`.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -111,10 +113,10 @@ impl<T> Wheel<T> {
 
     /// Drops every timer without firing it. O([`capacity`](Wheel::capacity)).
     ///
-    /// [`now`](Wheel::now) stays, and a key from before answers to no later timer. The memory is
-    /// given back, but for what [`with_capacity`](Wheel::with_capacity) was asked for.
+    /// [`now`](Wheel::now) stays, and a key from before never finds a later timer. The wheel gives
+    /// its memory back, except the room that [`with_capacity`](Wheel::with_capacity) was asked for.
     ///
-    /// Should the drop of a value panic, the wheel is empty and usable nevertheless.
+    /// If the drop of a value panics, the wheel is empty and usable all the same.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -128,7 +130,8 @@ impl<T> Wheel<T> {
         drop(self.take_all());
     }
 
-    /// Takes everything out at once, and leaves an empty wheel of the same kind at the same tick.
+    /// Takes everything out at once. The wheel is then empty, of the same kind and at the same
+    /// tick.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         let slots = 1 << self.digit_bits;
         let empty = Wheel {
@@ -146,9 +149,10 @@ impl<T> Default for Wheel<T> {
     }
 }
 
-/// Arms a timer for each due and value, as [`Wheel::insert`] does. For timers that need no key.
+/// Arms a timer for each due and value, as [`Wheel::insert`] does. It is for timers that need no
+/// key.
 ///
-/// What [`Wheel::advance`] yields of one wheel can so be handed to another.
+/// So one wheel can take what [`Wheel::advance`] yields of another.
 ///
 /// ```
 /// # use tickwheel::wheel::Wheel;

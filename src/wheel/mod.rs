@@ -1,8 +1,8 @@
 //! The wheel alone: a hierarchy of timing wheels with no async, no clock and no lock.
 //!
-//! For simulations, for other runtimes, and for whoever wants to turn a wheel by hand. A [`Wheel`]
-//! knows only *ticks*, which are whatever its owner counts: it is told the current tick and gives
-//! back what is due.
+//! It is for simulations, for other runtimes, and for whoever wants to advance a wheel by hand. A
+//! [`Wheel`] knows only *ticks*, and its owner decides what a tick is. The owner tells it the
+//! current tick, and it gives back what is due.
 //!
 //! ```
 //! use tickwheel::wheel::Wheel;
@@ -21,10 +21,10 @@
 //!
 //! # How it works
 //!
-//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987) with the
-//! overflow wheels made on demand, as Kafka's purgatory makes them. With 64 slots a level, a tick
-//! is a number of 6-bit digits. Level `k` has one slot for each value of digit `k`, so level 0 has
-//! one tick a slot, level 1 has 64, level 2 has 4096:
+//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). The
+//! wheel makes its overflow levels on demand, as Kafka's purgatory does. With 64 slots a level, a
+//! tick is a number of 6-bit digits. Level `k` has one slot for each value of digit `k`. So level 0
+//! has one tick a slot, level 1 has 64, and level 2 has 4096:
 //!
 //! ```text
 //!   due = 70_000   digits   0 . 17 . 5 . 48          elapsed = 69_500   digits   0 . 16 . 61 . 60
@@ -34,21 +34,24 @@
 //!                             level 1, slot 5, and at tick 69_952 on to level 0, slot 48, its exact tick
 //! ```
 //!
-//! A timer lives at the level of the highest digit in which its due differs from `elapsed`, the
-//! tick that the wheel has worked up to, in the slot of its own digit there. Three things follow,
-//! and the code rests on them:
+//! The tick that the wheel has worked up to is called `elapsed`. A timer lives at the level of the
+//! highest digit in which its due differs from `elapsed`, in the slot of its own digit there. The
+//! code rests on three things that follow:
 //!
-//! 1. Every timer of level `k` is due before every timer of level `k + 1`: the earliest slot is the
-//!    first occupied one of the lowest occupied level. No finer level can hide an earlier timer of
-//!    a coarser one.
-//! 2. `elapsed` may jump to any tick up to the start of the earliest slot and every timer still
-//!    lies where it should. Advancing over a year or over a century is one step if nothing is due.
-//! 3. A timer can be linked into a fine slot directly only after the coarse slot around it was
-//!    cascaded, so each list is in insertion order also across levels, and ties fire in that order.
+//! 1. Every timer of level `k` is due before every timer of level `k + 1`. So the earliest slot is
+//!    the first occupied one of the lowest occupied level. No finer level can hide an earlier timer
+//!    of a coarser one.
+//! 2. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
+//!    lies in its right slot. To advance over a year or a century is one step if nothing is due.
+//! 3. A timer can be linked into a fine slot directly only after the cascade of the coarse slot
+//!    around it. So each list is in insertion order also across levels, and ties fire in that
+//!    order.
 //!
-//! With 64 slots, eleven levels span every `u64`; there is no largest delay. Storage is one slab of
-//! nodes, linked by `u32` indices. A [`Key`] holds its timer's place and its number in the order of
-//! all insertions.
+//! With 64 slots, eleven levels span every `u64`, so there is no largest delay. The storage is one
+//! slab of nodes, linked by `u32` indices. A [`Key`] holds the place of its timer in the slab, and
+//! the timer's number in the order of all insertions.
+//!
+//! Invariant: `elapsed` is never later than `now`, and no timer of a level is due before `elapsed`.
 
 mod access;
 mod debug;
@@ -77,7 +80,7 @@ use list::{Home, Node};
 use turn::Step;
 pub(crate) use turn::Verdict;
 
-/// A hierarchy of timing wheels over `u64` ticks, each timer carrying a `T`.
+/// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
 ///
 /// | operation | cost |
 /// |---|---|
@@ -88,14 +91,14 @@ pub(crate) use turn::Verdict;
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | O([`capacity`](Wheel::capacity)) |
 ///
-/// These are amortised over the growing and shrinking of the storage. Timers that are inserted
-/// after their due has passed are kept in order in a map of their own: O(log n) in the number of
-/// those.
+/// These costs are amortised over the growing and shrinking of the storage. Timers that are
+/// inserted after their due has passed wait in an ordered map of their own. There each operation is
+/// O(log n) in the number of such timers.
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more. Its place is used again once it was
-/// removed or has fired; the storage shrinks when an eighth of it or less is in use, as far as the
-/// timers that are left in it allow. See the [module's documentation](self) for an example and for
-/// how it works.
+/// A timer takes `size_of::<T>()` and about 32 bytes more. Once it was removed or has fired,
+/// another timer may use its place. The storage shrinks when less than an eighth of it is in use,
+/// as far as the timers that are left in it allow. See the [module's documentation](self) for an
+/// example and for how it works.
 pub struct Wheel<T> {
     nodes: Slab<Node<T>>,
     levels: Vec<Level>,
@@ -103,56 +106,56 @@ pub struct Wheel<T> {
     occupied: u64,
     /// A level's digit is this many bits wide.
     digit_bits: u32,
-    /// The level whose digit holds bit `i` of a tick: a table, because it saves the hot path a
+    /// Entry `i` is the level whose digit holds bit `i` of a tick. This table saves the hot path a
     /// division.
     level_of_bit: [u8; 64],
-    /// What the wheel has worked up to: no timer of the levels is due before it.
+    /// The tick that the wheel has worked up to. No timer of the levels is due before it.
     elapsed: u64,
-    /// What the owner has said; ahead of `elapsed` only while an advance is not finished.
+    /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished.
     now: u64,
-    /// Timers whose due `elapsed` had already left behind when they were linked, by due and by
+    /// The indices of timers whose due lay before `elapsed` when they were linked, by due and by
     /// rank.
     overdue: BTreeMap<(u64, u64), u32>,
-    /// A number for each timer that was linked as overdue, so that ties keep their order.
+    /// The rank of the next timer that is linked as overdue. By ranks, ties keep their order.
     next_rank: u64,
-    /// The coarse slot that is being cascaded; its start is `elapsed`.
+    /// The coarse slot that is being cascaded. Its start is `elapsed`.
     cascading: Option<Home>,
     next_sequence: NonZeroU64,
     shrinking: Shrinking,
 }
 
 impl<T> Wheel<T> {
-    /// Arms a timer that is due at tick `due`. One whose due has passed fires at the next
+    /// Arms a timer that is due at tick `due`. If its due has passed, it fires at the next
     /// [`advance`](Wheel::advance).
     ///
     /// # Panics
     ///
-    /// With about four billion timers at once, for which some 200 GB of memory would be needed
+    /// If the wheel would hold about four billion timers. They would need some 200 GB of memory
     /// first.
     #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
         self.insert_mut(due, value).0
     }
 
-    /// Disarms a timer and gives its value back, or `None` if it has fired or was removed before.
+    /// Disarms a timer and gives its value back. `None` if it has fired or was removed before.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.take(key).map(|(value, _)| value)
     }
 
-    /// Moves a timer to another due, earlier or later; `false` if it has fired or was removed
+    /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed
     /// before.
     ///
-    /// Among timers of the same due it comes last, as if it were inserted now.
+    /// Among timers of the same due it comes last, as if you had inserted it now.
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
         self.relink(key, due).is_some()
     }
 
-    /// Moves the wheel to tick `now` and yields what is due by then, in order of due, ties in
-    /// insertion order.
+    /// Moves the wheel to tick `now`, and yields what is due by then. Timers come in order of due,
+    /// and ties in insertion order.
     ///
-    /// Each item is the due that the timer was armed for and its value. Dropping the iterator early
-    /// leaves the rest due: the next advance yields it. A `now` that lies before [`Wheel::now`]
-    /// counts as that.
+    /// Each item is the due that the timer was armed for, and its value. If you drop the iterator
+    /// early, the rest stays due, and the next advance yields it. A `now` before
+    /// [`Wheel::now`] counts as [`Wheel::now`].
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -180,21 +183,22 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// The tick of the next turn that may find a timer due: no timer is due before it. `None` if
+    /// The tick of the next turn that may find a timer due. No timer is due before it. `None` if
     /// the wheel is empty.
     ///
-    /// It is the earliest due itself, unless that lies in a coarse slot that holds many timers or
-    /// is being cascaded; then it is that slot's start.
+    /// It is the earliest due itself, with one exception. If the earliest due lies in a coarse slot
+    /// that holds many timers or is being cascaded, it is the start of that slot.
     pub fn next_turn(&self) -> Option<u64> {
         let at_the_earliest = self.next_turn_at_the_earliest()?;
         Some(self.look_through().unwrap_or(at_the_earliest))
     }
 
-    /// A tick before which no timer is due, told without a look at any timer. `None` if the wheel
-    /// is empty.
+    /// A tick before which no timer is due, found without a look at the timers of a slot. `None` if
+    /// the wheel is empty.
     ///
     /// It is never later than [`next_turn`](Wheel::next_turn), and earlier only in a coarse slot. A
-    /// turn at that tick makes progress: once it has finished, this is later, or nothing is left.
+    /// turn at that tick makes progress. After it has finished, this tick is later, or no timer is
+    /// left.
     pub(crate) fn next_turn_at_the_earliest(&self) -> Option<u64> {
         if let Some((&(due, _), _)) = self.overdue.first_key_value() {
             return Some(due);
@@ -207,7 +211,8 @@ impl<T> Wheel<T> {
 
     /// The earliest due in the coarse slot whose time comes next, if it holds few timers.
     fn look_through(&self) -> Option<u64> {
-        /// So many timers are looked through. Bounded, since a turn too many costs little.
+        /// At most this many timers are looked through. The look has a bound because a turn too
+        /// many costs little.
         const LOOKED_THROUGH: usize = 16;
         if !self.overdue.is_empty() || self.next_to_cascade().is_some() {
             return None;
@@ -219,7 +224,7 @@ impl<T> Wheel<T> {
             .take(LOOKED_THROUGH)
             .map(|(_, node)| node.due)
             .min();
-        // All of them, or the earliest may be among the rest.
+        // Only if these were all. Otherwise the earliest may be among the rest.
         timers.next().is_none().then_some(earliest)?
     }
 
@@ -238,8 +243,8 @@ impl<T> Wheel<T> {
         self.nodes.is_empty()
     }
 
-    /// How many levels there are now: 1 when fresh, more on overflow, fewer when the top ones have
-    /// emptied.
+    /// How many levels there are now: 1 when fresh, more on overflow, and fewer when the top ones
+    /// are empty again.
     pub fn levels(&self) -> usize {
         (u64::BITS - self.occupied.leading_zeros()).max(1) as usize
     }
@@ -249,7 +254,7 @@ impl<T> Wheel<T> {
         self.next_sequence.get() - 1
     }
 
-    /// Arms a timer, whose value can still be changed.
+    /// Arms a timer, and lets the caller change its value.
     #[inline]
     pub(crate) fn insert_mut(&mut self, due: u64, value: T) -> (Key, &mut T) {
         let sequence = self.next_sequence;
@@ -261,15 +266,15 @@ impl<T> Wheel<T> {
         (Key { index, sequence }, value)
     }
 
-    /// Disarms a timer and gives its value, and what its leaving means for the next turn.
+    /// Disarms a timer. Gives its value, and what it means for the next turn that it was unlinked.
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(T, Unlinked)> {
         self.get_mut(key)?;
         Some(self.remove_node(key.index))
     }
 
-    /// Disarms a timer, swapping its value for one that needs no drop, and says what its leaving
-    /// means for the next turn. So nothing but the value is copied out of the slab.
+    /// Disarms a timer, and swaps its value for one that needs no drop. So nothing but the value is
+    /// copied out of the slab. Gives what it means for the next turn that the timer was unlinked.
     #[inline]
     pub(crate) fn swap_out(&mut self, key: Key, value: &mut T) -> Option<Unlinked> {
         let node = self.node_mut(key)?;
@@ -281,7 +286,8 @@ impl<T> Wheel<T> {
         Some(unlinked)
     }
 
-    /// Moves a timer to another due, and says what its leaving means for the next turn.
+    /// Moves a timer to another due. Gives what it means for the next turn that it was unlinked
+    /// from its old slot.
     pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Unlinked> {
         self.get_mut(key)?;
         let unlinked = self.unlink(key.index);

@@ -1,6 +1,6 @@
 //! The storage of a wheel: finding a node by its key, and growing and shrinking the slab.
 //!
-//! Invariant: every place of the slab has an index below `u32::MAX`, so that no index is mistaken for
+//! Invariant: every place of the slab has an index below `u32::MAX`. So no index is mistaken for
 //! the link that leads nowhere.
 
 use super::list::Node;
@@ -11,8 +11,9 @@ pub(super) const TOO_MANY: &str = "a wheel holds at most u32::MAX - 1 timers";
 impl<T> Wheel<T> {
     /// How many timers fit before the storage grows.
     ///
-    /// It falls as timers go: when less than an eighth of it is in use, as far as the timers that
-    /// are left allow. A wheel made with [`with_capacity`](Wheel::with_capacity) keeps that much.
+    /// The capacity falls when timers go and less than an eighth of it is in use, as far as the
+    /// timers that are left allow. A wheel from [`with_capacity`](Wheel::with_capacity) never falls
+    /// below the room that it was asked for.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -42,7 +43,7 @@ impl<T> Wheel<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn grow_nodes(&mut self) {
-        // Doubles, as the slab itself would.
+        // Doubles, just like the slab itself would.
         self.nodes
             .reserve((2 * self.nodes.len()).max(4) - self.nodes.len());
         assert!(self.nodes.capacity() < u32::MAX as usize, "{TOO_MANY}");
@@ -56,7 +57,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// For the end of a turn: what the removals did not give back may have come free since.
+    /// For the end of a turn. Memory that the removals did not give back may have come free since.
     pub(super) fn shrink_if_worth_a_look(&mut self) {
         let (left, capacity) = (self.nodes.len(), self.nodes.capacity());
         if self.shrinking.is_worth_a_look(left, capacity) {
@@ -64,7 +65,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Gives memory back, as far as the timers that are left allow.
+    /// Gives memory back, as far as the timers that are left allow it.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {

@@ -1,43 +1,42 @@
 //! Turning: finding what is due, and cascading what is not due yet.
 //!
-//! Works in steps, each bounded: one timer found due, or one moved to a finer level. So whoever
-//! holds a lock over the wheel can let it go after any number of them.
+//! A turn works in steps, and each step is bounded: it finds one timer due, or moves one to a finer
+//! level. So an owner that holds a lock over the wheel can let it go after any number of steps.
 //!
-//! Invariant: between two steps every timer lies where `place` would put it, but for those of the
-//! slot that is being cascaded, which wait in it for their step. `elapsed` is the start of that
-//! slot.
+//! Invariant: between two steps every timer lies where `link` would put it. Only the timers of the
+//! slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
 
 use super::Wheel;
 use super::list::Home;
 
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
 pub(crate) enum Verdict {
-    /// It is due; the judge has taken out of the value what it needs.
+    /// The timer is due. The judge has taken what it needs out of the value.
     Fire,
-    /// It is truly due at this later tick.
+    /// The timer is truly due at this later tick.
     Later(u64),
 }
 
-/// Judging a timer, and waking whoever waits for it, costs as much as cascading so many.
+/// Judging a timer and waking the task that waits for it costs as much as cascading this many.
 const JUDGED: usize = 8;
 
-/// What one step towards `now` came upon.
+/// What one step towards `now` found.
 pub(super) enum Step {
-    /// This timer is due; it is still linked.
+    /// This timer is due. It is still linked.
     Due(u32),
-    /// One timer was moved to a finer level.
+    /// The step moved one timer to a finer level.
     Cascaded,
-    /// Nothing more is due; `elapsed` has reached `now`.
+    /// Nothing more is due, and `elapsed` has reached `now`.
     Finished,
 }
 
 impl<T> Wheel<T> {
-    /// Advances with a bounded amount of work: at most `budget` timers are judged, or a few times
-    /// as many cascaded, which costs that much less.
+    /// Advances with a bounded amount of work: it judges at most `budget` timers, or cascades at
+    /// most [`JUDGED`] times as many.
     ///
-    /// A timer whose slot has come is judged in place, so nothing is copied for one that goes on
-    /// waiting. Returns whether all that is due by `now` was dealt with; if not, the next call goes
-    /// on.
+    /// A timer whose slot has come is judged where it is stored. So nothing is copied for a timer
+    /// that is truly due later. Returns whether nothing more is due by `now`. If more is due, the
+    /// next call goes on.
     pub(crate) fn turn(
         &mut self,
         now: u64,
@@ -53,7 +52,7 @@ impl<T> Wheel<T> {
                     let node = &mut self.nodes[index as usize];
                     match judge(node.due, &mut node.value) {
                         Verdict::Fire => drop(self.remove_node(index)),
-                        // Later than this turn in any case, or the turn would not end.
+                        // Always later than this turn. Otherwise the turn would not end.
                         Verdict::Later(due) => {
                             self.unlink(index);
                             self.link(index, due.max(self.now.saturating_add(1)));
@@ -67,7 +66,7 @@ impl<T> Wheel<T> {
         false
     }
 
-    /// One bounded step towards `now`: finds one timer that is due, or cascades one.
+    /// Makes one bounded step towards `now`: finds one timer that is due, or cascades one.
     pub(super) fn step(&mut self) -> Step {
         if let Some((_, &index)) = self.overdue.first_key_value() {
             return Step::Due(index);
@@ -94,6 +93,7 @@ impl<T> Wheel<T> {
         self.cascade(index)
     }
 
+    /// The first timer of the slot that is being cascaded, if any is still there.
     pub(super) fn next_to_cascade(&self) -> Option<u32> {
         let home = self.cascading?;
         self.levels[home.level()].slot(home.slot()).first()
@@ -114,8 +114,8 @@ impl<T> Wheel<T> {
         let level = self.occupied.trailing_zeros() as usize;
         let slot = self.levels[level].first_slot();
         let shift = level as u32 * self.digit_bits;
-        // The digits above this level's are those of `elapsed`; the top level's digit may have none
-        // above it.
+        // Above the digit of this level, the digits are those of `elapsed`. The digit of the top
+        // level may have none above it.
         let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
         Some((level, slot, self.elapsed & above | (slot as u64) << shift))
     }
