@@ -5,6 +5,7 @@
 mod access;
 mod advance;
 mod debug;
+mod detach;
 mod link;
 mod make;
 mod memory;
@@ -14,7 +15,7 @@ mod turn;
 use super::*;
 
 impl<T> Wheel<T> {
-    /// Asserts every invariant that the module's documentation states.
+    /// Asserts every invariant that the files of the wheel state.
     fn check(&self) {
         for (&(due, rank), &index) in &self.overdue {
             let node = &self.nodes[index as usize];
@@ -24,6 +25,11 @@ impl<T> Wheel<T> {
             );
         }
         let overdue = self.overdue.len();
+        let detached = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.home == Home::DETACHED)
+            .count();
         let in_levels: usize = self
             .levels
             .iter()
@@ -31,7 +37,7 @@ impl<T> Wheel<T> {
             .map(|(number, level)| level.check(&self.nodes, number))
             .sum();
         assert_eq!(
-            overdue + in_levels,
+            overdue + detached + in_levels,
             self.nodes.len(),
             "a node is in no list"
         );
@@ -46,7 +52,7 @@ impl<T> Wheel<T> {
         for (_, node) in &self.nodes {
             if node.home == Home::OVERDUE {
                 assert!(node.due < self.elapsed);
-            } else if Some(node.home) != self.cascading {
+            } else if node.home != Home::DETACHED && Some(node.home) != self.cascading {
                 assert!(node.due >= self.elapsed);
                 let shift = node.home.level() as u32 * self.digit_bits;
                 let digit = node.due >> shift & ((1 << self.digit_bits) - 1);
@@ -77,6 +83,7 @@ impl<T> Drop for Printed<T> {
     }
 }
 
+/// The dues of what an advance yields.
 fn dues<T>(fired: impl Iterator<Item = (u64, T)>) -> Vec<u64> {
     fired.map(|(due, _)| due).collect()
 }

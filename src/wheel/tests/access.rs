@@ -5,7 +5,7 @@
 use super::*;
 
 #[test]
-fn a_key_answers_until_its_timer_has_fired_and_for_no_other() {
+fn a_key_finds_its_timer_until_it_has_fired_and_no_other() {
     let mut wheel = Wheel::new();
     let key = wheel.insert(300, 'a');
     let other = wheel.insert(5, 'b');
@@ -32,7 +32,7 @@ fn a_timer_that_was_due_long_ago_is_armed_until_it_is_yielded() {
 }
 
 #[test]
-fn a_stale_key_is_never_mistaken_for_a_later_timer_in_the_same_place() {
+fn a_stale_key_never_finds_a_later_timer_in_the_same_place() {
     let mut wheel = Wheel::new();
     let first = wheel.insert(1, "first");
     assert_eq!(wheel.remove(first), Some("first"));

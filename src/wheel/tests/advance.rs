@@ -1,7 +1,7 @@
 //! Advancing: what fires, when and in which order.
 //!
-//! Invariant: each timer fires at the first advance to its due or later, in order of due, and ties in
-//! insertion order.
+//! Invariant: each timer fires at the first advance to its due or later, in order of due, and ties
+//! in insertion order.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_fine_level_does_not_hide_an_earlier_timer_of_a_coarser_one() {
 }
 
 #[test]
-fn short_timers_fire_beside_one_at_the_end_of_time_at_any_uptime() {
+fn short_timers_fire_beside_an_endless_one_at_any_uptime() {
     for uptime in [
         0,
         1 << 30,
@@ -50,7 +50,7 @@ fn short_timers_fire_beside_one_at_the_end_of_time_at_any_uptime() {
 }
 
 #[test]
-fn a_jump_of_a_year_or_of_a_whole_rotation_of_every_level_fires_everything_in_order() {
+fn a_jump_over_any_distance_fires_everything_in_order() {
     const YEAR: u64 = 365 * 24 * 60 * 60 * 1000;
     for jump in (0..64)
         .map(|bit| 1 << bit)
@@ -87,7 +87,7 @@ fn time_that_does_not_move_or_goes_back_fires_only_what_is_due() {
 }
 
 #[test]
-fn ties_fire_in_insertion_order_also_when_they_came_through_different_levels() {
+fn ties_from_different_levels_fire_in_insertion_order() {
     let mut wheel = Wheel::new();
     wheel.insert(5_000, 0);
     assert_eq!(wheel.advance(4_900).count(), 0);

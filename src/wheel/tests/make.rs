@@ -28,7 +28,7 @@ fn what_was_cleared_is_dropped_and_its_keys_stay_stale() {
 }
 
 #[test]
-fn a_wheel_is_empty_also_when_the_drop_of_a_cleared_value_panics() {
+fn a_wheel_is_cleared_also_when_the_drop_of_a_value_panics() {
     struct Panics(Rc<()>);
     impl Drop for Panics {
         fn drop(&mut self) {
@@ -47,7 +47,7 @@ fn a_wheel_is_empty_also_when_the_drop_of_a_cleared_value_panics() {
 }
 
 #[test]
-fn a_wheel_that_starts_late_does_all_that_one_does_that_came_there() {
+fn a_wheel_that_starts_late_does_all_that_an_advanced_one_does() {
     for start in [1, 63, 64, 1 << 36, u64::MAX - 1, u64::MAX] {
         let mut wheel = Wheel::new().starting_at(start);
         assert_eq!((wheel.now(), wheel.levels()), (start, 1));
@@ -82,7 +82,7 @@ fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
     assert!(wheel.cascading.is_some());
     assert!(keys.into_iter().all(|key| wheel.remove(key).is_some()));
     let mut wheel = wheel.starting_at(1 << 20);
-    // The slot that was being cascaded, one rotation or more later.
+    // This due belongs to the slot that was being cascaded, one rotation or more later.
     let due = (1 << 20) + 70;
     wheel.insert(due, ());
     assert_eq!(wheel.next_turn(), Some(due));
@@ -90,7 +90,7 @@ fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
 }
 
 #[test]
-fn the_room_that_was_asked_for_is_there_from_the_first_timer_and_stays() {
+fn the_room_that_was_asked_for_is_there_at_once_and_stays() {
     for asked in [0, 1, 5_000] {
         let mut wheel = Wheel::with_capacity(asked);
         let made_with = wheel.capacity();
@@ -107,8 +107,8 @@ fn the_room_that_was_asked_for_is_there_from_the_first_timer_and_stays() {
         assert_eq!(wheel.advance(100_000).count(), 100_000 + asked);
         wheel.clear();
         assert_eq!(wheel.capacity(), made_with);
-        // The storage shrinks step by step, or all at once if the last place is pinned until the
-        // end.
+        // The storage shrinks step by step. It shrinks all at once if the last place is pinned
+        // until the end.
         for is_pinned in [false, true] {
             let mut keys: Vec<_> = (0..100_000).map(|due| wheel.insert(due, ())).collect();
             keys.reverse();

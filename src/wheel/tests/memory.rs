@@ -1,5 +1,8 @@
-//! What a wheel's storage takes, from before the first timer until after the last, and what it
-//! costs to give it back.
+//! How much memory a wheel's storage takes, from before the first timer until after the last, and
+//! what it costs to give it back.
+//!
+//! Invariant: memory comes back in whatever order and way the timers go, at a constant cost for
+//! each.
 
 use super::*;
 
@@ -8,7 +11,7 @@ const MANY: u64 = 20_000;
 /// The most places that are kept for an empty wheel, or for one of few timers at the front.
 const FEW: usize = 1024;
 
-/// The ways in which a timer can leave.
+/// The ways in which a timer can go out of the wheel.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Remove,
@@ -60,7 +63,7 @@ fn assert_kept_is_in_use_or_pinned(wheel: &Wheel<u64>) {
     let pinned = wheel.nodes.iter().next_back().map_or(0, |(at, _)| at + 1);
     assert!(
         kept <= FEW || left >= kept / 8 || pinned >= kept / 2,
-        "{kept} places are kept for {left} timers, the last of which is in place {pinned}"
+        "{kept} places are kept for {left} timers, and the last one is in place {pinned}"
     );
 }
 
@@ -91,7 +94,7 @@ fn memory_comes_back_in_whatever_order_and_way_the_timers_go() {
 }
 
 #[test]
-fn memory_comes_back_when_the_timer_that_pinned_it_goes_last() {
+fn memory_comes_back_when_its_pin_goes_last() {
     for way in WAYS {
         let (mut wheel, mut keys) = filled();
         let pin = keys.pop().unwrap();
@@ -106,7 +109,7 @@ fn memory_comes_back_when_the_timer_that_pinned_it_goes_last() {
 }
 
 #[test]
-fn memory_comes_back_when_the_timer_that_pinned_it_goes_and_others_stay() {
+fn memory_comes_back_when_its_pin_goes_and_others_stay() {
     for way in WAYS {
         let (mut wheel, mut keys) = filled();
         let pin = keys.pop().unwrap();
@@ -122,7 +125,7 @@ fn memory_comes_back_when_the_timer_that_pinned_it_goes_and_others_stay() {
 }
 
 #[test]
-fn memory_comes_back_at_a_turn_if_the_pin_went_while_others_came() {
+fn memory_comes_back_at_a_turn_if_its_pin_went_as_others_came() {
     let (mut wheel, mut keys) = filled();
     let pin = keys.pop().unwrap();
     // The front places come free last, so they are the first to be taken again.
@@ -139,7 +142,7 @@ fn memory_comes_back_at_a_turn_if_the_pin_went_while_others_came() {
 }
 
 #[test]
-fn memory_that_was_filled_again_while_it_was_pinned_comes_back_too() {
+fn memory_that_was_filled_again_behind_a_pin_comes_back_too() {
     let (mut wheel, mut keys) = filled();
     let pin = keys.pop().unwrap();
     // The front places come free last, so they are the first to be taken again.
@@ -200,7 +203,7 @@ fn arming_and_disarming_at_a_boundary_shrinks_only_once() {
 }
 
 #[test]
-fn timers_that_take_turns_in_the_last_places_cost_no_shrink_each() {
+fn timers_that_alternate_in_the_last_places_cost_no_shrink_each() {
     for pins in 2..5 {
         let (mut wheel, mut keys) = filled();
         let mut pinning: std::collections::VecDeque<_> = keys.split_off(keys.len() - pins).into();
@@ -210,7 +213,7 @@ fn timers_that_take_turns_in_the_last_places_cost_no_shrink_each() {
         let before = wheel.shrinking.cost();
         let rounds = 2_000;
         for _ in 0..rounds {
-            // Each takes the place that the one before has left.
+            // Each takes the place that the one before it has freed.
             let goes = pinning.pop_front().unwrap();
             assert!(wheel.remove(goes).is_some());
             assert_eq!(wheel.advance(0).count(), 0);
@@ -218,7 +221,8 @@ fn timers_that_take_turns_in_the_last_places_cost_no_shrink_each() {
             assert_eq!(wheel.advance(0).count(), 0);
         }
         let cost = wheel.shrinking.cost() - before;
-        // At each of the two turns 32 places, and a try for each half of all places passed.
+        // Each of the two turns of a round passes 32 places. Each time that half of all places are
+        // passed, a shrink is tried.
         let most = 3 * wheel.nodes.capacity() + 3 * 2 * 32 * rounds;
         assert!(cost < most, "{pins} pins: {cost} places in {rounds} rounds");
     }

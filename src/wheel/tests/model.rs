@@ -1,4 +1,5 @@
-//! Random operations on the wheel and on a `BTreeMap`. After each, the wheel's invariants are checked.
+//! Random operations on the wheel and on a `BTreeMap`. The wheel's invariants are checked after
+//! each.
 //!
 //! Invariant: whatever the operations are, the wheel fires, finds and counts what the map does.
 
@@ -25,8 +26,8 @@ enum Operation {
     Clear,
 }
 
-/// Distances that matter: within a slot, whole rotations of every level and their neighbours, and
-/// the far end.
+/// The distances that matter: those within a slot, whole rotations of every level, the distances
+/// next to them, and the far end.
 fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..200_u64,
@@ -63,8 +64,8 @@ const UNKNOWN: Key = Key {
     sequence: NonZeroU64::MAX,
 };
 
-/// What the wheel must do, by the plainest means: timers sorted by due and by when they were
-/// linked.
+/// The plainest thing that does what the wheel must do. It sorts the timers by due, and then by
+/// when they were linked.
 #[derive(Default)]
 struct Model {
     timers: BTreeMap<(u64, u64), Key>,
@@ -95,10 +96,10 @@ impl Model {
     }
 }
 
-/// A wheel at a tick, made so or advanced there.
-fn at_tick(start: u64, is_made_so: bool, capacity: usize, slots: usize) -> Wheel<usize> {
+/// A wheel at a tick. It is made there, or advanced to it.
+fn at_tick(start: u64, is_made_there: bool, capacity: usize, slots: usize) -> Wheel<usize> {
     let mut wheel = Wheel::with_capacity_and_slots(capacity, slots);
-    if is_made_so {
+    if is_made_there {
         return wheel.starting_at(start);
     }
     assert_eq!(wheel.advance(start).count(), 0);
@@ -158,7 +159,7 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
                 let value = wheel.get_mut(keys[number]);
                 assert_eq!(value.as_deref(), position.map(|_| &number));
                 if let (Some(value), Some(position)) = (value, position) {
-                    // The same timer under another number, which its key goes by from now on.
+                    // The timer has another number, and its key goes by that from now on.
                     *value = keys.len();
                     keys.push(keys[number]);
                     numbers.push(keys[number]);
@@ -261,7 +262,8 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
             }
             (turn, due) => panic!("next turn {turn:?}, but the earliest due is {due:?}"),
         }
-        // `None` is the earliest of all, so emptiness has to agree as well.
+        // `None` compares as the earliest of all. So both must say alike whether the wheel is
+        // empty.
         let at_the_earliest = wheel.next_turn_at_the_earliest();
         assert!(at_the_earliest <= wheel.next_turn());
         assert_eq!(at_the_earliest.is_none(), wheel.is_empty());
@@ -286,10 +288,10 @@ proptest! {
     fn the_wheel_does_what_a_sorted_map_does(
         slots in prop_oneof![Just(64_usize), 2..=64_usize],
         start in prop_oneof![Just(0_u64), distance(), Just((1 << 30) - 20), Just((1 << 36) - 20)],
-        is_made_so in any::<bool>(),
+        is_made_there in any::<bool>(),
         capacity in prop_oneof![Just(0_usize), 0..100_usize],
         operations in proptest::collection::vec(operation(), 1..120),
     ) {
-        run(at_tick(start, is_made_so, capacity, slots), operations);
+        run(at_tick(start, is_made_there, capacity, slots), operations);
     }
 }

@@ -25,7 +25,7 @@ fn a_judged_timer_that_is_truly_due_later_is_linked_again() {
 }
 
 #[test]
-fn turns_at_the_earliest_ticks_that_are_told_find_every_timer_in_few_steps() {
+fn turns_at_the_earliest_ticks_find_every_timer_in_few_steps() {
     for slots in [2, 8, 64] {
         let mut wheel = Wheel::with_slots(slots);
         let mut expected: Vec<u64> = (0..200).map(|n| n * n * n % 100_003).collect();
@@ -40,13 +40,13 @@ fn turns_at_the_earliest_ticks_that_are_told_find_every_timer_in_few_steps() {
             (before, turns) = (Some(tick), turns + 1);
         }
         assert_eq!(fired, expected);
-        // Each timer is cascaded at most once a level, and fires.
+        // Each timer cascades at most once for each level, and fires.
         assert!(turns <= 200 * 18, "{turns} turns");
     }
 }
 
 #[test]
-fn the_earliest_tick_of_a_coarse_slot_is_its_start_and_else_the_due_itself() {
+fn the_earliest_tick_is_the_due_or_the_start_of_a_coarse_slot() {
     let mut wheel = Wheel::new();
     wheel.insert(5_000, ());
     assert_eq!(wheel.next_turn(), Some(5_000));
@@ -59,7 +59,7 @@ fn the_earliest_tick_of_a_coarse_slot_is_its_start_and_else_the_due_itself() {
 }
 
 #[test]
-fn the_earliest_timer_of_a_coarse_slot_is_not_overlooked_behind_many_others() {
+fn the_earliest_timer_of_a_coarse_slot_is_found_behind_others() {
     for others in 0..40 {
         let mut wheel = Wheel::new();
         wheel.extend((0..others).map(|_| (5_000, ())));
