@@ -18,12 +18,15 @@
 //!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. `marks` tells
 //!   them by their numbers.
 
+mod memory;
+mod search;
+
 use std::borrow::Borrow;
 
 use hashbrown::HashTable;
 
-use super::due_queue::{DueQueue, Name, Named};
-use super::marks::Marks;
+use crate::keyed::delay_map::due_queue::{DueQueue, Name, Named};
+use crate::keyed::delay_map::marks::Marks;
 use crate::shrinking::Shrinking;
 use crate::time::tick::Moment;
 use crate::wheel::Wheel;
@@ -100,13 +103,6 @@ impl<K, V> Part<K, V> {
             marks: Marks::default(),
             settings: 0,
         }
-    }
-
-    /// Makes room for so many items, in an empty part.
-    pub(super) fn reserve(&mut self, capacity: usize) {
-        self.items = Wheel::with_capacity(capacity);
-        self.index = HashTable::with_capacity(capacity);
-        self.shrinking.grown(self.index.capacity());
     }
 
     /// The item of a key. This is the only function that calls the key's own code.
@@ -226,37 +222,9 @@ impl<K, V> Part<K, V> {
         item
     }
 
-    /// Gives memory back if it is time. Items may have other indices after it.
-    pub(super) fn shrink_if_due(&mut self) {
-        if self.shrinking.is_due(self.index.len()) {
-            self.shrink_index();
-        }
-        self.compact_if_due();
-    }
-
-    /// The items' store shrinks by itself once nothing is left in its last places. What stays there
-    /// is moved only if it stays: after so many removals that they pay for it.
-    fn compact_if_due(&mut self) {
-        let places = self.items.capacity();
-        if places <= KEPT_PLACES || self.index.len() >= places / 8 {
-            self.taken_while_sparse = 0;
-            return;
-        }
-        self.taken_while_sparse += 1;
-        if self.taken_while_sparse > places / 8 {
-            self.compact();
-        }
-    }
-
     /// The indices of all items.
     pub(super) fn indices(&self) -> Vec<u32> {
         self.index.iter().copied().collect()
-    }
-
-    /// Moves on towards a tick by at most so many items, and takes them from the budget. Gives
-    /// whether all that is due by then was found.
-    pub(super) fn advance(&mut self, now: u64, budget: &mut usize) -> bool {
-        self.find_expired(now, budget) && self.find_due(now, budget)
     }
 
     /// When the first of what is due was due.
@@ -279,24 +247,6 @@ impl<K, V> Part<K, V> {
         Some(item)
     }
 
-    /// Makes all due, and says how many items were not due at `now`; `tick` is the first that has
-    /// not begun before that, and `present` the one in which it lies.
-    pub(super) fn expire_all(&mut self, now: Moment, tick: u64, present: u64) -> usize {
-        let mut all = usize::MAX;
-        self.find_due(tick, &mut all);
-        // What is found, and lies ahead by a part of a tick.
-        let items = &self.items;
-        let ahead = self.due.after(now).filter(|named| is_good(items, named));
-        let ahead: Vec<u32> = ahead.map(|named| named.index).collect();
-        let pending = ahead.len();
-        for index in ahead {
-            self.make_due(index, now);
-        }
-        self.uncover();
-        let waiting = self.items.len() - self.due.len();
-        pending + self.marks.set(waiting, self.settings, now, present)
-    }
-
     /// Takes everything out, and gives it with the marks that may be on some of it.
     pub(super) fn take_all(&mut self) -> (Wheel<Item<K, V>>, Marks) {
         let emptied = Part {
@@ -312,43 +262,6 @@ impl<K, V> Part<K, V> {
         let marked = self.marks.earliest();
         let waiting = self.items.next_turn();
         marked.into_iter().chain(waiting).min()
-    }
-
-    /// Finds some of what is due by a tick. Gives whether all of it was found.
-    fn find_due(&mut self, now: u64, budget: &mut usize) -> bool {
-        let (due, marks) = (&mut self.due, &mut self.marks);
-        let begun = due.begin_search();
-        let is_all = self.items.detach_due(now, budget, |index, item| {
-            item.due_at = item.told_deadline(marks);
-            marks.forget(item.number);
-            let name = item.name();
-            due.add_found(Named { name, index });
-        });
-        due.end_search(begun);
-        is_all
-    }
-
-    /// Finds some of what was made due by marks that were set by a tick. Gives whether all of it
-    /// was found.
-    fn find_expired(&mut self, now: u64, budget: &mut usize) -> bool {
-        let is_left = |marks: &Marks| marks.earliest().is_some_and(|tick| tick <= now);
-        if !is_left(&self.marks) {
-            return true;
-        }
-        let end = self.items.end_of_indices();
-        let most = u32::try_from(*budget).unwrap_or(u32::MAX);
-        let round = self.marks.next_of_round(most, end);
-        *budget -= round.len();
-        let next = round.end;
-        let waits = |&index: &u32| !self.items.is_detached(index);
-        let waiting: Vec<u32> = self.items.indices(round).filter(waits).collect();
-        for index in waiting {
-            if let Some(at) = self.marks.at(self.items.at(index).number) {
-                self.make_due(index, at);
-            }
-        }
-        self.marks.came_to(next, end);
-        !is_left(&self.marks)
     }
 
     /// Puts an item that waits among those that are due.
@@ -394,52 +307,7 @@ impl<K, V> Part<K, V> {
             None => self.settings,
         }
     }
-
-    #[cold]
-    fn shrink_index(&mut self) {
-        let items = &self.items;
-        self.index
-            .shrink_to(0, |&index| hash_of(items.at(index).hash));
-        self.shrinking
-            .shrunk(self.index.len(), self.index.capacity());
-    }
-
-    /// Moves all items together, into stores of their size.
-    #[cold]
-    fn compact(&mut self) {
-        let left = self.index.len();
-        let wheel = Wheel::with_capacity(left).starting_at(self.items.now());
-        let mut all = std::mem::replace(&mut self.items, wheel);
-        self.index = HashTable::with_capacity(left);
-        self.due = DueQueue::new();
-        let begun = self.due.begin_search();
-        for old in 0..all.end_of_indices() {
-            let Some(tick) = all.tick_at(old) else {
-                continue;
-            };
-            let is_due = all.is_detached(old);
-            let item = all.remove_at(old);
-            let (name, hash) = (item.name(), item.hash);
-            let index = if is_due {
-                let index = self.items.insert_detached(item);
-                self.due.add_found(Named { name, index });
-                index
-            } else {
-                self.items.insert(tick, item).into_halves().0
-            };
-            let items = &self.items;
-            self.index
-                .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
-        }
-        self.due.end_search(begun);
-        self.marks.begin_round();
-        self.taken_while_sparse = 0;
-        self.shrinking.shrunk(left, self.index.capacity());
-    }
 }
-
-/// A store of so few places is not worth the trouble.
-const KEPT_PLACES: usize = 1024;
 
 /// Whether a name is that of an item which is due, and was not set anew since.
 fn is_good<K, V>(items: &Wheel<Item<K, V>>, named: &Named) -> bool {
