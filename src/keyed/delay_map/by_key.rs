@@ -1,6 +1,6 @@
 //! What a [`DelayMap`] does to the value of one key.
 //!
-//! Invariant: each call has one look-up, and acts on what that finds under the same hold of the
+//! Invariant: each call looks the key up once, and acts on what it finds under the same hold of the
 //! part's lock.
 
 use std::borrow::Borrow;
@@ -15,8 +15,8 @@ use super::part::Item;
 use crate::time::tick::Moment;
 
 impl<K: Hash + Eq, V> DelayMap<K, V> {
-    /// Has the value of a key come out when `delay` has passed from now, earlier or later than
-    /// before, but no later than its life; `false` for a key that is not there.
+    /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
+    /// before, but no later than its life. `false` for a key that is not in the map.
     pub fn reset<Q>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -25,7 +25,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.reset_due(key, |now| now.after(delay.into()))
     }
 
-    /// Has the value of a key come out at `deadline`; else as [`reset`](DelayMap::reset).
+    /// Makes the value of a key come out at `deadline`. All else is as in
+    /// [`reset`](DelayMap::reset).
     pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -51,8 +52,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         true
     }
 
-    /// Has the value of a key come out of the stream now; `false` for a key that is not there, or
-    /// whose value is due already.
+    /// Makes the value of a key come out of the stream now. `false` for a key that is not in the
+    /// map, or whose value is due already.
     pub fn expire<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -66,7 +67,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         is_pending
     }
 
-    /// Takes the value of a key out; `None` for a key that is not there.
+    /// Takes the value of a key out. `None` for a key that is not in the map.
     pub fn remove<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -78,12 +79,12 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.inner.table.give_back(locked.number, 1);
         self.inner.plan_without(locked);
         let Item { key, value, .. } = item;
-        // After the lock; and should it panic, the value is dropped and not lost.
+        // After the lock. If this panics, the value is dropped and not lost.
         drop(key);
         Some(value)
     }
 
-    /// Whether a key is there, its value not yet taken out.
+    /// Whether a key is in the map, because its value has not come out yet.
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -92,17 +93,20 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.find(key).is_some()
     }
 
-    /// When the value of a key is to come out; `None` for a key that is not there.
+    /// When the value of a key is to come out. `None` for a key that is not in the map.
     pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.due_at(key).map(|at| self.inner.clock().instant(at))
+        let (locked, index) = self.find(key)?;
+        let at = locked.part.due_at(index);
+        drop(locked);
+        Some(self.inner.clock().instant(at))
     }
 
-    /// The time that is left until the value of a key comes out, zero if it is due; `None` for a
-    /// key that is not there.
+    /// The time that is left until the value of a key comes out, or zero if it is due. `None` for a
+    /// key that is not in the map.
     pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
@@ -110,24 +114,16 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     {
         let (locked, index) = self.find(key)?;
         let at = locked.part.due_at(index);
-        // Read under the lock, after the last reset: so no more is told than was set.
+        // The clock is read under the lock, after the last reset. So this tells no more than was
+        // set.
         Some(at.since(self.inner.clock().now()))
     }
 
-    fn due_at<Q>(&self, key: &Q) -> Option<Moment>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let (locked, index) = self.find(key)?;
-        Some(locked.part.due_at(index))
-    }
-
-    /// Looks at the value of a key, due or not; `None` for a key that is not there. Its delay goes
-    /// on.
+    /// Looks at the value of a key, due or not. `None` for a key that is not in the map. The delay
+    /// of the value goes on.
     ///
-    /// `look` is called under the lock of a part: it must not call the map. If it panics, nothing
-    /// is changed.
+    /// `look` is called under the lock of a part, so it must not call the map. If it panics,
+    /// nothing is changed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -149,11 +145,11 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Some(look(&locked.part.item(index).value))
     }
 
-    /// Changes the value of a key, due or not; `None` for a key that is not there. Its delay goes
-    /// on.
+    /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
+    /// of the value goes on.
     ///
-    /// `change` is called under the lock of a part: it must not call the map. If it panics, the
-    /// value is as it left it.
+    /// `change` is called under the lock of a part, so it must not call the map. If it panics, the
+    /// value stays as `change` left it.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -163,11 +159,11 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Some(change(locked.part.value_mut(index)))
     }
 
-    /// Uses the value of a key: looks at it or changes it, and starts its delay anew, in one;
-    /// `None` for a key that is not there.
+    /// Looks at the value of a key or changes it, and starts its delay anew, in one step. `None`
+    /// for a key that is not in the map.
     ///
-    /// `act` is called under the lock of a part: it must not call the map. If it panics, the delay
-    /// goes on.
+    /// `act` is called under the lock of a part, so it must not call the map. If it panics, the
+    /// delay goes on.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -1,20 +1,21 @@
 //! The names of what is due in a part, in the order in which they come out.
 //!
-//! What a search of the wheel finds comes nearly in order, as time goes on. So a name that comes
-//! after all that were found is appended to a sorted run, and only another goes into a heap.
+//! Searches of the wheel find items nearly in order, because they follow time. So a name that comes
+//! after all those of the run is appended to that sorted run. Only other names go into a heap.
 //!
 //! Invariants:
 //!
-//! - The names of the run that are not taken are in order.
-//! - A name is *stale* once its item was set anew or taken out. The stale ones are counted, and
-//!   fewer than the others but for a few. After `uncover` the first one is good.
+//! - Those names of the run that are not taken are in order.
+//! - A name is *stale* once its item was set anew or taken out, and *good* before that. The stale
+//!   ones are counted. At most `KEPT` of them are there, or no more than there are good ones. After
+//!   `uncover` the first name is good.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::time::tick::Moment;
 
-/// The place of an item among those that are due.
+/// What tells an item among those that are due, and orders them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pub(super) due_at: Moment,
@@ -31,14 +32,15 @@ pub(super) struct Named {
 
 pub(super) struct DueQueue {
     run: Vec<Named>,
-    /// So many names at the start of the run were taken.
+    /// How many names at the start of the run were taken.
     taken: usize,
-    /// The names that came out of order, the first on top.
+    /// The names that were not added in order, with the first one on top.
     heap: BinaryHeap<Reverse<Named>>,
+    /// How many names are stale.
     stale: usize,
 }
 
-/// So many names are not worth the trouble of giving their memory back.
+/// The memory of no more names than this is not worth giving back.
 const KEPT: usize = 256;
 
 impl DueQueue {
@@ -58,7 +60,7 @@ impl DueQueue {
         }
     }
 
-    /// Takes the first name out; the next one may be stale until `uncover`.
+    /// Takes the first name out. The next one may be stale until `uncover`.
     pub(super) fn take_first(&mut self) -> Option<Named> {
         let first = *self.first()?;
         if self.run.get(self.taken) == Some(&first) {
@@ -84,7 +86,7 @@ impl DueQueue {
         }
     }
 
-    /// Where a search begins to add names; to be given to `end_of_search`.
+    /// Where a search begins to add names. To be given to `end_search`.
     pub(super) fn begin_search(&self) -> usize {
         self.run.len()
     }
@@ -113,7 +115,7 @@ impl DueQueue {
         self.names() - self.stale
     }
 
-    /// Whose name is after `now`, of the good names and maybe of some stale ones.
+    /// The names of what is due after `now`: all good ones, and perhaps some stale ones.
     pub(super) fn after(&self, now: Moment) -> impl Iterator<Item = &Named> {
         let heap = self.heap.iter().map(|Reverse(named)| named);
         let run = &self.run[self.taken..];
@@ -127,15 +129,15 @@ impl DueQueue {
         self.stale += 1;
     }
 
-    /// Takes stale names from the front, so that the first one is good; and all of them once they
-    /// are as many as the others, at an amortised constant cost.
+    /// Takes stale names from the front, so that the first one is good. Takes all stale ones once
+    /// there are more of them than good ones, at an amortised constant cost.
     #[inline]
     pub(super) fn uncover(&mut self, is_good: impl Fn(&Named) -> bool) {
         if self.stale > 0 {
             self.take_stale(is_good);
         }
         if self.names() == 0 && self.run.capacity() + self.heap.capacity() > 2 * KEPT {
-            // What was a long list gives its memory back.
+            // An empty queue that was long gives its memory back.
             *self = DueQueue::new();
         }
     }

@@ -1,7 +1,7 @@
 //! How a value is put into a [`DelayMap`].
 //!
-//! Invariant: under the lock of the key's part, a call finds out whether it can put the value in, and
-//! puts it in. What it does not put in goes back to the caller.
+//! Invariant: under one hold of the part's lock, a call finds out whether it can put the value in,
+//! and puts it in. A value that it does not put in goes back to the caller.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -19,14 +19,14 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     ///
     /// # Errors
     ///
-    /// Gives the value back: [`InsertError::Closed`] when the map is closed, its stream was
-    /// dropped, or the timer's runtime has gone; [`InsertError::AtCapacity`] if the key is new and
-    /// the map holds as many as it may.
+    /// Both give the value back. [`InsertError::Closed`] when the map is closed, its stream was
+    /// dropped, or the timer's runtime has shut down. [`InsertError::AtCapacity`] if the key is new
+    /// and the map holds as many keys as it may.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
         self.insert_due(key, value, |now| now.after(delay.into()))
     }
 
-    /// Puts a value under a key, to come out of the stream at `deadline`; else as
+    /// Puts a value under a key, to come out of the stream at `deadline`. All else is as in
     /// [`insert`](DelayMap::insert).
     ///
     /// # Errors
@@ -42,9 +42,9 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.insert_due(key, value, |_| deadline)
     }
 
-    /// As [`insert`](DelayMap::insert), with a life: however often the delay starts anew, the value
-    /// comes out when `life` has passed from now, at the latest. (Time to live beside time to
-    /// idle.)
+    /// As [`insert`](DelayMap::insert), with a life. However often the delay starts anew, the value
+    /// comes out when `life` has passed from now, at the latest. So a value has a time to live
+    /// beside its time to idle.
     ///
     /// # Errors
     ///
@@ -81,8 +81,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         )
     }
 
-    /// Puts a value under a key that is not there; `Some` gives the value back if the key is there,
-    /// and nothing changes.
+    /// Puts a value under a key that is not in the map. If the key is in the map, nothing changes,
+    /// and `Some` gives the value back.
     ///
     /// # Errors
     ///
@@ -173,19 +173,19 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
             }
         };
         inner.plan_for(locked, setting);
-        // As in `let_go`: before anything is given back.
+        // Before anything is given back, as in `let_go`.
         drop(key);
         Ok(replaced)
     }
 
-    /// To be asked with a part locked: who closes has all of them.
+    /// To be asked with a part locked, because a call that closes the map has all of them locked.
     fn is_closed(&self, _locked: &Locked<'_, K, V>) -> bool {
         self.inner.table.is_closed() || self.inner.timer.has_ended()
     }
 }
 
-/// Drops a key that is not needed, after the lock. Should that panic, the value that is to be given
-/// back is dropped and not lost, as it is not on its way yet.
+/// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
+/// not on its way yet. So if the drop panics, the value is dropped and not lost.
 fn let_go<K, V>(locked: Locked<'_, K, V>, key: K) {
     drop(locked);
     drop(key);

@@ -1,15 +1,15 @@
 //! The marks of a part: each makes all items due that were set before it, without a look at any of
 //! them.
 //!
-//! The items go on waiting in the wheel until a *round* comes by them, a few for each call. It goes
-//! through the indices of all items, again and again. A mark is done when no item waits for which
-//! it was set.
+//! The items wait on in the wheel until a *round* comes by them, a few in each call. The round goes
+//! through the indices of all items, again and again. A mark is done when none of the items that it
+//! made due waits any more.
 //!
 //! Invariants:
 //!
 //! - The marks are in the order in which they were set, so `up_to` and `at` never fall.
-//! - Each has some item that waits and that no earlier one made due. So there are no more marks
-//!   than items.
+//! - For each mark, some item waits that this mark made due, and no earlier mark did. So there are
+//!   no more marks than items.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,20 +25,20 @@ pub(super) struct Marks {
     next: u32,
 }
 
-/// All items with a number up to this are due since then.
+/// Makes all items due since `at` that have a number up to `up_to`.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     up_to: u64,
     at: Moment,
-    /// The tick in which that lies.
+    /// The tick in which `at` lies.
     tick: u64,
-    /// So many items wait that this one makes due, and no earlier one.
+    /// How many items wait that this mark makes due, and no earlier mark does.
     items: usize,
 }
 
 impl Marks {
-    /// Sets a mark for all items that wait, of which some are covered already. Gives how many are
-    /// not.
+    /// Sets a mark for all items that wait. Earlier marks cover some of them. Gives how many they
+    /// do not cover.
     pub(super) fn set(&mut self, waiting: usize, up_to: u64, at: Moment, tick: u64) -> usize {
         let uncovered = waiting - self.covered;
         if uncovered > 0 {
@@ -63,7 +63,7 @@ impl Marks {
         self.marks.get(first).map(|mark| mark.at)
     }
 
-    /// An item that waited does so no more, or has another number.
+    /// To be called when an item with this number waits no more, or before it gets another number.
     #[inline]
     pub(super) fn forget(&mut self, number: u64) {
         if self.marks.is_empty() {
@@ -88,12 +88,12 @@ impl Marks {
         self.marks.front().map(|mark| mark.tick)
     }
 
-    /// Has the round begin anew, because the items have other indices now.
+    /// Begins the round anew, because the items have other indices now.
     pub(super) fn begin_round(&mut self) {
         self.next = 0;
     }
 
-    /// The next indices of the round, at most so many of those before `end`.
+    /// The next indices of the round, at most `most` of those before `end`.
     pub(super) fn next_of_round(&self, most: u32, end: u32) -> Range<u32> {
         let from = self.next.min(end);
         from..from.saturating_add(most).min(end)

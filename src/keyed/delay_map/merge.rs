@@ -1,12 +1,13 @@
-//! How the stream knows which part has the first of all that is due, without a look at all parts
+//! How the stream knows which part has the first of all that is due. It does not look at all parts
 //! for each value.
 //!
-//! Several parts may have something that was due at one moment. Which of it comes first the parts
-//! know by its name; so their first names are asked for once, and kept.
+//! Several parts may have something that was due at one moment. The names tell which of it comes
+//! first, and only the parts know the names. So the stream asks for their first names once, and
+//! keeps them.
 //!
 //! Invariant: while the states' count of changes is `as_of`, no part has anything that comes before
-//! what its entry says. An entry may be too early, because others take things out. So a value is
-//! taken only if it was due when the entry says.
+//! what its entry says. An entry may be too early, because calls take items out. So the stream
+//! takes a value only if that was due when the entry says.
 
 use super::due_queue::Name;
 use super::states::States;
@@ -15,18 +16,20 @@ use crate::time::tick::{Moment, NEVER};
 /// A tournament: each entry above the leaves is the earlier one of the two below it.
 #[derive(Default)]
 pub(super) struct Merge {
-    /// The entry at `1` is the winner, and the last half are the leaves: for each part, the bits of
-    /// when the first of what is due in it was due.
+    /// The entry at `1` is the winner, and the last half are the leaves. The leaf of a part has the
+    /// bits of the moment at which the first of what is due in the part was due.
     firsts: Vec<u64>,
     /// The first names of the parts, as far as they were asked for.
     names: Vec<Asked>,
+    /// The count of changes when the states were read.
     as_of: Option<u64>,
 }
 
+/// Whether a part was asked for its first name, and the answer.
 #[derive(Clone, Copy)]
 enum Asked {
     Not,
-    /// `None` if nothing was due any more.
+    /// `None` if nothing was due in the part any more.
     Name(Option<Name>),
 }
 
@@ -43,7 +46,7 @@ impl Merge {
     /// Reads the states if something in them has become earlier.
     #[inline]
     pub(super) fn refresh(&mut self, states: &States) {
-        // Before the states are read.
+        // The count is read before the states, as `States` asks for.
         let changes = states.changes();
         if self.as_of != Some(changes) {
             self.read(states);
@@ -72,9 +75,9 @@ impl Merge {
         let parts = self.firsts.len() / 2;
         let (mut entry, mut is_tied) = (1, false);
         while entry < parts {
-            let (left, right) = (self.firsts[2 * entry], self.firsts[2 * entry + 1]);
-            is_tied |= left == right;
-            entry = 2 * entry + usize::from(left != due);
+            let (one, other) = (self.firsts[2 * entry], self.firsts[2 * entry + 1]);
+            is_tied |= one == other;
+            entry = 2 * entry + usize::from(one != due);
         }
         Some(First {
             due,
@@ -83,7 +86,7 @@ impl Merge {
         })
     }
 
-    /// Of the parts in which something was due at this moment, the one that has the first of it.
+    /// The part that has the first of all that was due at this moment.
     pub(super) fn first_of_ties(
         &mut self,
         due: u64,
@@ -102,7 +105,7 @@ impl Merge {
         named.min().map(|(_, part)| part)
     }
 
-    /// What is due first in a part has changed.
+    /// Says what is due first in a part now.
     pub(super) fn set(&mut self, part: usize, first: Option<Name>) {
         self.names[part] = Asked::Name(first);
         let due = first.map_or(NEVER, |name| name.due_at.to_bits());

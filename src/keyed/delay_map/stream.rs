@@ -1,7 +1,8 @@
 //! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
 //!
-//! Invariant: the stream waits only when nothing is due in any part; whatever changes that before
-//! its timer goes off calls it. Of two polls the later one's waker counts.
+//! Invariant: the stream waits only when nothing is due in any part. A call that changes this
+//! before the stream's timer fires calls the stream. Of two polls, the waker of the later one
+//! counts. The steps of waiting, `S1` to `S6`, are at the head of `inner/handshake.rs`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -19,11 +20,11 @@ use super::merge::Merge;
 use super::part::Item;
 use crate::time::tick::Moment;
 
-/// So many items are looked at for one poll; then other tasks have their turn.
+/// One poll looks at no more items than this. Then other tasks run.
 const BATCH: usize = 512;
 
-/// So often a poll looks again because something became due meanwhile; then other tasks have their
-/// turn.
+/// One poll looks at most this often, because something may become due meanwhile. Then other tasks
+/// run.
 const LOOKS: usize = 8;
 
 /// A value whose delay has passed.
@@ -33,21 +34,21 @@ pub struct Expired<K, V> {
     pub key: K,
     /// The value.
     pub value: V,
-    /// The instant at which it was due; never later than when it came out. For one that
-    /// [`expire_all`](super::DelayMap::expire_all) made come before its time, the instant of that
-    /// call.
+    /// The instant at which it was due, never later than when it came out. If
+    /// [`expire_all`](super::DelayMap::expire_all) made it come before its time, this is the
+    /// instant of that call.
     pub deadline: Instant,
 }
 
 /// The stream of what has expired in a [`DelayMap`](super::DelayMap).
 ///
-/// It ends when the map is closed and empty, or every handle of the map is gone and it is empty, or
-/// the timer's runtime has shut down; what is then left in the map can still be drained. Dropping
-/// it closes the map and drops what that holds.
+/// It ends when the map is closed and empty, or when every handle of the map is dropped and the map
+/// is empty. It also ends when the timer's runtime has shut down. What is then left in the map can
+/// still be drained. Dropping the stream closes the map and drops what the map holds.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future of its next item, as in a `select!`, loses nothing: a value leaves the map in
+/// Dropping a future of its next item, as in a `select!`, loses nothing. A value leaves the map in
 /// the moment in which the stream gives it.
 #[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
 pub struct Expirations<K, V> {
@@ -55,9 +56,9 @@ pub struct Expirations<K, V> {
     merge: Merge,
     /// All parts were searched up to this tick.
     searched: u64,
-    /// A search up to this tick is not finished.
+    /// The tick of a search that is not finished.
     searching: Option<u64>,
-    /// The clock has read this.
+    /// The last reading of the clock.
     now: Moment,
     ended: bool,
 }
@@ -74,7 +75,7 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// The next value, as soon as there is one that is due; `None` once the stream has ended.
+    /// The next value, as soon as there is one that is due. `None` once the stream has ended.
     ///
     /// # Cancel safety
     ///
@@ -95,7 +96,7 @@ impl<K, V> Expirations<K, V> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Polls for the next value; the task is woken when there is one, or the stream has ended.
+    /// Polls for the next value. The task is woken when there is one, or when the stream has ended.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
         if self.ended {
             return Poll::Ready(None);
@@ -130,8 +131,9 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// Waits for the next value, and puts it and whatever is due besides into `buffer`, at most
-    /// `limit` values. Gives how many; zero once the stream has ended, or for a limit of zero.
+    /// Waits for the next value, and puts it and whatever else is due into `buffer`, at most
+    /// `limit` values. Gives how many these are: zero once the stream has ended, or for a limit of
+    /// zero.
     ///
     /// # Cancel safety
     ///
@@ -167,16 +169,19 @@ impl<K, V> Expirations<K, V> {
 
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
         for _ in 0..LOOKS {
+            // S1.
             self.inner.stop_waiting();
             if self.inner.timer.has_ended() {
                 self.end();
                 return Poll::Ready(None);
             }
+            // S2.
             match self.take_first() {
                 Found::Item(item) => return Poll::Ready(Some(self.expired(item))),
                 Found::Unfinished => break,
                 Found::Nothing => {}
             }
+            // S3, and then S4.
             self.inner.start_waiting(cx.waker());
             if self.inner.is_finished() {
                 self.end();
@@ -185,6 +190,7 @@ impl<K, V> Expirations<K, V> {
             if self.inner.is_looked_for_now() {
                 continue;
             }
+            // S5 and S6.
             match self.inner.poll_stream_timer(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
@@ -198,16 +204,16 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// Takes out the first of what is due, if need be after a search.
+    /// Takes out the first of what is due, after a search if that is needed.
     ///
-    /// A search goes up to the end of the tick that is, so what has passed its deadline is found,
-    /// though its tick has not begun. One that is not finished goes on to where it began to go,
-    /// or it might never have an end.
+    /// A search goes up to the end of the present tick. So it finds what has passed its deadline,
+    /// though the tick of the deadline has not begun. A search that is not finished goes on to the
+    /// tick for which it began, or it might never have an end.
     fn take_first(&mut self) -> Found<K, V> {
         let inner = &*self.inner;
         loop {
-            // Of what was due before that, all was found: what was set since the search is due no
-            // earlier, unless it went straight among what is due.
+            // All that was due before this moment was found. What was set after the search is due
+            // no earlier, unless it went straight among what is due.
             let found = self.now.min(inner.clock().tick().start_of(self.searched));
             let by = found.just_before();
             if self.searching.is_none() {

@@ -1,9 +1,9 @@
 //! The timer of the stream: which timer wakes it, and at which tick.
 //!
-//! Invariant: it holds a key from when the stream has armed the timer until it is taken, gone off
-//! or not. It is set to the earliest due by the stream, and put off by whoever removes what was the
-//! earliest. It has no waker in hand: those are cloned, registered and dropped with the stream's
-//! timer's lock let go.
+//! Invariant: it holds a key from when the stream has armed the timer until the key is taken, or
+//! the timer was found to have fired. The stream sets it to the earliest due, and a call that
+//! removes the earliest puts it off. It never holds a waker: the map clones, registers and drops
+//! wakers with this unlocked.
 
 use crate::shard::Shard;
 use crate::wheel::Key;
@@ -16,6 +16,7 @@ pub(super) struct StreamTimer {
 #[derive(Clone, Copy)]
 struct Armed {
     key: Key,
+    /// The tick that it is set to.
     at: u64,
 }
 
@@ -25,8 +26,8 @@ impl StreamTimer {
         self.armed = Some(Armed { key, at });
     }
 
-    /// Has the timer go off at tick `at`, and gives its key; `None` if there is none, or it has
-    /// gone off.
+    /// Sets the timer to tick `at`, and gives its key. `None` if there is no timer, or it has
+    /// fired.
     pub(super) fn move_to(&mut self, shard: &Shard, at: u64) -> Option<Key> {
         let Armed { key, at: before } = self.armed?;
         let is_armed = at == before || shard.move_to_tick(key, at);
@@ -34,12 +35,7 @@ impl StreamTimer {
         is_armed.then_some(key)
     }
 
-    /// If there is a timer, has it go off at tick `at`.
-    pub(super) fn set_if_armed(&mut self, shard: &Shard, at: u64) {
-        self.move_to(shard, at);
-    }
-
-    /// Gives the key away: to be disarmed, or because the timer has gone off.
+    /// Gives the key away: to be disarmed, or because the timer has fired.
     pub(super) fn take(&mut self) -> Option<Key> {
         self.armed.take().map(|armed| armed.key)
     }

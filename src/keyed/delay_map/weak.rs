@@ -1,7 +1,7 @@
 //! The [`WeakDelayMap`]: a handle that does not keep the stream from ending.
 //!
-//! Invariant: it is upgraded only while another handle is there; once the last has gone there is
-//! none again.
+//! Invariant: it is upgraded only while there is another handle. Once the last one was dropped,
+//! there is none again.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 use super::DelayMap;
 use super::inner::Inner;
 
-/// A handle of a [`DelayMap`] that does not keep its stream from ending: [`DelayMap::downgrade`].
+/// A handle of a [`DelayMap`] that does not keep its stream from ending. See
+/// [`DelayMap::downgrade`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -36,7 +37,7 @@ impl<K, V> WeakDelayMap<K, V> {
         }
     }
 
-    /// A handle of the map; `None` if the last one has gone.
+    /// A handle of the map, or `None` if the last one was dropped.
     pub fn upgrade(&self) -> Option<DelayMap<K, V>> {
         let inner = self.inner.upgrade()?;
         inner.add_handle().then(|| DelayMap { inner })

@@ -1,6 +1,7 @@
-//! When a part gives memory back.
+//! The memory of a part: what is made ahead, and when it is given back.
 //!
 //! Invariant: memory follows the number of items, at an amortised constant cost for each removal.
+//! After a compaction the items have other indices, and everything that holds an index follows.
 
 use hashbrown::HashTable;
 
@@ -8,18 +9,18 @@ use super::{Part, hash_of};
 use crate::keyed::delay_map::due_queue::{DueQueue, Named};
 use crate::wheel::Wheel;
 
-/// A store of so few places is not worth the trouble.
+/// A store with no more places than this is not worth the trouble.
 const KEPT_PLACES: usize = 1024;
 
 impl<K, V> Part<K, V> {
-    /// Makes room for so many items, in an empty part.
+    /// Makes room for this many items, in an empty part.
     pub(in crate::keyed::delay_map) fn reserve(&mut self, capacity: usize) {
         self.items = Wheel::with_capacity(capacity);
         self.index = HashTable::with_capacity(capacity);
         self.shrinking.grown(self.index.capacity());
     }
 
-    /// Gives memory back if it is time. Items may have other indices after it.
+    /// Gives memory back if it is time. After it, items may have other indices.
     pub(in crate::keyed::delay_map) fn shrink_if_due(&mut self) {
         if self.shrinking.is_due(self.index.len()) {
             self.shrink_index();
@@ -27,8 +28,8 @@ impl<K, V> Part<K, V> {
         self.compact_if_due();
     }
 
-    /// The items' store shrinks by itself once nothing is left in its last places. What stays there
-    /// is moved only if it stays: after so many removals that they pay for it.
+    /// The items' store shrinks by itself once its last places are free. An item that stays in them
+    /// is moved, but only after enough removals to pay for the move.
     fn compact_if_due(&mut self) {
         let places = self.items.capacity();
         if places <= KEPT_PLACES || self.index.len() >= places / 8 {
@@ -50,7 +51,7 @@ impl<K, V> Part<K, V> {
             .shrunk(self.index.len(), self.index.capacity());
     }
 
-    /// Moves all items together, into stores of their size.
+    /// Moves all items together, into stores that are as large as they need.
     #[cold]
     fn compact(&mut self) {
         let left = self.index.len();

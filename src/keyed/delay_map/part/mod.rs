@@ -1,4 +1,4 @@
-//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and what of them is
+//! One part of a [`DelayMap`](super::DelayMap): its items, their index by key, and those that are
 //! due.
 //!
 //! ```text
@@ -11,12 +11,19 @@
 //!
 //! - An item is in the wheel's storage and in the index, or in neither. It is detached there
 //!   exactly while `due` names it.
-//! - `due` has a good name for each item that is due, with a good one on top, in the order in which
-//!   they come out: by when they were due, and of those that were made due at once, by the
-//!   deadlines that they had, and then in the order in which they were set.
-//! - Items that [`expire_all`](Part::expire_all) has made due are still waiting until
-//!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. `marks` tells
+//! - `due` has a good name for each item that is due, and its first name is a good one. The names
+//!   are in the order in which the items come out. That is by the moment at which they were due,
+//!   then by the deadlines that they had, and then in the order in which they were set. The last
+//!   two decide about items that were made due at one moment.
+//! - Items that [`expire_all`](Part::expire_all) has made due wait on until
+//!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. `marks` knows
 //!   them by their numbers.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | putting an item in, setting it anew, making it due, taking it out |
+//! | `search` | how the part finds what is due, and makes all of it due |
+//! | `memory` | when the part gives memory back |
 
 mod memory;
 mod search;
@@ -36,7 +43,7 @@ pub(super) struct Part<K, V> {
     /// Indices of items, by the hash of the key.
     index: HashTable<u32>,
     shrinking: Shrinking,
-    /// So many were taken out since most of the items' store has been free.
+    /// How many items were taken out since most of the items' store has been free.
     taken_while_sparse: usize,
     due: DueQueue,
     marks: Marks,
@@ -48,32 +55,32 @@ pub(super) struct Item<K, V> {
     pub(super) key: K,
     pub(super) value: V,
     deadline: Moment,
-    /// No deadline of it lies beyond this.
+    /// The end of its life: no deadline of it lies beyond this.
     end: Moment,
-    /// When it was due, while it is.
+    /// When it was due, while it is due.
     due_at: Moment,
     number: u64,
-    /// Half of the key's hash: enough to find the item's place in the index again.
+    /// Half of the key's hash, which is enough to find the item in the index again.
     hash: u32,
 }
 
-/// How an item is set.
+/// The deadline that an item is set to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) deadline: Moment,
-    /// The tick of that; `None` if it is due already.
+    /// The tick of the deadline, or `None` if that has passed already.
     pub(super) tick: Option<u64>,
     /// The number of the setting, if the map counts them all together.
     pub(super) number: Option<u64>,
 }
 
 impl<K, V> Item<K, V> {
-    /// When it was due; only for one that has come out.
+    /// When it was due. Only for an item that has come out.
     pub(super) fn was_due_at(&self) -> Moment {
         self.due_at
     }
 
-    /// When it was due, or would have been, in a part with those marks.
+    /// When it was due, or would have been due, in a part with those marks.
     pub(super) fn told_deadline(&self, marks: &Marks) -> Moment {
         let told = self.due_at.min(self.deadline);
         marks.at(self.number).map_or(told, |at| told.min(at))
@@ -105,7 +112,7 @@ impl<K, V> Part<K, V> {
         }
     }
 
-    /// The item of a key. This is the only function that calls the key's own code.
+    /// The index of a key's item. This is the only function that calls the key's own code.
     pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32>
     where
         K: Borrow<Q>,
@@ -127,7 +134,7 @@ impl<K, V> Part<K, V> {
         (&item.key, &mut item.value)
     }
 
-    /// When an item is due, or since when it is.
+    /// When an item is due, or since when it has been due.
     pub(super) fn due_at(&self, index: u32) -> Moment {
         let item = self.items.at(index);
         if self.items.is_detached(index) {
@@ -142,7 +149,7 @@ impl<K, V> Part<K, V> {
         self.items.at(index).end
     }
 
-    /// Puts in the value of a key that is not there.
+    /// Puts in the value of a key that is not in the part.
     pub(super) fn insert(&mut self, key: K, hash: u64, value: V, setting: Setting, end: Moment) {
         let number = self.number_of(setting);
         let hash = half(hash);
@@ -172,7 +179,7 @@ impl<K, V> Part<K, V> {
         }
     }
 
-    /// Sets anew when an item is due, whether or not it was due by now.
+    /// Sets anew when an item is due, whether or not it is due already.
     pub(super) fn set(&mut self, index: u32, setting: Setting) {
         self.forget_due(index);
         let number = self.number_of(setting);
@@ -185,7 +192,7 @@ impl<K, V> Part<K, V> {
         self.uncover();
     }
 
-    /// Makes an item due that is not, and says whether it was not.
+    /// Makes an item due, unless it is due already. Gives whether it was not.
     pub(super) fn expire(&mut self, index: u32, now: Moment) -> bool {
         let is_pending = self.due_at(index) > now;
         if is_pending {
@@ -203,7 +210,8 @@ impl<K, V> Part<K, V> {
         std::mem::replace(&mut self.items.at_mut(index).value, value)
     }
 
-    /// Takes an item out. To be followed by `shrink_if_due`, as soon as no other index is in use.
+    /// Takes an item out. To be followed by `shrink_if_due`, as soon as the caller holds no other
+    /// index.
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         self.forget_due(index);
         let item = self.take_out(index);
@@ -232,12 +240,12 @@ impl<K, V> Part<K, V> {
         self.first_name().map(|name| name.due_at)
     }
 
-    /// The place of the first of what is due.
+    /// The name of the first of what is due.
     pub(super) fn first_name(&self) -> Option<Name> {
         self.due.first().map(|named| named.name)
     }
 
-    /// Takes out the first of what is due, if it was by that moment.
+    /// Takes out the first of what is due, if it was due by that moment.
     pub(super) fn take_first_by(&mut self, by: Moment) -> Option<Item<K, V>> {
         self.first_due().filter(|&due_at| due_at <= by)?;
         let Named { index, .. } = self.due.take_first()?;
@@ -247,7 +255,7 @@ impl<K, V> Part<K, V> {
         Some(item)
     }
 
-    /// Takes everything out, and gives it with the marks that may be on some of it.
+    /// Takes everything out, and gives it with the marks that some of it may have.
     pub(super) fn take_all(&mut self) -> (Wheel<Item<K, V>>, Marks) {
         let emptied = Part {
             settings: self.settings,
@@ -275,20 +283,20 @@ impl<K, V> Part<K, V> {
             self.items.detach(index);
         }
         let item = self.items.at_mut(index);
-        // What has passed its deadline, though not its tick, was due then.
+        // An item that has passed its deadline was due then, though its tick has not begun.
         item.due_at = at.min(item.deadline);
         let name = item.name();
         self.due.push(Named { name, index });
     }
 
-    /// Has the first of what is due be a good one.
+    /// Makes sure that the first name of what is due is a good one.
     fn uncover(&mut self) {
         let items = &self.items;
         self.due.uncover(|named| is_good(items, named));
     }
 
     /// An item is not due any more, neither by its name nor by a mark. To be followed by `uncover`,
-    /// when it is changed.
+    /// once the item is changed.
     fn forget_due(&mut self, index: u32) {
         if self.items.is_detached(index) {
             self.due.note_stale();
@@ -309,7 +317,7 @@ impl<K, V> Part<K, V> {
     }
 }
 
-/// Whether a name is that of an item which is due, and was not set anew since.
+/// Whether a name is good: its item is due, and was not set anew since.
 fn is_good<K, V>(items: &Wheel<Item<K, V>>, named: &Named) -> bool {
     items.is_detached_as(named.index, |item| item.name() == named.name)
 }
@@ -319,7 +327,7 @@ fn half(hash: u64) -> u32 {
     hash as u32
 }
 
-/// A whole hash made of a half: a table uses the lowest bits and the highest.
+/// A whole hash, made of a half. A table uses the lowest bits and the highest ones.
 fn hash_of(half: u32) -> u64 {
     u64::from(half) << 32 | u64::from(half)
 }

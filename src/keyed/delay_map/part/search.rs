@@ -1,6 +1,10 @@
-//! How a part finds what is due in it.
+//! How a part finds what is due in it, and how all of it is made due.
 //!
-//! Invariant: no call looks at more items than its budget.
+//! An item is found in one of two ways. Its tick comes, and the wheel gives it. Or a mark has made
+//! it due, and the round of the [marks](crate::keyed::delay_map::marks) comes by it.
+//!
+//! Invariant: a search looks at no more items than its budget allows. `expire_all` looks only at
+//! what the wheel gives, and at what was found before.
 
 use super::{Part, is_good};
 use crate::keyed::delay_map::due_queue::Named;
@@ -8,14 +12,14 @@ use crate::keyed::delay_map::marks::Marks;
 use crate::time::tick::Moment;
 
 impl<K, V> Part<K, V> {
-    /// Moves on towards a tick by at most so many items, and takes them from the budget. Gives
-    /// whether all that is due by then was found.
+    /// Moves on towards a tick, and takes each item that it looks at from the budget. Gives whether
+    /// all that is due by that tick was found.
     pub(in crate::keyed::delay_map) fn advance(&mut self, now: u64, budget: &mut usize) -> bool {
         self.find_expired(now, budget) && self.find_due(now, budget)
     }
 
-    /// Makes all due, and says how many items were not due at `now`; `tick` is the first that has
-    /// not begun before that, and `present` the one in which it lies.
+    /// Makes everything due, and gives how many items were not due at `now`. `now` lies in the tick
+    /// `present`, and `tick` is the first one that has not begun before `now`.
     pub(in crate::keyed::delay_map) fn expire_all(
         &mut self,
         now: Moment,
@@ -24,7 +28,7 @@ impl<K, V> Part<K, V> {
     ) -> usize {
         let mut all = usize::MAX;
         self.find_due(tick, &mut all);
-        // What is found, and lies ahead by a part of a tick.
+        // What is found, though it lies ahead by a fraction of a tick.
         let items = &self.items;
         let ahead = self.due.after(now).filter(|named| is_good(items, named));
         let ahead: Vec<u32> = ahead.map(|named| named.index).collect();
@@ -51,11 +55,11 @@ impl<K, V> Part<K, V> {
         is_all
     }
 
-    /// Finds some of what was made due by marks that were set by a tick. Gives whether all of it
+    /// Finds some of what was made due by marks that were set up to a tick. Gives whether all of it
     /// was found.
     fn find_expired(&mut self, now: u64, budget: &mut usize) -> bool {
-        let is_left = |marks: &Marks| marks.earliest().is_some_and(|tick| tick <= now);
-        if !is_left(&self.marks) {
+        let is_unfinished = |marks: &Marks| marks.earliest().is_some_and(|tick| tick <= now);
+        if !is_unfinished(&self.marks) {
             return true;
         }
         let end = self.items.end_of_indices();
@@ -71,6 +75,6 @@ impl<K, V> Part<K, V> {
             }
         }
         self.marks.came_to(next, end);
-        !is_left(&self.marks)
+        !is_unfinished(&self.marks)
     }
 }
