@@ -1,19 +1,19 @@
-//! How the maps hash keys unless they are told otherwise.
+//! How the maps hash keys, unless the user gives a hasher.
 //!
 //! Invariant: on the system's clock the hash is keyed at random, so that nobody can choose keys
-//! that collide. On a clock that is paused when the map is made it is fixed: equal runs are to be
-//! equal.
+//! that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
+//! are equal.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
 use crate::time::clock::Clock;
 
-/// What a [`DeadlineMap`](crate::DeadlineMap) hashes its keys with unless it is made
+/// What a [`DeadlineMap`](crate::DeadlineMap) hashes its keys with, unless it is made
 /// [`with_hasher`](crate::DeadlineMap::with_hasher).
 ///
-/// It is the standard library's hash, keyed at random for each map: nobody can choose keys that
-/// collide. On a clock that is paused when the map is made it is fixed, so that equal runs are
-/// equal.
+/// It is the standard library's hash, keyed at random for each map, so that nobody can choose keys
+/// that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
+/// are equal.
 #[derive(Clone, Debug)]
 pub struct DefaultHashBuilder(Kind);
 

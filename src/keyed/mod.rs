@@ -1,7 +1,7 @@
-//! Timers by key: what many tasks know by a key and none has to hold.
+//! Timers by key: many tasks reach a timer by its key, and none of them has to hold it.
 //!
-//! Invariant: the maps are made of the crate's other parts by the calls that anybody else may make.
-//! Nothing below this room knows of them.
+//! Invariant: the maps are made of the crate's other rooms, by the calls that any room above those
+//! may make. No room below this one knows of the maps.
 
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;

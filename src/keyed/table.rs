@@ -1,25 +1,24 @@
 //! Where the maps keep what they hold: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A concurrent map of a library would do for look-ups, but not for what the maps promise besides:
-//! `drain` and `close` are atomic against all keys, so all parts must be lockable at once; and a
-//! key's `Hash` is called before any lock, its `Drop` after it, so that a panic in it finds no lock
-//! held and no table half changed.
+//! A concurrent map of a library would do for look-ups, but not for what else the maps promise.
+//! `drain` and `close` are atomic against all keys, so it must be possible to lock all parts at
+//! once. A key's `Hash` is called before any lock, and its `Drop` after it. So a panic in one of
+//! them finds no lock held and no table half changed.
 //!
 //! ```text
 //!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> what it holds
 //! ```
 //!
-//! So an empty map costs what its list of groups does, however many cores there are to make parts
+//! So an empty map costs what its list of groups costs, however many cores there are to make parts
 //! for.
 //!
 //! Invariants:
 //!
-//! - Parts are locked one at a time, or all of them in their order. Under a part's lock the only
-//!   user code is a key's `Eq`, during a look-up that changes nothing; so poison tells nothing and
-//!   is ignored.
-//! - A part is made with `making` locked, and who locks all parts has that lock first and to the
-//!   end. So no part is made meanwhile, and what is made later is made after all of it, `close`
-//!   included.
+//! - Parts are locked one at a time, or all of them in their order. The maps call user code under a
+//!   part's lock only where a panic leaves the part whole. So poison tells nothing and is ignored.
+//! - A part is made with `making` locked. A call that locks all parts locks `making` first and
+//!   unlocks it last. So no part is made meanwhile, and a later part is made after all that this
+//!   call does, `close` included.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,16 +31,18 @@ use crate::time::clock::Clock;
 
 pub(crate) struct Table<P, H = DefaultHashBuilder> {
     groups: Box<[OnceLock<Group<P>>]>,
-    /// A power of two, as is the number of groups.
+    /// How many parts there can be: a power of two, like the number of groups.
     parts: usize,
     make: fn() -> P,
+    /// Locked while a part is made, and while all parts are locked.
     making: Mutex<()>,
+    /// Written with all parts locked, never cleared.
     closed: AtomicBool,
     hashing: H,
     limit: Limit,
 }
 
-/// Of so many parts, or of all if there are fewer.
+/// How many parts a group has. It has all of them if there are fewer.
 const GROUP: usize = 16;
 
 type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
@@ -53,11 +54,11 @@ struct Part<P> {
     places: Places,
 }
 
-/// All parts, locked; those that were not made are empty and stay so meanwhile.
+/// All parts, locked. Those that were not made are empty, and nobody makes one meanwhile.
 pub(crate) struct All<'a, P> {
     parts: Vec<(usize, MutexGuard<'a, P>)>,
     closed: &'a AtomicBool,
-    /// The last to go.
+    /// Unlocked last, because fields are dropped in their order.
     _making: MutexGuard<'a, ()>,
 }
 
@@ -70,7 +71,7 @@ impl<P> Table<P> {
 
 impl<P, H> Table<P, H> {
     pub(crate) fn with_hashing(hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
-        // Asked once: on Linux it takes tens of microseconds.
+        // Asked once, because it takes tens of microseconds on Linux.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
         Table::with_parts(
@@ -95,7 +96,7 @@ impl<P, H> Table<P, H> {
         }
     }
 
-    /// The hash of a key. Calls the key's own code, so it is to be called with no part locked.
+    /// The hash of a key. To be called with no part locked, because it calls the key's own code.
     pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64
     where
         H: BuildHasher,
@@ -105,11 +106,11 @@ impl<P, H> Table<P, H> {
 
     /// The number of the part that holds what has this hash.
     pub(crate) fn part_of(&self, hash: u64) -> usize {
-        // hashbrown uses the lowest bits and the highest seven; these are others.
+        // hashbrown uses the lowest bits and the highest seven. These are others.
         (hash >> 40) as usize & (self.parts - 1)
     }
 
-    /// Locks a part. One that was not made is made.
+    /// Locks a part, and makes it first if it was not made.
     #[inline]
     pub(crate) fn lock_part(&self, number: usize) -> MutexGuard<'_, P> {
         match self.made(number) {
@@ -118,7 +119,7 @@ impl<P, H> Table<P, H> {
         }
     }
 
-    /// Locks a part; `None` for one that was not made, and so is empty.
+    /// Locks a part. `None` if it was not made, and so is empty.
     #[inline]
     pub(crate) fn lock_made(&self, number: usize) -> Option<MutexGuard<'_, P>> {
         Some(self.made(number)?.lock())
@@ -135,9 +136,9 @@ impl<P, H> Table<P, H> {
         }
     }
 
-    /// Whether the table was closed; to be asked with the part locked that is meant.
+    /// Whether the table was closed. The answer is exact for a part that is locked.
     pub(crate) fn is_closed(&self) -> bool {
-        // Who closes has the lock of the part, or of the making of it.
+        // Relaxed: whoever closes has the lock of the part, or the lock under which it is made.
         self.closed.load(Ordering::Relaxed)
     }
 
@@ -145,7 +146,7 @@ impl<P, H> Table<P, H> {
         self.parts
     }
 
-    /// Takes a place for a key, with its part locked; `false` if all are taken.
+    /// Takes a place for a key, with its part locked. `false` if all places are taken.
     #[inline]
     pub(crate) fn take_place(&self, part: usize) -> bool {
         let part = self.made(part).unwrap_or_else(|| self.make(part));
@@ -171,8 +172,8 @@ impl<P, H> Table<P, H> {
         taken
     }
 
-    /// How many places are taken. Without a lock: while others change the table it is a sum of what
-    /// each part had at some moment of the call.
+    /// How many places are taken, without a lock. While other threads change the table, this is the
+    /// sum of what each part had at some moment of the call.
     pub(crate) fn taken(&self) -> usize {
         let made = (0..self.parts).filter_map(|part| self.made(part));
         self.limit.taken(made.map(|part| &part.places))
@@ -219,6 +220,7 @@ impl<P> All<'_, P> {
 
     /// Closes the table, for what it holds now and for all parts that are made later.
     pub(crate) fn close(&mut self) {
+        // Relaxed: the locks that `self` holds carry it to `is_closed`.
         self.closed.store(true, Ordering::Relaxed);
     }
 }

@@ -1,20 +1,23 @@
 //! What a [`DeadlineMap`] does to all of its keys.
 //!
-//! - `drain` and `close` lock every part, take the tables out and let go: that takes as long for a
+//! - `drain` and `close` lock every part, take the tables out, and unlock. That takes as long for a
 //!   million keys as for none. Only then do they settle what they took, deadline by deadline.
-//! - `expire_all`, `keys` and `for_each` walk: a part's lock at a time, for some hundred entries,
-//!   and then let go.
+//! - `expire_all`, `keys` and `for_each` walk. They lock one part at a time, for some hundred
+//!   entries, and then unlock it.
+//!
+//! Invariant: every entry that a call takes out or sees is taken out or seen under the lock of its
+//! part. Its deadline is settled, and its key is dropped, under no lock of the map.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *Drain or close against insert.* All parts are locked while their tables are taken, so an
 //!   insert comes wholly before it or wholly after.
-//! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the deadline's word, in
-//!   one order. What drain settled, and nothing else, is in its result.
-//! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and who
-//!   takes it out gives its place back. The word is settled by one of the two.
-//! - *A walk against inserts and drops.* See `segments`: whoever is there all the time is seen
-//!   once.
+//! - *Drain against expiry, cancel, reset, restart.* Each of them settles or moves the deadline's
+//!   word, one after the other. The result of a drain has what the drain settled, and nothing else.
+//! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and the
+//!   call that takes it out gives its place back. One of the two settles the word.
+//! - *A walk against inserts and drops.* The walk sees an entry once that is in the table from its
+//!   beginning to its end. `segments` tells why.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -32,20 +35,21 @@ where
     S: BuildHasher,
 {
     /// Takes every key out and cancels what is pending,
-    /// [drained](crate::error::Cancelled::is_drained). Gives those keys, each with the time that it
-    /// had left.
+    /// [drained](crate::error::Cancelled::is_drained). Gives the keys of what was pending, each
+    /// with the time that it had left.
     ///
-    /// Atomic against all keys: an insert comes wholly before it or wholly after. Each deadline
-    /// that was pending comes out once, here or by expiring, unless its own
+    /// It is atomic against all keys: an insert comes wholly before it or wholly after it. Each
+    /// deadline that was pending comes out once, here or by expiring, unless its own
     /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile.
     ///
-    /// No other call waits for it but for a moment: the keys are taken out first, and their
-    /// deadlines are cancelled one by one thereafter, while the map is in use again.
+    /// Other calls wait for it only for a moment. It takes the keys out first. Then it cancels
+    /// their deadlines one by one, while the map is in use again.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
 
-    /// Drains the map, and every later insert is an error. A second close finds nothing to drain.
+    /// Drains the map, and makes every later insert an error. A second close finds nothing to
+    /// drain.
     pub fn close(&self) -> Vec<(K, Duration)> {
         self.take_all(true)
     }
@@ -66,7 +70,7 @@ where
             }));
         }
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-        // Keys whose deadline had come to its end before.
+        // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flat_map(|part| part.into_entries()) {
             match finish(inner.access(&entry.word).settle_at(now, Outcome::Drained)) {
@@ -74,16 +78,17 @@ where
                 None => over.push(entry.key),
             }
         }
-        // Last, as it is user code: by now every deadline is settled.
+        // Last, because this is user code. By now every deadline is settled.
         drop(over);
         drained
     }
 
-    /// Expires every deadline that is pending, and says how many it expired. Their keys stay while
+    /// Expires every deadline that is pending, and gives how many it expired. Their keys stay while
     /// the deadlines live.
     ///
-    /// Atomic for each key, not against all of them: an insert or a reset comes wholly before it or
-    /// wholly after, for its key. Every key is reached that is there from its beginning to its end.
+    /// It is atomic for each key, and not against all of them: for its key, an insert or a reset
+    /// comes wholly before it or wholly after it. It reaches every key that is in the map from the
+    /// beginning of the call to its end.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let now = inner.now();
@@ -98,11 +103,11 @@ where
         expired
     }
 
-    /// The keys that are there, their deadlines pending or not, in no order.
+    /// The keys of the map, their deadlines pending or not, in no order.
     ///
-    /// Every key is in it that is there from the beginning of the call to its end. One that comes
-    /// or goes meanwhile may be. `K::clone` is called with a part of the map locked, as in
-    /// [`for_each`](DeadlineMap::for_each).
+    /// The result has every key that is in the map from the beginning of the call to its end. It
+    /// may have one that comes or goes meanwhile. `K::clone` is called with a part of the map
+    /// locked, as in [`for_each`](DeadlineMap::for_each).
     pub fn keys(&self) -> Vec<K> {
         let mut keys = Vec::with_capacity(self.len());
         self.inner
@@ -110,13 +115,13 @@ where
         keys
     }
 
-    /// Calls `f` with each key that is there, its deadline pending or not, and with that deadline's
-    /// handle; in no order.
+    /// Calls `f` with each key of the map, its deadline pending or not, and with that deadline's
+    /// handle, in no order.
     ///
-    /// Every key is shown once that is there from the beginning of the call to its end. One that
-    /// comes or goes meanwhile may be. No lock is held while `f` runs, so it may do anything to the
-    /// map; and what it is shown may have changed since. `K::clone` is called with a part of the
-    /// map locked: it must not call the map.
+    /// It shows every key once that is in the map from the beginning of the call to its end. It may
+    /// show one that comes or goes meanwhile. No lock is held while `f` runs, so `f` may do
+    /// anything to the map, and what it is shown may have changed since. `K::clone` is called with
+    /// a part of the map locked, so it must not call the map.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -144,8 +149,8 @@ where
 }
 
 impl<K> Inner<K> {
-    /// Has `copy` see every entry, under the lock of its part, and `use_copy` what it gave, under
-    /// no lock.
+    /// Shows every entry to `copy`, under the lock of its part, and gives the copies to `use_copy`,
+    /// under no lock.
     fn walk<C>(&self, mut copy: impl FnMut(&Entry<K>) -> C, mut use_copy: impl FnMut(C)) {
         let mut copies = Vec::new();
         for number in 0..self.table.parts() {
@@ -160,7 +165,7 @@ impl<K> Inner<K> {
     }
 }
 
-/// A walk through a part, ended also by a panic in the code that it calls.
+/// A walk through a part. A panic in the code that it calls ends it too.
 struct Walking<'a, K> {
     inner: &'a Inner<K>,
     part: usize,

@@ -1,19 +1,19 @@
 //! What the handles of a [`DeadlineMap`](super::DeadlineMap) and its [`KeyedDeadline`]s share: the
 //! entries.
 //!
-//! An entry reaches the deadline of its key. It is put in by `put` and taken out, once, by
-//! whichever comes first: its [`KeyedDeadline`] being dropped or removed, `drain` or `close`. A
-//! newer insert under the key has the entry reach its own deadline. Who takes an entry out knows it
-//! by its deadline's identity and not by the key alone, so an older deadline never takes out a
-//! newer one's.
+//! An entry reaches the deadline of its key. `put` puts it in. It is taken out once, by what comes
+//! first: the drop or the removal of its [`KeyedDeadline`], `drain` or `close`. A newer insert
+//! under the key makes the entry reach the newer deadline. A [`KeyedDeadline`] finds its entry by
+//! the identity of its deadline and not by the key alone. So an older deadline never takes out the
+//! entry of a newer one.
 //!
 //! Invariants:
 //!
 //! - A place is taken under the part's lock right before an entry is put in, and given back right
-//!   after one was taken out. Between the two there is no user code, so no panic in it costs a
-//!   place.
-//! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops that, it takes the
-//!   entry out.
+//!   after one was taken out. Within each of these pairs there is no user code, so no panic in user
+//!   code costs a place.
+//! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops the `KeyedDeadline`,
+//!   that takes the entry out.
 
 use std::borrow::Borrow;
 use std::sync::{Arc, MutexGuard};
@@ -35,8 +35,9 @@ pub(super) struct Inner<K> {
 
 pub(super) type Part<K> = Segments<Entry<K>>;
 
-/// As small as it can be: there are as many as keys, and a look-up reads one from memory. The word,
-/// which a look-up goes on to, knows the hash and the shard.
+/// What a table holds for a key. It is as small as it can be, because there is one for each key,
+/// and a look-up reads it from memory. A look-up goes on to the word, so the word keeps the hash
+/// and the shard.
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) word: Arc<Word>,
@@ -49,10 +50,11 @@ impl<K> Hashed for Entry<K> {
     }
 }
 
-/// Makes of a key's hash the half of it that is kept.
+/// Folds the hash of a key to the half that is kept.
 #[inline]
 pub(super) fn fold(hash: u64) -> u32 {
-    // A hasher may leave some of its bits alone; here each of them comes to matter for all.
+    // A hasher may vary only some of its bits. Here each bit of the hash comes to affect
+    // all bits of the result.
     let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
     (product >> 64 ^ product) as u64 as u32
 }
@@ -65,10 +67,10 @@ impl<K> Inner<K> {
         }
     }
 
-    /// Makes room for so many keys.
+    /// Makes room for this many keys.
     pub(super) fn reserve(&self, keys: usize) {
         let parts = self.table.parts();
-        // Hashes spread by chance.
+        // A sixteenth more, because hashes spread by chance.
         let each = (keys + keys / 16).div_ceil(parts);
         for number in 0..parts {
             if keys > 0 {
@@ -77,13 +79,14 @@ impl<K> Inner<K> {
         }
     }
 
-    /// Locks the part that holds what has this hash; `None` if nothing has.
+    /// Locks the part that holds what has this hash. `None` if nothing can have it.
     #[inline]
     pub(super) fn lock(&self, hash: u32) -> Option<MutexGuard<'_, Part<K>>> {
         self.table.lock_made(self.part_of(hash))
     }
 
-    /// The segments of a part go by the last bits of the hash, so this goes by the first.
+    /// The part that holds what has this hash. The segments of a part go by the last bits of the
+    /// hash, so this goes by the first ones.
     #[inline]
     fn part_of(&self, hash: u32) -> usize {
         (hash >> 24) as usize & (self.table.parts() - 1)
@@ -102,9 +105,9 @@ impl<K> Inner<K> {
         self.timer.shard().clock().now()
     }
 
-    /// Puts an entry in for a deadline, with a key that equals the deadline's own. If one is under
-    /// that key, `replaces` says whether its deadline is replaced; else nothing is done, and
-    /// `Ok(false)` says so.
+    /// Puts an entry in for a deadline, with a key that equals the deadline's own. If there is an
+    /// entry under that key, `replaces` says whether its deadline is replaced. If it is not,
+    /// nothing is done, and the answer is `Ok(false)`.
     pub(super) fn put(
         &self,
         keyed: &KeyedDeadline<K>,
@@ -115,7 +118,7 @@ impl<K> Inner<K> {
         K: Eq,
     {
         let hash = keyed.word.mark().hash;
-        // From here to the end of the block the key's `Eq` is all there is of user code.
+        // From here to the end of the block, the key's `Eq` is the only user code.
         let (older, _unused) = {
             let number = self.part_of(hash);
             let mut part = self.table.lock_part(number);
@@ -137,11 +140,11 @@ impl<K> Inner<K> {
             }
         };
         finish(self.access(&older).settle(Outcome::Replaced));
-        // The key that was not needed is dropped here, when all else is done.
+        // The key that was not needed is dropped here, after all else.
         Ok(true)
     }
 
-    /// Whether a key is there whose hash is this.
+    /// Whether a key with this hash is in the map.
     pub(super) fn contains<Q>(&self, hash: u32, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -152,13 +155,12 @@ impl<K> Inner<K> {
         part.is_some_and(|part| part.find(hash, is).is_some())
     }
 
-    /// Takes the entry of a deadline out, unless it is there no more. It is to be dropped under no
-    /// lock.
+    /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
     pub(super) fn take(&self, word: &Arc<Word>) -> Option<Entry<K>> {
         let hash = word.mark().hash;
         let mut part = self.lock(hash)?;
-        // Known by its identity: no code of the key's is needed, and a newer deadline's is not
-        // touched.
+        // Found by the identity of the deadline. So no code of the key is needed, and the entry of
+        // a newer deadline is not touched.
         let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
         self.table.give_back(self.part_of(hash), 1);
         Some(entry)

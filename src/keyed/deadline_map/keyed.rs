@@ -1,6 +1,7 @@
 //! The [`KeyedDeadline`]: the future that a [`DeadlineMap`](super::DeadlineMap) gives for a key.
 //!
-//! Invariant: its entry is in the map no longer than this lives.
+//! Invariant: the entry of a `KeyedDeadline` is in the map no longer than the `KeyedDeadline`
+//! lives.
 
 use std::fmt;
 use std::future::Future;
@@ -19,8 +20,8 @@ use crate::shard::word::Word;
 /// It is the same future, with the same guarantees. Dropping it takes its key out of the map,
 /// unless a newer one is under the key by now.
 ///
-/// One that was replaced, removed, drained or closed is in the map no more. It can still be
-/// restarted, as a deadline that no key leads to.
+/// After it was replaced, removed, drained or closed, it is no longer in the map. It can still be
+/// restarted, as a deadline to which no key leads.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     pub(super) word: Arc<Word>,
@@ -67,7 +68,7 @@ impl<K> Drop for KeyedDeadline<K> {
         let own = self.inner.take(&self.word);
         let Access { shard, word } = self.access();
         deadline::cancel_unawaited(shard, word);
-        // The entry's key is dropped here, after the locks, and then this one's own.
+        // The key of the entry is dropped here, after the locks. The key of `self` is dropped next.
         drop(own);
     }
 }

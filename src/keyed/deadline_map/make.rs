@@ -1,6 +1,6 @@
 //! How a [`DeadlineMap`] is made: with a limit, with room made ahead, with a hasher.
 //!
-//! Invariant: a map is made with no part, but for one with room made ahead.
+//! Invariant: a map is made with no part, unless room is made ahead.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::inner::Inner;
 use crate::keyed::hashing::DefaultHashBuilder;
 use crate::timer::Timer;
 
-/// Makes a map.
+/// Making a map.
 impl<K> DeadlineMap<K>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -25,17 +25,18 @@ where
         Self::with_limit_and_hasher(timer, max, hash_builder(timer))
     }
 
-    /// An empty map with room for `capacity` keys made ahead, so that the first so many grow no
-    /// table.
+    /// An empty map with room for `capacity` keys made ahead, so that the first `capacity` keys
+    /// grow no table.
     ///
-    /// That room stays when the keys go, until the map is drained. It is shared out evenly, so some
-    /// of it may be wanting where keys come to lie unevenly by chance.
+    /// That room stays when the keys go, until the map is drained. It is shared out evenly over the
+    /// map. Keys spread unevenly by chance, so in some share of the map there may be too little
+    /// room.
     pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
         Self::with_capacity_and_hasher(timer, capacity, hash_builder(timer))
     }
 }
 
-/// Makes a map with a hasher of one's own.
+/// Making a map with a hasher of the user's.
 impl<K, S> DeadlineMap<K, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -43,8 +44,9 @@ where
 {
     /// An empty map that hashes its keys with what `hash_builder` makes.
     ///
-    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is
-    /// faster, and good for keys that nobody can choose, such as numbers of one's own.
+    /// The default withstands keys that somebody has chosen to collide. A hasher that does not
+    /// withstand them is faster. It is good for keys that nobody can choose, such as the program's
+    /// own numbers.
     pub fn with_hasher(timer: &Timer, hash_builder: S) -> Self {
         Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
     }

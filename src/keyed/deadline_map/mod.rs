@@ -2,21 +2,22 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `inner` | the entries: who puts them in and takes them out, and the limit |
+//! | `inner` | the entries, how they are put in and taken out, and the limit |
 //! | `keyed` | the future of one key |
 //! | `all` | what is done to all keys at once |
 //! | `make` | how a map is made |
 //!
-//! Locks: a part of the table, then a shard of the timer. A deadline is acted on under the part's
-//! lock, so that it is that of the key in that moment. What is left to do, waking whoever awaits
-//! the deadline above all, is done after both locks, and so are keys dropped.
+//! Locks: a part of the table comes first, then a shard of the timer. A call acts on a deadline
+//! under the part's lock, so that it is the key's deadline in that moment. The rest is done after
+//! both locks: above all, the call wakes the task that awaits the deadline. Keys are dropped after
+//! both locks too.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *Two inserts under one key.* The part's lock orders them. The later one has the entry reach
-//!   its own deadline and then settles the earlier one's.
-//! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline, and again, under the
-//!   lock of the part, when it puts that in.
+//! - *Two inserts under one key.* The part's lock orders them. The later one makes the entry reach
+//!   its own deadline, and then settles the deadline of the earlier one.
+//! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline. When it puts that in,
+//!   it looks again, under the lock of the part.
 
 mod all;
 mod inner;
@@ -43,31 +44,31 @@ use crate::shard::{Afterwards, Shard, Told};
 use crate::time::due::Start;
 use inner::{Inner, fold};
 
-/// One awaited deadline for each key; any task resets, cancels or expires it by the key alone.
+/// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
 /// [`insert`](DeadlineMap::insert) gives a [`KeyedDeadline`] to be awaited. A key stays in the map
-/// while its `KeyedDeadline` lives, expired or not, so that it can be restarted and reset by its
-/// key; dropping that takes the key out.
+/// while its `KeyedDeadline` lives, expired or not. So the deadline can be restarted, and be reset
+/// by its key. Dropping the `KeyedDeadline` takes the key out.
 ///
 /// Clones are handles of the same map, and all may be dropped: what is pending lives on and fires.
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes none |
+/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | other calls by key | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, for some hundred keys |
 ///
-/// To reset one key often, take its [`handle`](DeadlineMap::handle) once: that needs no look-up and
-/// no lock.
+/// To reset one key often, take its [`handle`](DeadlineMap::handle) once: a reset by the handle
+/// needs no look-up and no lock.
 ///
-/// An empty map takes some hundred bytes, and so may well be one of many: its parts are made when
-/// keys come that need them. Memory is given back as keys go, in whatever order, a little at each
-/// call; no call waits for all of it.
+/// An empty map takes some hundred bytes, so a program may have many of them. Its parts are made
+/// when keys come that need them. The map gives memory back as keys go, in whatever order, a little
+/// at each call. No call waits for all of it.
 ///
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
-/// all locks. Its `Clone` is called with no lock held by an insert, and under the lock of a part by
-/// `keys` and `for_each`. If one of them panics, that call panics, no other key is harmed, and no
+/// all locks. An insert calls its `Clone` with no lock held. `keys` and `for_each` call it under
+/// the lock of a part. If one of them panics, that call panics, no other key is harmed, and no
 /// place of a limit is lost. `Eq` and `Clone` must not call the map.
 ///
 /// ```
@@ -103,18 +104,18 @@ where
     ///
     /// # Errors
     ///
-    /// [`InsertError::Closed`] after [`close`](DeadlineMap::close); [`InsertError::AtCapacity`] if
-    /// the key is new and the map holds as many as it may.
+    /// [`InsertError::Closed`] after [`close`](DeadlineMap::close). [`InsertError::AtCapacity`] if
+    /// the key is new and the map holds as many keys as it may.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError> {
         let hash = self.hash(&key);
         let put = self.put(hash, key, |shard| start_now(shard, timeout), true)?;
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
-    /// Arms a deadline under a key that expires at `deadline`; one that has passed expires at once.
-    /// Else as [`insert`](DeadlineMap::insert).
+    /// Arms a deadline under a key that expires at `deadline`. One that has passed expires at once.
+    /// All else is as in [`insert`](DeadlineMap::insert).
     ///
-    /// The timeout of it, which a reset counts, is the distance from now.
+    /// Its timeout, which a later reset counts, is the time from now to `deadline`.
     ///
     /// # Errors
     ///
@@ -130,17 +131,17 @@ where
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
-    /// Arms a deadline under a key that is not there. `None` for one that is, its deadline pending
-    /// or not: nothing is done to that.
+    /// Arms a deadline under a key that is not in the map. `None` for a key that is in the map, its
+    /// deadline pending or not: that deadline stays as it is.
     ///
-    /// Of several that race for one key exactly one gets a deadline. That a key is there is not an
-    /// error: a program goes on with the deadline that there is, while it has to stop at a map that
-    /// is closed or full.
+    /// Of several calls that race for one key, exactly one gets a deadline. It is not an error that
+    /// a key is in the map: a program goes on with the deadline that there is. But it has to stop
+    /// at a map that is closed or full.
     ///
     /// # Errors
     ///
     /// As for [`insert`](DeadlineMap::insert). A closed map is an error whether or not the key is
-    /// there.
+    /// in it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -163,7 +164,7 @@ where
     ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
         let hash = self.hash(&key);
         if !self.inner.table.is_closed() && self.inner.contains(hash, &key) {
-            // No deadline is armed for it.
+            // Found before a deadline was armed for it.
             return Ok(None);
         }
         self.put(hash, key, |shard| start_now(shard, timeout), false)
@@ -194,9 +195,10 @@ where
     }
 
     /// Takes a deadline's key out and cancels the deadline, if it is the one under its key. `false`
-    /// if it was replaced or taken out before, or is of another map: nothing is done then.
+    /// if it was replaced or taken out before, or is of another map. Then nothing is done.
     ///
-    /// So whoever ends a deadline never ends a newer one that somebody else has put under the key.
+    /// So a task that ends its deadline never ends a newer one that another task has put under the
+    /// key.
     pub fn remove(&self, deadline: &KeyedDeadline<K>) -> bool {
         let Some(own) = self.inner.take(&deadline.word) else {
             return false;
@@ -206,14 +208,14 @@ where
         true
     }
 
-    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]; `false` for
-    /// a key that is not there.
+    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]. `false` for
+    /// a key that is not in the map.
     pub fn reset<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // Taken before the lock; it may wake the driver.
+        // Taken before the lock, because it may wake the driver.
         let start = self.inner.timer.shard().start(|| true);
         let hash = self.hash(key);
         let Some(part) = self.inner.lock(hash) else {
@@ -222,7 +224,7 @@ where
         let Some(entry) = part.find(hash, |entry| entry.key.borrow() == key) else {
             return false;
         };
-        // Nearly every one while the driver ticks.
+        // While the driver ticks, nearly every reset ends here.
         let is_reset = match start {
             Start::Stamp(stamp) => entry.word.reset_to_later_stamp(stamp),
             Start::At(_) => false,
@@ -235,7 +237,7 @@ where
         finish(done)
     }
 
-    /// As [`ResetHandle::reset_after`]; `false` for a key that is not there.
+    /// As [`ResetHandle::reset_after`]. `false` for a key that is not in the map.
     pub fn reset_after<Q>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -245,7 +247,7 @@ where
         self.act(key, |deadline| deadline.reset_after(start, delay))
     }
 
-    /// As [`ResetHandle::reset_at`]; `false` for a key that is not there.
+    /// As [`ResetHandle::reset_at`]. `false` for a key that is not in the map.
     pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -255,7 +257,7 @@ where
         self.act(key, |keyed| keyed.reset_at(start, deadline))
     }
 
-    /// As [`ResetHandle::set_timeout`]; `false` for a key that is not there.
+    /// As [`ResetHandle::set_timeout`]. `false` for a key that is not in the map.
     pub fn set_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -265,8 +267,8 @@ where
         self.act(key, |deadline| deadline.set_timeout(start, timeout))
     }
 
-    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]; `false` for a key that is not
-    /// there.
+    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` for a key that is not in
+    /// the map.
     pub fn cancel<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -275,8 +277,8 @@ where
         self.act(key, |deadline| deadline.settle(Outcome::Cancelled))
     }
 
-    /// Expires the deadline of a key now, as [`ResetHandle::expire`]; `false` for a key that is not
-    /// there.
+    /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` for a key that is not
+    /// in the map.
     pub fn expire<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -285,8 +287,8 @@ where
         self.act(key, |deadline| deadline.settle(Outcome::Expired))
     }
 
-    /// When the deadline of a key expires, as [`ResetHandle::deadline`]; `None` if it is not
-    /// pending, and for a key that is not there.
+    /// When the deadline of a key expires, as [`ResetHandle::deadline`]. `None` if it is not
+    /// pending, and for a key that is not in the map.
     pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -296,8 +298,8 @@ where
         Some(self.inner.timer.shard().clock().instant(told.deadline))
     }
 
-    /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]; `None` if it is
-    /// not pending, and for a key that is not there.
+    /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]. `None` if it is
+    /// not pending, and for a key that is not in the map.
     pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
@@ -315,7 +317,7 @@ where
         self.find(key, |deadline| deadline.handle())
     }
 
-    /// Whether a key is there, its deadline pending or not.
+    /// Whether a key is in the map, its deadline pending or not.
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -357,19 +359,19 @@ where
     }
 }
 
-/// From when a deadline counts that is made now.
+/// From when a deadline that is made now counts, and its timeout.
 fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
     let ticks = Timeout::new(timeout, shard.clock().tick());
     (shard.start(|| ticks.is_stampable()), timeout)
 }
 
 impl<K, S> DeadlineMap<K, S> {
-    /// How many keys are there, their deadlines pending or not.
+    /// How many keys are in the map, their deadlines pending or not.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
 
-    /// Whether no key is there.
+    /// Whether no key is in the map.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

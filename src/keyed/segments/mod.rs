@@ -1,10 +1,11 @@
-//! The entries of one part of a [`DeadlineMap`](super::DeadlineMap): a hash table that grows and
-//! shrinks by a step at a time.
+//! The entries of one part of a [`DeadlineMap`](crate::DeadlineMap): a hash table that grows and
+//! shrinks by one step at a time.
 //!
-//! A table that doubles moves all that it holds at once, and who waits for its lock waits for that.
-//! So this one is made of *segments* of some hundred entries each, by linear hashing (Litwin 1980):
-//! when there are too many entries for the segments, the next segment in turn is split in two; when
-//! there are too few, the last one is merged into the one it was split from.
+//! A table that doubles moves all that it holds at once, and a thread that waits for its lock waits
+//! for that. So this one is made of *segments* of some hundred entries each, by linear hashing
+//! (Litwin 1980). When there are too many entries for the segments, the next segment in their order
+//! is split in two. When there are too few, the last segment is merged into the one from which it
+//! was split.
 //!
 //! ```text
 //!   n segments, 2^k <= n < 2^(k+1).   The hash's last k+1 bits name the segment,
@@ -14,10 +15,10 @@
 //!
 //! Invariants:
 //!
-//! - One insert or remove moves the entries of at most two segments; all of them together move an
+//! - One insert or remove moves the entries of a few segments at most. All of them together move an
 //!   amortised constant.
-//! - Memory follows the number of entries, in whatever order they go; but what was reserved stays.
-//! - No code of a key runs here but in `is`, during a look-up that changes nothing.
+//! - Memory follows the number of entries, in whatever order they go. But what was reserved stays.
+//! - The only code of a key that runs here is in `is`, during a look-up that changes nothing.
 
 #[cfg(test)]
 mod tests;
@@ -29,10 +30,11 @@ pub(super) trait Hashed {
     fn hash(&self) -> u32;
 }
 
-/// So many entries a segment has on average before the next one is split.
+/// How many entries a segment has on average when the next one is split.
 const FULL: usize = 256;
 
-/// So few it has before the last one is merged: a split has been a while ago.
+/// How few entries a segment has on average when the last one is merged. It is far from `FULL`, so
+/// that the last split was long ago.
 const SPARSE: usize = FULL / 4;
 
 /// A segment with no more places than this is not worth shrinking.
@@ -41,17 +43,18 @@ const KEPT: usize = 14;
 pub(super) struct Segments<E> {
     segments: Vec<Segment<E>>,
     len: usize,
-    /// So many segments were reserved: they stay, as large as they are.
+    /// How many segments were reserved. They stay, as large as they are.
     reserved: usize,
-    /// Somebody walks through the segments one by one; none is merged meanwhile.
+    /// How many walks go through the segments now. No segment is merged meanwhile.
     walkers: usize,
 }
 
 struct Segment<E>(HashTable<E>);
 
-/// The order in which somebody walks through all entries, some at a time.
+/// A walk through all entries, some at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk {
+    /// The segment, of those at its beginning, that it shows next.
     next: usize,
     /// How many segments there were when it began.
     of: usize,
@@ -80,7 +83,7 @@ impl<E: Hashed> Segments<E> {
         self.segments[number].0.find_mut(spread(hash), is)
     }
 
-    /// Puts in an entry that is not there.
+    /// Puts in an entry that is not in the table.
     pub(super) fn insert(&mut self, entry: E) {
         self.grow_if_due();
         if let Some(number) = segment_of(entry.hash(), self.segments.len()) {
@@ -99,7 +102,7 @@ impl<E: Hashed> Segments<E> {
         Some(entry)
     }
 
-    /// Takes all out. Nothing that was reserved stays.
+    /// Takes everything out. Nothing that was reserved stays.
     pub(super) fn take(&mut self) -> Taken<E> {
         let walkers = self.walkers;
         let taken = std::mem::take(self);
@@ -110,13 +113,13 @@ impl<E: Hashed> Segments<E> {
         }
     }
 
-    /// Makes room for so many entries in an empty table.
+    /// Makes room for this many entries in an empty table.
     pub(super) fn reserve(&mut self, entries: usize) {
-        // A power of two of them, each of which holds as much as the others.
+        // A power of two, so that each segment holds as much as the others.
         self.reserved = entries.div_ceil(FULL).next_power_of_two();
         self.segments.reserve_exact(self.reserved);
         let average = entries.div_ceil(self.reserved);
-        // Hashes spread by chance.
+        // An eighth more, because hashes spread by chance.
         let each = average + average / 8;
         self.segments
             .resize_with(self.reserved, || Segment::with_capacity(each));
@@ -166,7 +169,7 @@ impl<E: Hashed> Segments<E> {
 
     #[cold]
     fn merge(&mut self) {
-        // Two, so that what could not be merged while somebody walked is made up for.
+        // Two merges, to catch up on those that had to wait for a walk.
         for _ in 0..2 {
             let left = self.segments.len().saturating_sub(1);
             let is_due = self.len < self.segments.len() * SPARSE;
@@ -185,9 +188,10 @@ impl<E: Hashed> Segments<E> {
     }
 }
 
-/// Walking: whoever is there all the time is seen once, whatever comes and goes meanwhile.
+/// Walking: a walk sees an entry once that is there all the time, whatever comes and goes
+/// meanwhile.
 impl<E: Hashed> Segments<E> {
-    /// Begins a walk, to be ended.
+    /// Begins a walk. The caller ends it.
     pub(super) fn begin_walk(&mut self) -> Walk {
         self.walkers += 1;
         Walk {
@@ -196,10 +200,10 @@ impl<E: Hashed> Segments<E> {
         }
     }
 
-    /// Shows the next some entries; `false` when the walk has come to its end.
+    /// Shows the next entries. `false` when the walk has come to its end.
     ///
-    /// Goes by the segments that there were at its beginning. What was split from one since belongs
-    /// to it.
+    /// The walk goes by the segments that there were at its beginning. A segment that was split
+    /// from one of them since belongs to that one.
     pub(super) fn walk_on(&self, walk: &mut Walk, see: impl FnMut(&E)) -> bool {
         if walk.next >= walk.of {
             return false;
@@ -253,7 +257,7 @@ impl<E: Hashed> Segment<E> {
         let (entry, _) = found.ok()?.remove();
         let capacity = entries.capacity();
         if may_shrink && capacity > KEPT && entries.len() < capacity / 4 {
-            // Half as many again, so that it does not grow at the next insert.
+            // With room for half as many again, so that it does not grow at the next insert.
             entries.shrink_to(entries.len() + entries.len() / 2, hash_of);
         }
         Some(entry)
@@ -265,7 +269,7 @@ fn hash_of<E: Hashed>(entry: &E) -> u64 {
     spread(entry.hash())
 }
 
-/// The segment of a hash among so many; `None` if there is none.
+/// The segment of a hash, among this many. `None` if there is no segment.
 #[inline]
 fn segment_of(hash: u32, segments: usize) -> Option<usize> {
     let last = segments.checked_sub(1)?;
@@ -287,8 +291,8 @@ fn split_from(new: usize) -> usize {
     new - (1 << new.ilog2())
 }
 
-/// A hash for within a segment, from one whose last bits are the segment's and whose first ones are
-/// the part's.
+/// The hash that a segment's own table uses. In `hash` the last bits choose the segment and the
+/// first ones the part, so they are the same for all entries here.
 #[inline]
 fn spread(hash: u32) -> u64 {
     // The golden ratio's bits. The product's upper half depends on all bits of the hash.

@@ -6,7 +6,7 @@ use super::*;
 
 struct Number(u32);
 
-/// The lowest bits are all the same for 16 numbers in a row.
+/// A hash that is the same for 16 numbers in a row.
 fn hash(number: u32) -> u32 {
     (number / 16).wrapping_mul(0x9e37_79b9)
 }
