@@ -86,9 +86,9 @@ where
     /// Expires every deadline that is pending, and gives how many it expired. Their keys stay while
     /// the deadlines live.
     ///
-    /// It is atomic for each key, and not against all of them: for its key, an insert or a reset
-    /// comes wholly before it or wholly after it. It reaches every key that is in the map from the
-    /// beginning of the call to its end.
+    /// It is atomic for each key, and not against all of them. An insert or a reset of a key comes
+    /// wholly before or wholly after the expiry of that key. It reaches every key that is in the
+    /// map from the beginning of the call to its end.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let now = inner.now();

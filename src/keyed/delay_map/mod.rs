@@ -2,7 +2,7 @@
 //!
 //! The map has wheels of its own, one in each part of its table, and its stream advances them. A
 //! timer wakes the stream at the earliest due of all parts. So a value costs no waker and no entry
-//! in the timer's wheels, and everything about a key is under the one lock of its part.
+//! in the timer's wheels. Everything about a key is under the one lock of its part.
 //!
 //! ```text
 //!   insert --> waiting: in its part's wheel --(stream: advance)--> due: in its part's list of what is due, in order
@@ -21,12 +21,12 @@
 //! - No wake-up is lost. The argument is at the head of `inner/handshake.rs`.
 //! - On the system's clock, the stream's timer may be too early after its item was removed. That
 //!   costs one empty look. On a clock that can be paused, a call that removes an item puts the
-//!   stream's timer off, or the removed item would pull time along.
+//!   stream's timer off. Otherwise the removed item would pull time along.
 //!
 //! The rules for locks are at the head of `inner/handshake.rs` too. Under a part's lock the only
-//! user code is a key's `Eq` during a look-up, its `Clone` in `keys` and `for_each`, and what the
-//! user gives to be called with a value: to `with_value`, `update`, `touch` or `retain`. Values,
-//! keys and wakers are dropped after all locks.
+//! user code is: a key's `Eq` during a look-up, its `Clone` in `keys` and `for_each`, and what the
+//! user gives to `with_value`, `update`, `touch` or `retain`. Values, keys and wakers are dropped
+//! after all locks.
 //!
 //! | file | what |
 //! |---|---|

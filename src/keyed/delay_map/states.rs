@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! - Whenever a part's lock is free, its `first_due` says when the first of what is due in it was
-//!   due, and nothing that waits in it is due before its `earliest`. That may be too early. Both
-//!   are written under the lock.
+//!   due. Nothing that waits in it is due before its `earliest`, which may be too early. Both are
+//!   written under the lock.
 //! - When the first of what is due in a part becomes an earlier one, `first_due` is written first,
 //!   and then `changes` grows. So a reader reads `changes`, and then the states of all parts. What
 //!   it has read is not too late while `changes` stays as it is.

@@ -1,9 +1,9 @@
 //! The timer of the stream: which timer wakes it, and at which tick.
 //!
-//! Invariant: it holds a key from when the stream has armed the timer until the key is taken, or
-//! the timer was found to have fired. The stream sets it to the earliest due, and a call that
-//! removes the earliest puts it off. It never holds a waker: the map clones, registers and drops
-//! wakers with this unlocked.
+//! Invariant: it holds the key of the timer that the stream has armed. It does so until the key is
+//! taken, or the timer was found to have fired. The stream sets it to the earliest due, and a call
+//! that removes the earliest puts it off. It never holds a waker: the map clones, registers and
+//! drops wakers with this unlocked.
 
 use crate::shard::Shard;
 use crate::wheel::Key;

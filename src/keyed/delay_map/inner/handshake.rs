@@ -22,8 +22,9 @@
 //!   timer, and say until when it waits. Without this, the timer would pull virtual time along to
 //!   an item that is gone.
 //!
-//! Invariant: no wake-up is lost. While the stream waits and no call is between C1 and its last
-//! step, its timer is set for the earliest tick of `states` or before, or the stream was called.
+//! Invariant: no wake-up is lost. Take a moment in which the stream waits, and no call is between
+//! C1 and its last step. Then the timer is set for the earliest tick of `states` or before, or the
+//! stream was called.
 //!
 //! # Ground rules
 //!
@@ -51,9 +52,9 @@
 //!
 //! # Orders that could go wrong, and why they do not
 //!
-//! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   and S4, or the steps within S5, are those of a look. `time::next_look` proves that one of the
-//!   two sees the other.
+//! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change. S3 and
+//!   S4 are those of a look, and S5 has both of them. `time::next_look` proves that one of the two
+//!   sees the other.
 //! - *A change finds that another one has told an earlier tick.* That other one is at C1 or later.
 //!   If the stream has to be called, it calls the stream in its C3, for both.
 //! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream looks once

@@ -12,9 +12,9 @@
 //! - An item is in the wheel's storage and in the index, or in neither. It is detached there
 //!   exactly while `due` names it.
 //! - `due` has a good name for each item that is due, and its first name is a good one. The names
-//!   are in the order in which the items come out. That is by the moment at which they were due,
-//!   then by the deadlines that they had, and then in the order in which they were set. The last
-//!   two decide about items that were made due at one moment.
+//!   are in the order in which the items come out. The first thing that counts is the moment at
+//!   which they were due. Then the deadlines that they had count, and then the order in which they
+//!   were set. The last two decide about items that were made due at one moment.
 //! - Items that [`expire_all`](Part::expire_all) has made due wait on until
 //!   [`find_expired`](Part::find_expired) comes by them, so that no call takes long. `marks` knows
 //!   them by their numbers.
