@@ -1,9 +1,10 @@
 //! The alarm of a runtime's timer: the one timer of tokio's that its driver has.
 //!
 //! It is a [`tokio::time::Sleep`] beside the driver, in no task. Its waker makes the turn where
-//! tokio's own timers fire, and who arms something earlier than the alarm is set for resets it, as
-//! tokio's own sleeps register themselves. (A `tokio::time::Interval` is the same sleep within, but
-//! forgets its waker at each tick, and then it has to be polled before it can be set again.)
+//! tokio's own timers fire. A thread that arms something earlier than the alarm is set for resets
+//! it, in the way that tokio's own sleeps register themselves. A `tokio::time::Interval` is the
+//! same sleep within. But it forgets its waker at each tick, and has to be polled before it can be
+//! set again.
 //!
 //! ```text
 //!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
@@ -11,40 +12,45 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! Beside that, the alarm is *attached* while tokio has its waker. Firing spends the waker; polling
-//! attaches it again, also to an alarm that is unset. So an alarm that rests can be set by any
-//! thread, without a runtime's context and without a poll.
+//! Beside that, the alarm is *attached* while tokio has its waker. Firing spends the waker. Polling
+//! attaches it again, also to an alarm that is unset. So any thread can set an attached alarm,
+//! without a runtime's context and without a poll.
 //!
 //! Where it may be polled: a poll panics once the runtime's time driver has ended. So only these
 //! attach it:
 //!
 //! - the time driver itself, after a look that it has not ended (below);
-//! - a task of the runtime (an errand), as the time driver ends after the last of them;
-//! - a thread that works for the runtime right now, as far as it can be told. (One that has gone
-//!   into `block_in_place` looks the same, and so does another runtime's worker that has entered
-//!   this one. Should the runtime end between the look and the poll, the panic is caught, and
-//!   counts as the end.)
+//! - a task of the runtime, which is an errand, because the time driver ends after the last task;
+//! - a thread that works for the runtime right now, as far as this can be told. A thread that has
+//!   gone into `block_in_place` looks the same. So does a worker of another runtime that has
+//!   entered this one. If the runtime ends between the look and the poll, the panic is caught, and
+//!   counts as the end.
 //!
-//! How the end of the time driver is told: it fires all of its timers, so an attached alarm that is
-//! set learns of it by its waker, after the last task was dropped. And from then on each sleep that
-//! is reset has elapsed at once. So: an alarm that has elapsed while the instant that it was reset
-//! to lies ahead tells the end, surely, to any thread.
+//! How the end of the time driver is told: it fires all of its timers. So an alarm that is attached
+//! and set learns of the end by its waker, after the last task was dropped. From then on, each
+//! sleep that is reset has elapsed at once. Therefore an alarm that has elapsed, while the instant
+//! that it was reset to lies ahead, tells the end for certain, on any thread.
 //!
-//! While nothing is armed it is unset on a clock that can be paused, as virtual time runs to the
-//! next timer whatever that is. On the system's clock it is then set for the end of time, where it
-//! wakes nobody; so there the end is told in any case.
+//! While nothing is armed, the alarm is unset on a clock that can be paused. Otherwise virtual time
+//! would run to it, because it runs to the next timer whatever that is. On the system's clock the
+//! alarm is then set for the end of time, where it wakes nobody. So there it tells the end in any
+//! case.
+//!
+//! Invariant: once it was noted that the alarm has fired, it is not attached before the next poll.
+//! Only the attendant sets, unsets and polls it.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Wake, Waker};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, worker_index};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep};
 
-use super::{Ring, Whereabouts};
+use super::{Driver, Whereabouts};
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
@@ -54,7 +60,7 @@ pub(super) struct RuntimeAlarm {
     handle: Handle,
     ring: Arc<Ring>,
     waker: Waker,
-    /// What it is set for, `NEVER` if it is unset or has fired.
+    /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: u64,
     is_attached: bool,
 }
@@ -70,7 +76,7 @@ pub(super) enum Set {
 }
 
 impl RuntimeAlarm {
-    /// To be made in the context of the runtime of `handle`.
+    /// A new alarm, which is unset. To be called in the context of the runtime of `handle`.
     pub(super) fn new(handle: &Handle, clock: Arc<Clock>, ring: Ring) -> RuntimeAlarm {
         let ring = Arc::new(ring);
         RuntimeAlarm {
@@ -90,14 +96,15 @@ impl RuntimeAlarm {
         self.at
     }
 
-    /// It has fired, and its waker is spent.
+    /// Notes that it has fired, so that its waker is spent.
     pub(super) fn fired(&mut self) {
-        self.at = NEVER;
         self.is_attached = false;
+        self.at = NEVER;
     }
 
-    /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset; or, where no virtual
-    /// clock would run to it, set for the end of time, so that it tells of the time driver's end.
+    /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset on a clock that can be
+    /// paused. On the system's clock it is then set for the end of time, so that it tells the time
+    /// driver's end.
     pub(super) fn set(&mut self, tick: u64, whereabouts: Whereabouts) -> Set {
         if tick == NEVER && self.clock.is_pausable() {
             return self.unset(whereabouts);
@@ -112,7 +119,7 @@ impl RuntimeAlarm {
         }
     }
 
-    /// Unsets it, and in the time driver makes sure first that this has not ended.
+    /// Unsets it. Within the time driver it first makes sure that the time driver has not ended.
     fn unset(&mut self, whereabouts: Whereabouts) -> Set {
         if self.at == NEVER && self.is_attached {
             return Set::Done;
@@ -123,7 +130,7 @@ impl RuntimeAlarm {
             return Set::Ended;
         }
         self.at = NEVER;
-        // What lies in the past elapses at once, and so leaves tokio's timers.
+        // An instant in the past elapses at once, and so tokio drops it from its timers.
         self.ring
             .while_muted(|| self.sleep.as_mut().reset(self.clock.long_ago()));
         self.is_attached = false;
@@ -150,7 +157,7 @@ impl RuntimeAlarm {
         // The clock is read after that: in a runtime that is alive it has reached the instant.
         let is_ahead = self.clock.is_ahead(self.clock.start_of(self.at));
         let has_ended = is_ahead.unwrap_or_else(|| {
-            // Who cannot read the clock tries the end of time. That has passed for nobody.
+            // Where the clock cannot be read, try the end of time. It has passed for nobody.
             self.sleep
                 .as_mut()
                 .reset(self.clock.start_of(self.clock.last_tick()));
@@ -159,12 +166,13 @@ impl RuntimeAlarm {
         if has_ended { Set::Ended } else { Set::Passed }
     }
 
-    /// Attaches it, if it may be polled here. A thread that may not leaves it to an errand.
+    /// Attaches it, if it may be polled here. A thread that may not poll it leaves that to an
+    /// errand.
     fn attach(&mut self, whereabouts: Whereabouts) -> Set {
         if self.is_attached || !self.may_poll(whereabouts) {
             return Set::Done;
         }
-        // A task's budget is its own affair.
+        // Not at the cost of the budget of the task that this may run in.
         let mut sleep = unconstrained(self.sleep.as_mut());
         let mut context = Context::from_waker(&self.waker);
         let poll = || Pin::new(&mut sleep).poll(&mut context);
@@ -187,7 +195,7 @@ impl RuntimeAlarm {
         match whereabouts {
             Whereabouts::TimeDriver | Whereabouts::Errand => true,
             Whereabouts::Caller => {
-                tokio::runtime::worker_index().is_some()
+                worker_index().is_some()
                     && Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
             }
         }
@@ -197,12 +205,53 @@ impl RuntimeAlarm {
         self.is_attached
     }
 
-    /// Whether it is set, and nobody would be woken by it.
+    /// Whether it is set, and would wake nobody.
     pub(super) fn must_be_attached(&self) -> bool {
         self.at != NEVER && !self.is_attached
     }
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+}
+
+/// What the alarm wakes.
+pub(super) struct Ring {
+    driver: Weak<Driver>,
+    /// The alarm is being unset, and so elapses for nobody.
+    is_muted: AtomicBool,
+}
+
+impl Ring {
+    pub(super) fn new(driver: &Arc<Driver>) -> Ring {
+        Ring {
+            driver: Arc::downgrade(driver),
+            is_muted: AtomicBool::new(false),
+        }
+    }
+
+    fn while_muted(&self, act: impl FnOnce()) {
+        // Relaxed, here and in `wake_by_ref`: the alarm elapses within `act`, on this thread. If
+        // another thread fires it meanwhile, it fires what is being unset, and may read either.
+        self.is_muted.store(true, Ordering::Relaxed);
+        act();
+        self.is_muted.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Wake for Ring {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    /// While a thread sets the alarm, that thread attends already. So a thread that attends from
+    /// here is within tokio's time driver.
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.is_muted.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(driver) = self.driver.upgrade() {
+            driver.alarm_has_fired();
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! ```text
 //!   running --(its tasks are dropped, and somebody waits)--> expected --(it takes no task any more)--> refusing
 //!                                                                                                     |    ^
-//!                                                                              (a thread looks for it) v    | (it need not)
-//!                                                                                                    looked for
+//!                                                                      (a thread looks for the end)   v    | (it need not look)
+//!                                                                                                   looked for
 //! ```
 //!
-//! Invariant: the stage never goes back, but from `LookedFor` to `Refusing`. The driver has ended
-//! only when `Driver::has_ended` says so: these are the stages before.
+//! Invariant: the stage never goes back, except from `LookedFor` to `Refusing`. The driver has
+//! ended only when `Driver::has_ended` says so. These are the stages before that.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,7 +20,7 @@ pub(super) enum Stage {
     Expected,
     /// The runtime takes no task any more.
     Refusing,
-    /// And a thread looks for the end.
+    /// The runtime takes no task any more, and a thread looks for the end.
     LookedFor,
 }
 
@@ -32,8 +32,8 @@ impl Ending {
         Ending(AtomicU8::new(Stage::Running as u8))
     }
 
-    // Relaxed, here and below: whoever changes the stage then rings the bell, and the attendant
-    // that answers reads the stage after that.
+    // Relaxed, here and below: a thread that changes the stage then rings the bell, and the
+    // attendant that takes its request sees the change.
     pub(super) fn stage(&self) -> Stage {
         match self.0.load(Ordering::Relaxed) {
             0 => Stage::Running,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stage_goes_on_and_only_one_looks_at_a_time() {
+    fn the_stage_advances_and_only_one_thread_looks_at_a_time() {
         let ending = Ending::far();
         assert!(!ending.begin_to_look());
         ending.tasks_are_refused();

@@ -1,46 +1,110 @@
-//! Errands: what the driver has done elsewhere, as it cannot be done where its attendant is.
+//! Errands: what the driver leaves to a task of the runtime, because its attendant cannot do it
+//! where it is.
 //!
-//! - A turn that is too long for one stretch goes on in a task of the runtime, so that others have
-//!   their turn.
+//! - A turn that is too long for one stretch goes on in such a task, so that other tasks are served
+//!   in between.
 //! - An alarm that a plain thread has set, and that is not attached, is attached by such a task.
-//! - A runtime that shuts down takes no tasks any more, though its time driver has not ended. Who
-//!   is left without an attached alarm then gets a thread that looks for the end, a millisecond at
-//!   a time.
-//! - While somebody waits with nothing armed, for the end of a current-thread runtime alone, a
-//!   *watch* is kept: a task that does nothing, and when it is dropped sets the alarm. For the
-//!   tasks of a runtime are dropped first, and its time driver ends last.
+//! - A runtime that shuts down takes no tasks any more, though its time driver has not ended. If
+//!   the alarm is not attached then, a thread looks for the end, once a millisecond.
 //!
-//! Invariant: no errand holds the driver. One whose driver has gone ends.
+//! Invariant: no errand holds the driver. One whose driver was dropped ends.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
+use tokio::runtime::worker_index;
 
+use super::alarm::RuntimeAlarm;
 use super::bell::Request;
 use super::{Driver, Whereabouts};
 
+/// Whether an errand is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Errands {
+    is_sent: AtomicBool,
+    /// It is on its way to the runtime, which may refuse it.
+    is_being_sent: AtomicBool,
+}
+
 /// A task that turns, until all that is due was dealt with.
 ///
-/// Between two stretches it wakes itself and yields. It does not use tokio's `yield_now`: that
-/// defers to a list of the worker which no other worker steals from, and a task that blocks would
-/// hold it up.
-pub(super) struct Errand {
+/// Between two stretches it wakes itself and yields. It does not use tokio's `yield_now`, which
+/// defers to a list of the worker. No other worker steals from that list, so a task that blocks
+/// the worker would hold the errand up.
+struct Errand {
     driver: Weak<Driver>,
     was_polled: bool,
 }
 
-impl Errand {
-    pub(super) fn new(driver: &Arc<Driver>) -> Errand {
-        Errand {
-            driver: Arc::downgrade(driver),
-            was_polled: false,
+impl Driver {
+    /// Sends an errand, unless one is on the way. A runtime that shuts down drops it at once.
+    pub(super) fn send_errand(self: &Arc<Self>, alarm: &RuntimeAlarm) {
+        // A swap reads the latest value, so of two threads only one sends. An errand on its way
+        // clears this first and rings after that. So this attendant need not send another.
+        if self.errands.is_sent.swap(true, Ordering::AcqRel) {
+            return;
         }
+        let (driver, runtime) = (self.clone(), alarm.handle().clone());
+        let send = move || {
+            let errand = Errand {
+                driver: Arc::downgrade(&driver),
+                was_polled: false,
+            };
+            // Read in `errand_was_dropped`: on this thread, if `spawn` refuses the errand. Another
+            // thread that drops it may read either value, because it may attend as a caller too.
+            driver.errands.is_being_sent.store(true, Ordering::Release);
+            drop(runtime.spawn(errand));
+            driver.errands.is_being_sent.store(false, Ordering::Release);
+        };
+        let may_be_own_worker = worker_index().is_some() && !self.clock.is_pausable();
+        if may_be_own_worker && !alarm.is_attached() {
+            // A worker keeps the task that it spawned last where no other worker finds it. This
+            // worker may block next.
+            send_from_elsewhere(send);
+        } else {
+            send();
+        }
+    }
+
+    /// The runtime takes no tasks any more. If it drops them now, its time driver ends after that.
+    fn errand_was_dropped(self: &Arc<Self>) {
+        let was_refused = self.errands.is_being_sent.load(Ordering::Acquire);
+        self.errands.has_come();
+        self.ending.tasks_are_refused();
+        let whereabouts = if was_refused {
+            Whereabouts::Caller
+        } else {
+            Whereabouts::Errand
+        };
+        self.attend(Request::Plan, whereabouts);
+    }
+
+    /// Looks whether the time driver has ended; `false` if nobody has to look again.
+    fn look_for_the_end(self: &Arc<Self>) -> bool {
+        self.attend(Request::Plan, Whereabouts::Caller);
+        match &*self.desk() {
+            Some(desk) if desk.alarm_must_be_attached() => true,
+            Some(_) => {
+                self.ending.stop_looking();
+                false
+            }
+            // It has ended, or somebody attends.
+            None => !self.has_ended(),
+        }
+    }
+}
+
+impl Errands {
+    /// The errand was polled or dropped, and another one may be sent.
+    fn has_come(&self) {
+        // Release: comes with the ring that follows. An attendant that takes that request sees it,
+        // and may send another errand.
+        self.is_sent.store(false, Ordering::Release);
     }
 }
 
@@ -53,7 +117,7 @@ impl Future for Errand {
         };
         if !self.was_polled {
             self.was_polled = true;
-            driver.errand_has_come();
+            driver.errands.has_come();
         }
         let attended = driver.attend(Request::Turn, Whereabouts::Errand);
         if !attended.is_unfinished {
@@ -76,7 +140,7 @@ impl Drop for Errand {
 }
 
 /// Sends from a thread that is no worker. Without such a thread, from here.
-pub(super) fn send_from_elsewhere(send: impl Fn() + Clone + Send + 'static) {
+fn send_from_elsewhere(send: impl Fn() + Clone + Send + 'static) {
     if thread::Builder::new().spawn(send.clone()).is_err() {
         send();
     }
@@ -98,106 +162,4 @@ pub(super) fn look_for_the_end(driver: &Arc<Driver>) {
     let _ = thread::Builder::new()
         .name("tickwheel-end".into())
         .spawn(look);
-}
-
-/// Those who wait for the runtime's end, and the task that is dropped then.
-#[derive(Debug, Default)]
-pub(super) struct Watchers {
-    /// `None` once it has ended.
-    pub(super) runtime: Option<Handle>,
-    count: usize,
-    /// How often the last one has gone: a task of an earlier round is dropped for that, and not
-    /// with its runtime.
-    round: u64,
-    /// The task is on its way to the runtime, which may refuse it.
-    is_spawning: bool,
-    task: Option<AbortHandle>,
-}
-
-impl Watchers {
-    /// Where a task is that is being dropped: with its runtime's tasks, before the time driver
-    /// ends; or, if it was refused, anywhere.
-    fn whereabouts_of_drop(&self) -> Whereabouts {
-        if self.is_spawning {
-            Whereabouts::Caller
-        } else {
-            Whereabouts::Errand
-        }
-    }
-}
-
-/// While there is one, the end of the runtime is told also if nothing is armed.
-#[derive(Debug)]
-pub(crate) struct Watch(Arc<Driver>);
-
-impl Watch {
-    pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
-        let mut watchers = driver.watchers();
-        watchers.count += 1;
-        let is_first = watchers.count == 1;
-        watchers.is_spawning = is_first || watchers.is_spawning;
-        let round = watchers.round;
-        let runtime = watchers.runtime.clone();
-        drop(watchers);
-        if is_first {
-            // Spawned under no lock: a runtime that has shut down drops it here and now.
-            let task = runtime.map(|runtime| {
-                runtime.spawn(Watching {
-                    driver: Arc::downgrade(driver),
-                    round,
-                })
-            });
-            let mut watchers = driver.watchers();
-            watchers.is_spawning = false;
-            if watchers.round == round {
-                watchers.task = task.map(|task| task.abort_handle());
-            }
-        }
-        Watch(driver.clone())
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let mut watchers = self.0.watchers();
-        watchers.count -= 1;
-        let task = if watchers.count == 0 {
-            watchers.round += 1;
-            watchers.task.take()
-        } else {
-            None
-        };
-        drop(watchers);
-        if let Some(task) = task {
-            task.abort();
-        }
-    }
-}
-
-/// The task that does nothing but to be dropped.
-struct Watching {
-    driver: Weak<Driver>,
-    round: u64,
-}
-
-impl Future for Watching {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some(driver) = self.driver.upgrade() {
-            let watchers = driver.watchers();
-            let is_of_now = watchers.count > 0 && watchers.round == self.round;
-            let whereabouts = watchers.whereabouts_of_drop();
-            drop(watchers);
-            if is_of_now {
-                driver.expect_the_end(whereabouts);
-            }
-        }
-    }
 }

@@ -4,28 +4,29 @@
 //!   resting --(callers' readings were many: `Readings`)--> ticking --(after some ticks)--> resting
 //! ```
 //!
-//! Going back to rest, once in a while, is how it is found out whether there is still reason to
-//! tick: if there is, callers ask for it again within a part of a tick, and then it ticks twice as
-//! long before it rests again, up to `MOST_TICKS`. So a short burst costs few ticks, and a lasting
-//! load costs few rests.
+//! Once in a while the driver goes back to rest, to find out whether there is still reason to tick.
+//! If there is, callers ask for it again within a fraction of a tick. Then the driver ticks twice
+//! as long before it rests again, up to `MOST_TICKS`. So a short burst costs few ticks, and a
+//! lasting load costs few rests.
 //!
-//! Invariant: a virtual clock is never ticked on.
+//! Invariant: the driver never ticks on a virtual clock.
 
 use std::time::Duration;
 
 use crate::time::tick::TickLength;
 
-/// The first time it is asked to, the driver ticks so often before it rests.
+/// When it is asked for the first time, the driver makes this many ticks before it rests.
 const FEWEST_TICKS: u64 = 1;
 
-/// And so often under a lasting load; this bounds the ticks for nothing after the load has gone.
+/// Under a lasting load the driver makes at most this many ticks before it rests. This bounds the
+/// useless ticks after the load has ended.
 const MOST_TICKS: u64 = 128;
 
-/// Who asks so many ticks after a rest, at most, has a lasting load. Bursts that are further apart
-/// buy few ticks each, as most of those would be for nothing.
+/// If callers ask again at most this many ticks after a rest began, the load is a lasting one.
+/// Bursts that are further apart buy few ticks each, because most of those would be useless.
 const AT_ONCE: u64 = 3;
 
-/// tokio's timers have this grid; a driver that is to tick faster would always be late.
+/// tokio's timers have this grid. A driver that had to tick faster would always be late.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Mode {
     policy: Policy,
     /// Whether the tick is long enough.
     may_tick: bool,
-    /// The tick at which to rest; in the past while resting.
+    /// The tick at which to rest. It lies in the past while the driver rests.
     until: u64,
     /// How many ticks were granted the last time.
     granted: u64,
@@ -56,16 +57,16 @@ impl Mode {
         }
     }
 
-    /// Whether a test has the driver tick without being asked to.
+    /// Whether a test makes the driver tick without being asked to.
     pub(crate) fn always_ticks(&self) -> bool {
         self.policy == Policy::AlwaysTick
     }
 
     /// Whether the driver is to tick from this turn, at tick `now`, to the next.
     ///
-    /// `is_wanted` says whether callers have asked for it since the last turn, `is_virtual` whether
-    /// the clock is or was paused. It hangs on these and on the ticks granted before, and on
-    /// nothing else.
+    /// `is_wanted` says whether callers have asked for it since the last turn. `is_virtual` says
+    /// whether the clock is or was paused. The decision depends on these and on the ticks granted
+    /// before, and on nothing else.
     pub(crate) fn ticks(&mut self, now: u64, is_wanted: bool, is_virtual: bool) -> bool {
         let ticks = match self.policy {
             Policy::AlwaysTick => true,
@@ -89,13 +90,13 @@ impl Mode {
     }
 }
 
-/// Whether a timer of that tick may tick at all. If not, nobody needs to ask for it.
+/// Whether the driver of a timer with that tick may tick at all. If not, nobody needs to ask.
 pub(crate) fn may_tick(tick: TickLength) -> bool {
     tick.as_duration() >= SHORTEST_TICK
 }
 
-/// For this crate's own tests, which are to be run in both modes: what the environment forces. Only
-/// a build with `--cfg tickwheel_test_mode` or the hidden feature of this crate's own tests looks.
+/// What the environment forces, for this crate's own tests, which must pass in both modes. Only a
+/// build with `--cfg tickwheel_test_mode`, or with the hidden feature of these tests, looks at it.
 fn forced() -> Option<Policy> {
     if !cfg!(any(tickwheel_test_mode, feature = "__test-mode")) {
         return None;
@@ -118,7 +119,7 @@ mod tests {
         }
     }
 
-    /// At each tick: whether it was wanted, and whether the driver is then to tick.
+    /// Each row is a tick, whether ticking was wanted, and whether the driver is then to tick.
     fn assert_decisions(mode: &mut Mode, table: &[(u64, bool, bool)]) {
         for &(now, is_wanted, ticks) in table {
             let decided = mode.ticks(now, is_wanted, false);
@@ -152,14 +153,14 @@ mod tests {
             let ticks = (now + 1..).take_while(|&now| mode.ticks(now, false, false));
             let ticks = ticks.count() as u64 + 1;
             granted.push(ticks);
-            // It rests for one tick, and is asked again within that.
+            // The driver rests for one tick, and callers ask again within that.
             now += ticks + 1;
         }
         assert_eq!(granted, [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
     }
 
     #[test]
-    fn a_virtual_clock_is_never_ticked_on_and_ends_what_was_granted() {
+    fn a_virtual_clock_never_ticks_and_ends_what_was_granted() {
         let mut mode = measured(SHORTEST_TICK);
         assert!(!mode.ticks(5, true, true));
         assert!(mode.ticks(6, true, false));

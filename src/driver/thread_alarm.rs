@@ -7,17 +7,15 @@
 //!                                                      +--+ set for another tick: wakes up if that is earlier
 //! ```
 //!
-//! Invariant: whoever sets the alarm earlier wakes the thread. It looks at the tick again under the
-//! lock before it sleeps, so no earlier tick is overlooked.
+//! Invariant: whoever sets the alarm earlier wakes the thread. The thread looks at the tick again
+//! under the lock before it sleeps, so it overlooks no earlier tick.
 
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::bell::Request;
-use super::{Driver, Whereabouts};
+use super::Driver;
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
@@ -66,12 +64,11 @@ impl Shared {
     fn fire_for_ever(&self, driver: &Arc<Driver>) {
         loop {
             self.wait(&driver.clock);
-            driver.wake_ups.fetch_add(1, Ordering::Relaxed);
-            driver.attend(Request::Fired, Whereabouts::TimeDriver);
+            driver.alarm_has_fired();
         }
     }
 
-    /// Waits until the alarm's tick has begun, and unsets it.
+    /// Waits until the alarm's tick has begun, and unsets the alarm.
     fn wait(&self, clock: &Clock) {
         let mut at = self.lock();
         loop {

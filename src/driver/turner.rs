@@ -1,16 +1,16 @@
 //! One turn of all wheels.
 //!
 //! ```text
-//!   read the clock, publish (see `clock`), turn each shard up to that reading, a batch of each by turns, wake what fired
+//!   read the clock, publish (see `clock`), turn the shards up to that reading, a batch of each in rotation, wake what fired
 //! ```
 //!
 //! Invariants:
 //!
 //! - The clock is read before any shard is turned, and the shards are turned to the floor of that
-//!   reading.
-//! - Wakers are user code: they run outside every lock, and a panic in one stops neither the turn
-//!   nor the batch. They run where tokio's own timers run theirs, or in a task of the runtime; so
-//!   one that blocks, blocks what it would with tokio.
+//!   reading. `P1` to `P4` are the steps of the proof in `time`.
+//! - Wakers are user code. They run outside every lock, and a panic in one stops neither the turn
+//!   nor the batch. They run where tokio's own timers run theirs, or in a task of the runtime. So a
+//!   waker that blocks holds up what it would hold up with tokio.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -21,8 +21,8 @@ use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 use crate::waking::wake_all;
 
-/// So many timers at most are fired or cascaded in one turn: some hundred microseconds of work, for
-/// which others wait.
+/// A turn fires or cascades at most this many timers. This is some hundred microseconds of work,
+/// for which others wait.
 const STRETCH: usize = 2 * BATCH;
 
 /// What a turn came to.
@@ -35,13 +35,13 @@ pub(super) enum Turned {
 }
 
 pub(super) struct Turner {
-    /// One of which nobody is left who could arm, and in which nothing is armed, has gone.
+    /// A shard is dropped once nobody can arm on it any more and nothing is armed in it.
     shards: Box<[Weak<Shard>]>,
     clock: Arc<Clock>,
     mode: Mode,
     /// Which shard is turned next.
     next_shard: usize,
-    /// What is due is woken from here; never holds anything outside a turn.
+    /// The turn wakes what is due from here. Outside a turn it is empty.
     wakers: Vec<Waker>,
 }
 
@@ -56,8 +56,8 @@ impl Turner {
         }
     }
 
-    /// Begins to tick, if that was asked for and is better, and gives the tick of the next turn.
-    /// Nothing is turned, so this may be done anywhere.
+    /// Begins to tick, if that was asked for and is better, and gives the tick of the next turn. It
+    /// turns no shard, so any thread may do it.
     pub(super) fn begin_to_tick(&mut self) -> Option<u64> {
         let now = self.clock.current_tick();
         self.ticks(now).then(|| {
@@ -67,9 +67,12 @@ impl Turner {
     }
 
     pub(super) fn turn(&mut self) -> Turned {
+        // P1.
         let now = self.clock.current_tick();
         let ticking = self.ticks(now);
+        // P2 and P3.
         self.clock.publish(ticking.then_some(now));
+        // P4.
         match self.turn_shards(now) {
             Turned::Until(_) if ticking => Turned::Until(now + 1),
             turned => turned,
@@ -88,7 +91,7 @@ impl Turner {
             let mut batch_full = false;
             for _ in 0..self.shards.len() {
                 let shard = self.shards[self.next_shard].upgrade();
-                // The next turn goes on where this one stops, so that no shard has to wait for the
+                // The next turn goes on where this one stops. Otherwise a shard could wait for the
                 // others for ever.
                 self.next_shard = (self.next_shard + 1) % self.shards.len();
                 let Some(shard) = shard else { continue };
@@ -106,7 +109,7 @@ impl Turner {
                 wake_all(&mut self.wakers);
                 left = left.saturating_sub(work);
                 if left < BATCH {
-                    // No room for another batch.
+                    // Another batch could be more than a stretch.
                     return Turned::Unfinished;
                 }
             }
@@ -122,9 +125,9 @@ impl Turner {
         plans.min().unwrap_or(NEVER)
     }
 
-    /// Closes every shard, for ever, and wakes whoever waits.
+    /// Closes every shard, for ever, and wakes every task that waits.
     pub(super) fn close(self) {
-        // One moment for all, also for what is armed meanwhile.
+        // One moment for all shards, also for what is armed meanwhile.
         let at = self.clock.stop();
         for shard in self.shards() {
             shard.retire();
