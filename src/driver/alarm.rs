@@ -96,10 +96,10 @@ impl RuntimeAlarm {
         self.at
     }
 
-    /// Notes that it has fired, so that its waker is spent.
-    pub(super) fn fired(&mut self) {
+    /// Notes that it has fired, so that its waker is spent. Gives the tick that it was set for.
+    pub(super) fn fired(&mut self) -> u64 {
         self.is_attached = false;
-        self.at = NEVER;
+        std::mem::replace(&mut self.at, NEVER)
     }
 
     /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset on a clock that can be

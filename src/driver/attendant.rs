@@ -22,8 +22,9 @@ use super::alarm::{RuntimeAlarm, Set};
 use super::bell::{Request, Requests};
 use super::ending::Stage;
 use super::errand::look_for_the_end;
-use super::thread_alarm::ThreadAlarm;
-use super::turner::{Turned, Turner};
+use super::lateness::FiredAlarm;
+use super::thread_alarm::{AT_ONCE, ThreadAlarm};
+use super::turner::{CameTo, Turner};
 use super::{Driver, Whereabouts};
 use crate::time::tick::NEVER;
 
@@ -31,6 +32,7 @@ use crate::time::tick::NEVER;
 pub(super) struct Desk {
     alarm: Alarm,
     turner: Turner,
+    fired_alarm: FiredAlarm,
 }
 
 /// What fires when the next turn is due.
@@ -104,7 +106,7 @@ impl Driver {
             Alarm::Runtimes(alarm) => alarm,
             Alarm::Threads(alarm) => {
                 // The thread has nothing else to do than to go on.
-                let tick = if next.by_errand { 0 } else { tick };
+                let tick = if next.by_errand { AT_ONCE } else { tick };
                 self.bell.set_for(tick);
                 alarm.set(tick);
                 return true;
@@ -134,10 +136,14 @@ impl Driver {
     /// Turns, and says what comes next.
     fn turn(&self, desk: &mut Desk) -> Next {
         self.bell.begin_to_read_plans();
-        match desk.turner.turn() {
-            Turned::Until(tick) => Next::at(tick),
+        let turned = desk.turner.turn();
+        if let Some(lateness) = desk.fired_alarm.answered(turned.began) {
+            self.lateness.set(lateness);
+        }
+        match turned.came_to {
+            CameTo::Until(tick) => Next::at(tick),
             // If the errand that goes on has to wait, the time driver goes on.
-            Turned::Unfinished => Next {
+            CameTo::Unfinished => Next {
                 tick: self.clock.current_tick() + 1,
                 by_errand: true,
             },
@@ -219,12 +225,20 @@ impl Driver {
 
 impl Desk {
     pub(super) fn new(alarm: Alarm, turner: Turner) -> Desk {
-        Desk { alarm, turner }
+        Desk {
+            alarm,
+            turner,
+            fired_alarm: FiredAlarm::default(),
+        }
     }
 
     fn alarm_has_fired(&mut self) {
-        if let Alarm::Runtimes(alarm) = &mut self.alarm {
-            alarm.fired();
+        let tick = match &mut self.alarm {
+            Alarm::Runtimes(alarm) => Some(alarm.fired()),
+            Alarm::Threads(alarm) => alarm.fired(),
+        };
+        if let Some(tick) = tick {
+            self.fired_alarm.fired(tick);
         }
     }
 

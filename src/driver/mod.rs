@@ -40,6 +40,7 @@ pub(crate) mod bell;
 mod bell_tests;
 mod ending;
 mod errand;
+mod lateness;
 mod mode;
 mod thread_alarm;
 mod turner;
@@ -59,6 +60,7 @@ use attendant::{Alarm, Desk};
 use bell::{Bell, Request};
 use ending::Ending;
 use errand::Errands;
+use lateness::LastLateness;
 use mode::Mode;
 use thread_alarm::ThreadAlarm;
 use turner::Turner;
@@ -75,6 +77,7 @@ pub(crate) struct Driver {
     /// Whether it may ever be better to tick.
     may_tick: bool,
     wake_ups: AtomicU64,
+    lateness: LastLateness,
     /// Set before the shards are closed, never cleared.
     ended: AtomicBool,
     errands: Errands,
@@ -102,6 +105,7 @@ impl Driver {
             clock,
             desk: Mutex::new(None),
             wake_ups: AtomicU64::new(0),
+            lateness: LastLateness::default(),
             ended: AtomicBool::new(false),
             errands: Errands::default(),
             ending: Ending::far(),
@@ -203,6 +207,7 @@ impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
             .field("bell", &self.bell)
+            .field("last_lateness", &self.lateness.get())
             .field("has_ended", &self.has_ended())
             .finish_non_exhaustive()
     }

@@ -19,21 +19,33 @@ use super::Driver;
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
+/// The alarm that is set for this tick fires at once.
+pub(super) const AT_ONCE: u64 = 0;
+
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// The tick that it is set for; `NEVER` also once it has fired.
-    at: Mutex<u64>,
+    setting: Mutex<Setting>,
     is_earlier: Condvar,
+}
+
+struct Setting {
+    /// The tick that it is set for; `NEVER` also once it has fired.
+    at: u64,
+    /// The tick that it was set for when it fired last.
+    fired_at: u64,
 }
 
 impl ThreadAlarm {
     /// Starts the thread. It keeps the driver, and so neither ever ends.
     pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
         let shared = Arc::new(Shared {
-            at: Mutex::new(NEVER),
+            setting: Mutex::new(Setting {
+                at: NEVER,
+                fired_at: AT_ONCE,
+            }),
             is_earlier: Condvar::new(),
         });
         let (of_thread, driver) = (shared.clone(), driver.clone());
@@ -45,15 +57,21 @@ impl ThreadAlarm {
 
     /// The tick that it is set for.
     pub(super) fn at(&self) -> u64 {
-        *self.shared.lock()
+        self.shared.lock().at
+    }
+
+    /// The tick that it was set for when it fired last; `None` if it was to fire at once.
+    pub(super) fn fired(&self) -> Option<u64> {
+        let fired_at = self.shared.lock().fired_at;
+        (fired_at != AT_ONCE).then_some(fired_at)
     }
 
     /// Sets the alarm for the beginning of a tick.
     pub(super) fn set(&self, tick: u64) {
-        let mut at = self.shared.lock();
-        let is_earlier = tick < *at;
-        *at = tick;
-        drop(at);
+        let mut setting = self.shared.lock();
+        let is_earlier = tick < setting.at;
+        setting.at = tick;
+        drop(setting);
         if is_earlier {
             self.shared.is_earlier.notify_one();
         }
@@ -70,26 +88,26 @@ impl Shared {
 
     /// Waits until the alarm's tick has begun, and unsets the alarm.
     fn wait(&self, clock: &Clock) {
-        let mut at = self.lock();
+        let mut setting = self.lock();
         loop {
-            at = if *at == NEVER {
-                let waited = self.is_earlier.wait(at);
+            setting = if setting.at == NEVER {
+                let waited = self.is_earlier.wait(setting);
                 waited.unwrap_or_else(PoisonError::into_inner)
             } else {
-                let begins = clock.start_of(*at).into_std();
+                let begins = clock.start_of(setting.at).into_std();
                 let left = begins.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    *at = NEVER;
+                    setting.fired_at = std::mem::replace(&mut setting.at, NEVER);
                     return;
                 }
-                let waited = self.is_earlier.wait_timeout(at, left);
+                let waited = self.is_earlier.wait_timeout(setting, left);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             };
         }
     }
 
     /// Nothing panics under this lock.
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Setting> {
+        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,9 +25,17 @@ use crate::waking::wake_all;
 /// for which others wait.
 const STRETCH: usize = 2 * BATCH;
 
+/// A turn that was made.
+#[derive(Debug)]
+pub(super) struct Turned {
+    /// The tick at which it began.
+    pub(super) began: u64,
+    pub(super) came_to: CameTo,
+}
+
 /// What a turn came to.
 #[derive(Debug)]
-pub(super) enum Turned {
+pub(super) enum CameTo {
     /// All that was due is dealt with, and the next turn is at this tick.
     Until(u64),
     /// There may be more.
@@ -73,9 +81,13 @@ impl Turner {
         // P2 and P3.
         self.clock.publish(ticking.then_some(now));
         // P4.
-        match self.turn_shards(now) {
-            Turned::Until(_) if ticking => Turned::Until(now + 1),
-            turned => turned,
+        let came_to = match self.turn_shards(now) {
+            CameTo::Until(_) if ticking => CameTo::Until(now + 1),
+            came_to => came_to,
+        };
+        Turned {
+            began: now,
+            came_to,
         }
     }
 
@@ -84,7 +96,7 @@ impl Turner {
         self.mode.ticks(now, is_wanted, self.clock.is_virtual())
     }
 
-    fn turn_shards(&mut self, now: u64) -> Turned {
+    fn turn_shards(&mut self, now: u64) -> CameTo {
         let mut left = STRETCH;
         loop {
             let mut plan = NEVER;
@@ -110,11 +122,11 @@ impl Turner {
                 left = left.saturating_sub(work);
                 if left < BATCH {
                     // Another batch could be more than a stretch.
-                    return Turned::Unfinished;
+                    return CameTo::Unfinished;
                 }
             }
             if !batch_full {
-                return Turned::Until(plan);
+                return CameTo::Until(plan);
             }
         }
     }

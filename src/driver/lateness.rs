@@ -1,0 +1,84 @@
+//! How late the driver comes to a turn that its alarm has asked for.
+//!
+//! ```text
+//!   the alarm fires --(`FiredAlarm::fired`: for which tick was it set?)--> a turn begins --(`answered`)--> its lateness
+//! ```
+//!
+//! A turn that was asked for otherwise, such as one that goes on with another, has no lateness.
+//!
+//! Invariant: lateness counts from the earliest tick whose alarm has fired and was not answered by
+//! a turn. It is computed here alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// By how many ticks a turn began after the tick that its alarm was set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lateness {
+    pub(super) ticks: u64,
+}
+
+/// The tick of an alarm that has fired, until a turn answers it.
+#[derive(Debug, Default)]
+pub(super) struct FiredAlarm(Option<u64>);
+
+impl FiredAlarm {
+    /// The alarm has fired, and was set for that tick.
+    pub(super) fn fired(&mut self, tick: u64) {
+        self.0 = Some(self.0.map_or(tick, |earlier| earlier.min(tick)));
+    }
+
+    /// A turn began at that tick. `None` if the alarm did not ask for it.
+    pub(super) fn answered(&mut self, began: u64) -> Option<Lateness> {
+        let tick = self.0.take()?;
+        Some(Lateness {
+            ticks: began.saturating_sub(tick),
+        })
+    }
+}
+
+/// The lateness of the last turn that the alarm asked for.
+#[derive(Debug, Default)]
+pub(super) struct LastLateness(AtomicU64);
+
+impl LastLateness {
+    // Relaxed, here and below: a gauge that nothing else hangs on. Only the attendant writes it.
+    pub(super) fn set(&self, lateness: Lateness) {
+        self.0.store(lateness.ticks, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Lateness {
+        Lateness {
+            ticks: self.0.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::tick::NEVER;
+
+    fn lateness(set_for: u64, began: u64) -> u64 {
+        let mut alarm = FiredAlarm::default();
+        alarm.fired(set_for);
+        alarm.answered(began).unwrap().ticks
+    }
+
+    #[test]
+    fn lateness_is_from_the_alarms_tick_and_never_negative() {
+        assert_eq!(lateness(10, 10), 0);
+        assert_eq!(lateness(10, 13), 3);
+        assert_eq!(lateness(10, 9), 0, "the end of the runtime is told early");
+        assert_eq!(lateness(NEVER, 13), 0, "nothing was set any more");
+    }
+
+    #[test]
+    fn an_alarm_is_answered_once_and_for_its_earliest_tick() {
+        let mut alarm = FiredAlarm::default();
+        assert_eq!(alarm.answered(5), None);
+        alarm.fired(7);
+        alarm.fired(9);
+        assert_eq!(alarm.answered(12), Some(Lateness { ticks: 5 }));
+        assert_eq!(alarm.answered(13), None);
+    }
+}
