@@ -1,50 +1,51 @@
 //! When a store that has grown gives memory back.
 //!
-//! A store is shrunk when less than an eighth of its places is in use. A slab can drop only the
-//! free places behind its last entry: that entry pins all places before it. So after a shrink the
-//! last entry is watched, and the slab is shrunk again once half of its places lie behind the last
-//! one.
+//! A store shrinks when less than an eighth of its places is in use. A slab can drop only the free
+//! places behind its last entry, because that entry pins all places before it. So after a shrink
+//! the last entry is watched. The slab shrinks again once half of its places lie behind the last
+//! entry.
 //!
-//! Invariant: shrinking costs a constant share of the removals and turns. The first shrink after a
-//! growth is paid for by the removals that emptied seven eighths. Each later one comes after a look
-//! at half of the places, and those looks are paid for: by what the shrink before gave back, and by
-//! a fixed number of places at each removal or turn that looks.
+//! Invariant: shrinking adds a constant cost to each removal and each turn. The removals that
+//! emptied seven eighths pay for the first shrink after a growth. Each later shrink comes after a
+//! look at half of the places. Two things pay for these looks: what the shrink before gave back,
+//! and a fixed number of places at each removal or turn that looks.
 
 use slab::Slab;
 
-/// A store of so few places is not worth the trouble; it would grow again at the next burst.
+/// A store of at most this many places does not shrink. It would grow again at the next burst.
 const KEPT: usize = 1024;
 
-/// So many places may each look pass at its own cost.
+/// Each look may pass this many places at its own cost.
 const PASSED: usize = 32;
 
 /// Watches one store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shrinking {
-    /// When fewer than this are left, it is time. Zero for a small store.
+    /// When fewer entries than this are left, it is time to shrink. Zero for a small store.
     below: usize,
-    /// So many places were asked for when the store was made, and are never given back.
+    /// How many places were asked for when the store was made. They are never given back.
     asked: usize,
-    /// What was the last entry of a slab when it was shrunk.
+    /// The last entry of a slab when it was shrunk.
     pin: Option<Pin>,
-    /// How many places were passed, dropped or moved so far.
+    /// How many places the shrinks and looks have passed, dropped or moved so far.
     #[cfg(test)]
     cost: usize,
 }
 
-/// The entry that keeps a slab from being shrunk.
+/// The entry that keeps a slab from shrinking.
 #[derive(Clone, Copy, Debug)]
 struct Pin {
     /// No place behind this one was taken when it was last looked for.
     place: usize,
-    /// The capacity of the slab when it was shrunk. With another one the slab has grown since.
+    /// The capacity of the slab when it was shrunk. If the slab has another one, it has grown
+    /// since.
     capacity: usize,
-    /// So many places may still be passed that are paid for already.
+    /// How many places may still be passed that are paid for already.
     paid: usize,
 }
 
 impl Shrinking {
-    /// For a store that was made with so many places and keeps them.
+    /// For a store that was made with `asked` places and keeps them.
     pub(crate) fn keeping(asked: usize) -> Shrinking {
         Shrinking {
             asked,
@@ -52,7 +53,7 @@ impl Shrinking {
         }
     }
 
-    /// So many places were asked for when the store was made.
+    /// How many places were asked for when the store was made.
     pub(crate) fn asked(&self) -> usize {
         self.asked
     }
@@ -85,11 +86,12 @@ impl Shrinking {
     /// The store was shrunk as far as it could be.
     pub(crate) fn shrunk(&mut self, left: usize, capacity: usize) {
         self.grown(capacity);
-        // At least one, so that it is tried again when the last has gone.
+        // At least one, so that the store is shrunk once more when its last entry is removed.
         self.below = self.below.min(left / 2 + 1);
     }
 
-    /// Shrinks a slab, or looks whether it could be shrunk. For when it is due or worth a look.
+    /// Shrinks a slab, or looks whether it could be shrunk. To be called when that is due or worth
+    /// a look.
     pub(crate) fn shrink<T>(&mut self, slab: &mut Slab<T>) {
         let capacity = slab.capacity();
         if slab.is_empty() {
@@ -108,7 +110,8 @@ impl Shrinking {
             Some(Pin {
                 place: left.saturating_sub(1),
                 capacity: left,
-                // One that was filled behind the pin may do so again, and has to pay first.
+                // A slab that was filled behind the pin may be filled so again. It has to pay
+                // first.
                 paid: if is_first || left <= capacity / 2 {
                     left
                 } else {
@@ -118,7 +121,7 @@ impl Shrinking {
         } else {
             pin
         };
-        // Whenever fewer are left than now, the one that has gone may be the last entry.
+        // Whenever fewer are left than now, the entry that was removed may be the last one.
         self.below = self.below.min(slab.len());
     }
 
@@ -138,7 +141,7 @@ impl Shrinking {
         }
     }
 
-    /// How many places were passed, dropped or moved so far.
+    /// How many places the shrinks and looks have passed, dropped or moved so far.
     #[cfg(test)]
     pub(crate) fn cost(&self) -> usize {
         self.cost
@@ -146,7 +149,8 @@ impl Shrinking {
 }
 
 impl Pin {
-    /// Looks for the last entry, as far as that is paid for. Gives the number of places passed.
+    /// Looks for the last entry, as far as the look is paid for. Gives the number of places that it
+    /// passed.
     fn pass_free_places<T>(&mut self, slab: &Slab<T>) -> usize {
         let before = self.place;
         let allowed = self.paid + PASSED;
@@ -161,5 +165,64 @@ impl Pin {
     /// Whether half of the slab's places lie behind the last entry.
     fn leaves_half(&self) -> bool {
         self.place < self.capacity / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(places: usize) -> (Slab<usize>, Shrinking) {
+        let slab: Slab<usize> = (0..places).map(|place| (place, place)).collect();
+        let mut shrinking = Shrinking::default();
+        shrinking.grown(slab.capacity());
+        (slab, shrinking)
+    }
+
+    #[test]
+    fn a_store_is_due_once_an_eighth_is_left_but_no_small_one() {
+        let mut shrinking = Shrinking::default();
+        shrinking.grown(8 * KEPT);
+        assert!(!shrinking.is_due(KEPT));
+        assert!(shrinking.is_due(KEPT - 1));
+        shrinking.grown(KEPT);
+        assert!(!shrinking.is_due(0));
+    }
+
+    #[test]
+    fn what_was_asked_for_is_never_given_back() {
+        let mut shrinking = Shrinking::keeping(4 * KEPT);
+        shrinking.grown(4 * KEPT);
+        assert!(!shrinking.is_due(0));
+        let mut slab: Slab<usize> = (0..16 * KEPT).map(|place| (place, place)).collect();
+        slab.clear();
+        shrinking.shrink(&mut slab);
+        assert!((4 * KEPT..8 * KEPT).contains(&slab.capacity()));
+    }
+
+    #[test]
+    fn a_slab_shrinks_behind_its_last_entry() {
+        let (mut slab, mut shrinking) = filled(8 * KEPT);
+        slab.retain(|place, _| place < KEPT / 2);
+        assert!(shrinking.is_due(slab.len()));
+        shrinking.shrink(&mut slab);
+        assert!(slab.capacity() < KEPT);
+        assert_eq!(slab.len(), KEPT / 2);
+    }
+
+    #[test]
+    fn a_last_entry_pins_the_slab_until_it_is_removed() {
+        let last = 8 * KEPT - 1;
+        let (mut slab, mut shrinking) = filled(8 * KEPT);
+        slab.retain(|place, _| place == 0 || place == last);
+        shrinking.shrink(&mut slab);
+        assert!(slab.capacity() > last);
+        slab.remove(last);
+        let looks = (0..).take_while(|_| {
+            shrinking.shrink(&mut slab);
+            slab.capacity() > last
+        });
+        assert!(looks.count() <= 8 * KEPT / PASSED, "each look passes some");
+        assert_eq!(slab.capacity(), 1);
     }
 }

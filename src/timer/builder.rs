@@ -1,6 +1,6 @@
-//! Settings of a timer, and its making.
+//! The settings of a timer, and how a timer is made of them.
 //!
-//! Invariant: the settings are checked first, so one that is refused leaves nothing behind.
+//! Invariant: the settings are checked first. So a setting that is refused leaves nothing behind.
 
 use std::io;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ impl Builder {
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two; by default one for each
-    /// of the runtime's workers.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two. By default there is one
+    /// for each of the runtime's workers.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -95,7 +95,7 @@ impl Builder {
 
     /// Makes the timer on the runtime of `handle`, from any thread.
     ///
-    /// If that runtime has shut down, so has the timer: what is made on it reports it.
+    /// If that runtime has shut down, the timer has ended too, and what is made on it reports this.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Builder {
         self.build_for(handle, None)
     }
 
-    /// A timer, maybe a runtime's own.
+    /// A timer on the runtime of `handle`, which may be that runtime's own timer.
     #[track_caller]
     pub(super) fn build_for(
         self,
@@ -139,7 +139,7 @@ impl Builder {
         Ok(timer)
     }
 
-    /// A timer with so many shards, whose driver has not begun.
+    /// A timer with at least this many shards, whose driver has not begun.
     fn assemble(self, clock: Clock, shards: usize, own_timer_of: Option<runtime::Id>) -> Timer {
         let count = shards.next_power_of_two();
         let clock = Arc::new(clock);
@@ -147,7 +147,7 @@ impl Builder {
         let timer = TimerNumber::next();
         let shards: Box<[_]> = (0..count)
             .map(|number| {
-                let place = Identity {
+                let identity = Identity {
                     timer,
                     number,
                     of: count,
@@ -158,7 +158,7 @@ impl Builder {
                     clock.clone(),
                     driver.clone(),
                     Readings::new(clock.tick(), count),
-                    place,
+                    identity,
                 ))
             })
             .collect();
@@ -188,4 +188,40 @@ impl Builder {
 struct Checked {
     tick: TickLength,
     shards: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(builder: &Builder) -> Option<BuildError> {
+        builder.checked().err()
+    }
+
+    #[test]
+    fn a_tick_is_longer_than_zero_and_at_most_an_hour() {
+        let with_tick = |tick| refused(&Timer::builder().tick(tick));
+        assert_eq!(with_tick(Duration::ZERO), Some(BuildError::ZeroTick));
+        assert_eq!(with_tick(Duration::from_nanos(1)), None);
+        assert_eq!(with_tick(MAX_TICK), None);
+        let tick = MAX_TICK + Duration::from_nanos(1);
+        assert_eq!(with_tick(tick), Some(BuildError::TickTooLong { tick }));
+    }
+
+    #[test]
+    fn the_number_of_shards_is_from_1_to_1024() {
+        let with_shards = |shards| refused(&Timer::builder().shards(shards));
+        assert_eq!(with_shards(0), Some(BuildError::ZeroShards));
+        assert_eq!(with_shards(1), None);
+        assert_eq!(with_shards(1024), None);
+        let too_many = BuildError::TooManyShards { shards: 1025 };
+        assert_eq!(with_shards(1025), Some(too_many));
+    }
+
+    #[test]
+    fn a_setting_is_refused_outside_a_runtime_too() {
+        let build = |builder: Builder| builder.build().unwrap_err();
+        assert_eq!(build(Timer::builder()), BuildError::NoRuntime);
+        assert_eq!(build(Timer::builder().shards(0)), BuildError::ZeroShards);
+    }
 }

@@ -1,24 +1,23 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
 //! global lock.
 //!
-//! A thread remembers the timers that it used last with their runtimes' ids, and its spare hold on
-//! a shard (`shard::spare`) tells the same, so the hot path compares ids. Otherwise the registry of
-//! all runtimes is asked, under a lock.
+//! A thread remembers the timers that it used last, with the ids of their runtimes. Its spare hold
+//! on a shard (`shard::spare`) has that id too. So the hot path compares ids. Otherwise the thread
+//! asks the registry of all runtimes, under a lock.
 //!
 //! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
-//! remembers it, or anybody holds it or waits on it; when it is used again after that, it is made
-//! again.
+//! remembers it, or anybody holds it or waits on it. A use after that makes a new one.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *An id is used again.* tokio may give a new runtime the id of one that has ended. The old
-//!   one's timer is marked as ended by then, if anything was armed on it, and its shards as
-//!   retired; those are taken from none of the three places. (tokio counts its ids, and has never
-//!   used one again.)
-//! - *Two threads make the timer at once.* It is made outside the lock, and only the first to come
-//!   is registered; the other takes that one. A timer that is not used does nothing.
-//! - *The runtime ends, or has ended, while its timer is made.* Who arms on it finds that out (see
-//!   `driver`).
+//! - *An id is used again.* tokio may give a new runtime the id of one that has shut down. If
+//!   anything was armed on the timer of the old runtime, that timer is marked as ended by then, and
+//!   its shards as retired. Such a timer is taken neither from the spare, nor from what the thread
+//!   remembers, nor from the registry. So far tokio counts its ids, and uses none again.
+//! - *Two threads make the timer at once.* Each makes one outside the lock. Only the first to come
+//!   is registered, and the other thread takes that one. A timer that is not used does nothing.
+//! - *The runtime shuts down, or has shut down, while its timer is made.* A thread that arms on the
+//!   timer finds that out (see `driver`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,15 +29,15 @@ use super::{Timer, WeakTimer};
 use crate::shard::Hold;
 
 thread_local! {
-    /// The latest last.
+    /// The timer that was used last comes last.
     static LAST_USED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The timers of so many runtimes are remembered by a thread.
+/// A thread remembers the timers of at most this many runtimes of several workers.
 const REMEMBERED: usize = 8;
 
-/// And of so many current-thread runtimes, which nobody is told of when they end: usually a thread
-/// runs one at a time.
+/// A thread remembers the timers of at most this many current-thread runtimes. Nobody tells when
+/// such a runtime shuts down. Usually a thread runs one at a time.
 const REMEMBERED_OF_ONE_THREAD: usize = 1;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
@@ -46,7 +45,7 @@ static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 #[derive(Default)]
 struct Registry {
     timers: HashMap<runtime::Id, WeakTimer>,
-    /// At so many entries those of timers that have gone are taken out.
+    /// With more entries than this, the entries of timers that were dropped are taken out.
     sweep_at: usize,
 }
 
@@ -80,8 +79,8 @@ fn hold_without_spare(id: runtime::Id) -> Hold {
     hold
 }
 
-/// The current runtime's id. tokio gives it by way of a handle, a count that all threads share;
-/// that is let go at once, while this core still has it.
+/// The current runtime's id. tokio gives it by way of a handle, whose reference count all threads
+/// share. The handle is dropped at once, while this core still has the count.
 #[inline]
 #[track_caller]
 fn current_id() -> runtime::Id {
@@ -102,8 +101,8 @@ fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
     LAST_USED.try_with(find).ok().flatten()
 }
 
-/// Remembers a timer, and gives those that are forgotten for it: to be dropped when nothing is
-/// borrowed any more.
+/// Remembers a timer, and gives the timers that are forgotten for it. They are to be dropped when
+/// nothing is borrowed any more.
 fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
     let remember = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
         let mut last_used = last_used.borrow_mut();
@@ -125,7 +124,7 @@ fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
         last_used.push((id, timer.clone()));
         forgotten
     };
-    // A thread that is ending remembers none.
+    // A thread that ends remembers none.
     LAST_USED.try_with(remember).unwrap_or_default()
 }
 
@@ -155,7 +154,7 @@ fn panic_outside(error: &TryCurrentError) -> ! {
 
 fn registered(id: runtime::Id) -> Option<Timer> {
     let timer = registry().timers.get(&id).and_then(WeakTimer::upgrade);
-    // One that has ended is dropped after the lock.
+    // The lock is free again, so a timer that has ended is dropped under no lock.
     timer.filter(|timer| !timer.has_ended())
 }
 
@@ -178,7 +177,7 @@ fn make(handle: &Handle) -> Timer {
 }
 
 impl Registry {
-    /// At an amortised constant cost.
+    /// Takes out the entries of timers that were dropped, at an amortised constant cost.
     fn sweep_if_due(&mut self) {
         if self.timers.len() > self.sweep_at {
             self.timers.retain(|_, timer| timer.is_held());

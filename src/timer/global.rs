@@ -1,7 +1,10 @@
 //! The process's timer: on a thread of its own, under no runtime.
 //!
-//! The thread is started at the first use and stays. It sleeps until the next due, and for ever
-//! while nothing is armed (see `driver::thread_alarm`).
+//! The first use starts the thread, which never ends. It sleeps until the next due. While nothing
+//! is armed, it sleeps until something is (see `driver::thread_alarm`).
+//!
+//! Invariant: there is at most one. A start that failed leaves nothing behind, and the next use
+//! tries again.
 
 use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -13,7 +16,7 @@ const THREAD: &str = "tickwheel-timer";
 
 static GLOBAL: OnceLock<Timer> = OnceLock::new();
 
-/// The process's timer, which is started if it was not yet.
+/// The process's timer. The first call starts it.
 #[inline]
 #[track_caller]
 pub(crate) fn timer() -> &'static Timer {

@@ -1,7 +1,7 @@
 //! [`Metrics`]: what a timer holds and has done, in numbers.
 //!
-//! Invariant: `armed` is `pending` plus `fired` plus what was disarmed, at the moment at which each
-//! shard was read.
+//! Invariant: `armed` is the sum of `pending`, `fired` and `disarmed`. Each shard is read at one
+//! moment, under its lock.
 
 use crate::shard::Counts;
 
@@ -32,9 +32,9 @@ pub struct Metrics {
     pub fired: u64,
     /// Timers that were taken out before the driver fired them.
     pub disarmed: u64,
-    /// How often the driver was woken, by an arm or by the time.
+    /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
-    /// Whether the driver ticks now, so that arming and resetting read no clock. It does under a
+    /// Whether the driver ticks now, so that arming and resetting read no clock. It ticks under a
     /// load of very many operations.
     pub ticking: bool,
 }
@@ -63,5 +63,31 @@ impl Metrics {
             metrics.disarmed += armed - fired - pending as u64;
         }
         metrics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_disarmed_is_what_neither_fired_nor_is_pending() {
+        let shards = [(3, 10, 5), (0, 0, 0), (1, 1, 0)];
+        let counts = shards.map(|(pending, armed, fired)| Counts {
+            pending,
+            armed,
+            fired,
+        });
+        let metrics = Metrics::new(counts.into_iter(), 7, true);
+        let expected = Metrics {
+            shards: 3,
+            pending: 4,
+            armed: 11,
+            fired: 5,
+            disarmed: 2,
+            wake_ups: 7,
+            ticking: true,
+        };
+        assert_eq!(metrics, expected);
     }
 }

@@ -1,7 +1,7 @@
 //! The [`Timer`]: the handle from which all futures are made.
 //!
-//! Invariant: a future takes from the timer its shard and nothing else, so making one touches no
-//! reference count that all workers share.
+//! Invariant: a future takes from the timer its shard and nothing else. So a call that makes one
+//! touches no reference count that all workers share.
 
 mod builder;
 pub(crate) mod current;
@@ -30,13 +30,13 @@ use crate::timer::snapshot::Snapshot;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
-/// Cloning is cheap. A timer can be used from any thread, also from outside its runtime or from
-/// another one; the futures it makes always go by its own runtime's clock. All handles may be
-/// dropped while timers are pending: they fire all the same.
+/// A clone is cheap. A timer can be used from any thread, also from outside its runtime or from
+/// another one. The futures that it makes always go by its own runtime's clock. All handles may be
+/// dropped while timers are pending: the timers fire all the same.
 ///
-/// Most programs need none of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout) and
-/// [`Timer::current`] use the timer of the current runtime. Holding a `Timer` saves them the
-/// look-up.
+/// Most programs need no timer of their own. [`sleep`](crate::sleep), [`timeout`](crate::timeout)
+/// and [`Timer::current`] use the timer of the current runtime. A program that holds a `Timer`
+/// saves the look-up.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -61,7 +61,7 @@ pub(crate) struct WeakTimer {
 }
 
 impl WeakTimer {
-    /// The timer, unless all of its handles have gone.
+    /// The timer, unless all of its handles were dropped.
     pub(crate) fn upgrade(&self) -> Option<Timer> {
         self.inner.upgrade().map(|inner| Timer { inner })
     }
@@ -74,7 +74,7 @@ impl WeakTimer {
 
 struct Inner {
     number: TimerNumber,
-    /// A power of two of them.
+    /// Their number is a power of two.
     shards: Box<[Arc<Shard>]>,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
@@ -100,8 +100,8 @@ impl Timer {
         Builder::new()
     }
 
-    /// The current runtime's own timer, made with the defaults on first use: the one that the free
-    /// functions use.
+    /// The current runtime's own timer, which the free functions use. The first use makes it, with
+    /// the defaults.
     ///
     /// # Panics
     ///
@@ -111,12 +111,12 @@ impl Timer {
         current::timer()
     }
 
-    /// The process's own timer, on a thread of its own: the one of [`global`](crate::global), which
-    /// tells when to take it.
+    /// The process's own timer, on a thread of its own. The module [`global`](crate::global) uses
+    /// it too, and tells when to take it.
     ///
     /// # Panics
     ///
-    /// If its thread has to be started and cannot.
+    /// If this call has to start its thread and cannot.
     #[track_caller]
     pub fn global() -> Timer {
         global::timer().clone()
@@ -173,23 +173,23 @@ impl Timer {
         Interval::starting_at(self.hold(), start, period)
     }
 
-    /// A deadline that expires when `timeout` has passed since its last reset; it is armed at once.
+    /// A deadline that expires when `timeout` has passed since its last reset. It is armed at once.
     ///
-    /// On a timer whose runtime has gone it resolves to [`Cancelled`](crate::error::Cancelled) at
-    /// once.
+    /// On a timer whose runtime has shut down it resolves to [`Cancelled`](crate::error::Cancelled)
+    /// at once.
     pub fn deadline(&self, timeout: Duration) -> Deadline {
         Deadline::new(self.hold(), timeout)
     }
 
-    /// What the timer holds and has done. Takes the lock of each shard for a moment.
+    /// What the timer holds and has done. The call takes the lock of each shard for a moment.
     pub fn metrics(&self) -> Metrics {
         let counts = self.inner.shards.iter().map(|shard| shard.counts());
         let wake_ups = self.inner.driver.wake_ups();
         Metrics::new(counts, wake_ups, self.inner.clock.stamp().is_some())
     }
 
-    /// What every slot of every level holds. Counts under the lock of each shard in turn:
-    /// O(timers), so it is for looking into a matter, not for a hot path.
+    /// What every slot of every level holds. The call counts under the lock of each shard, one
+    /// shard after the other. This takes O(timers), so keep it away from a hot path.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
@@ -220,8 +220,8 @@ impl Timer {
         Hold::new(&self.inner.shards, self.inner.number)
     }
 
-    /// Whoever waits with nothing armed keeps this to be told of the runtime's end; `None` where
-    /// that is told in any case.
+    /// To be kept by whoever waits with nothing armed, so that the runtime's end is told to it.
+    /// `None` where the end is told in any case.
     pub(crate) fn watch(&self) -> Option<Watch> {
         self.is_of_one_thread()
             .then(|| Watch::new(&self.inner.driver))
@@ -232,7 +232,7 @@ impl Timer {
         self.inner.clock.is_pausable()
     }
 
-    /// Whether the runtime has gone, as far as anybody has noticed.
+    /// Whether the runtime has shut down, as far as anybody has noticed.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.inner.driver.has_ended()
@@ -240,7 +240,7 @@ impl Timer {
 }
 
 impl Drop for Inner {
-    /// No handle is left to make futures with, so no thread needs to keep a spare.
+    /// No handle remains to make futures with, so no thread needs to keep a spare.
     fn drop(&mut self) {
         for shard in &self.shards {
             shard.retire();

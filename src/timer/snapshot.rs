@@ -1,6 +1,6 @@
 //! [`Snapshot`]: what every slot of every level held at one moment, and a drawing of it.
 //!
-//! Invariant: it is a copy; looking at it touches no timer.
+//! Invariant: a snapshot is a copy. A look at it touches no timer.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::wheel::SlotCounts;
 /// What every level of a timer's wheels held at one moment:
 /// [`Timer::snapshot`](crate::Timer::snapshot).
 ///
-/// Its [`Display`](fmt::Display) draws it, a line a level, a mark a slot: `.` for an empty one, the
-/// number of timers up to 9, and `+` for more.
+/// Its [`Display`](fmt::Display) draws it, with a line for each level and a mark for each slot. The
+/// mark is `.` for an empty slot, the number of timers up to 9, and `+` for more.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -47,7 +47,7 @@ pub struct Snapshot {
 pub struct ShardSnapshot {
     /// The levels that existed, the finest first.
     pub levels: Vec<LevelSnapshot>,
-    /// Timers whose due had passed when they were armed, and which fire at the next turn.
+    /// How many timers had a due that had passed when they were armed. They fire at the next turn.
     pub overdue: usize,
 }
 
@@ -139,5 +139,41 @@ fn mark(timers: usize) -> char {
         0 => '.',
         1..=9 => char::from(b'0' + timers as u8),
         _ => '+',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawing_marks_many_timers_and_tells_of_overdue_ones() {
+        let counts = SlotCounts {
+            levels: vec![vec![0, 9, 10, 0], vec![0, 1, 0, 0]],
+            overdue: 2,
+        };
+        let snapshot = Snapshot::new(7, Duration::from_millis(5), [counts].into_iter());
+        assert_eq!(snapshot.pending(), 22);
+        let drawing = "\
+tick 7 of 5ms, 22 timers pending
+shard 0: 22 timers
+  overdue 2
+  level 0, 5ms a slot    .9+.  19
+  level 1, 20ms a slot   .1..  1
+";
+        assert_eq!(snapshot.to_string(), drawing);
+    }
+
+    #[test]
+    fn the_width_of_a_slot_saturates() {
+        let levels = vec![vec![0; 64]; 12];
+        let counts = SlotCounts { levels, overdue: 0 };
+        let hour = Duration::from_secs(60 * 60);
+        let snapshot = Snapshot::new(0, hour, [counts].into_iter());
+        let widths = snapshot.shards[0]
+            .levels
+            .iter()
+            .map(|level| level.slot_width);
+        assert_eq!(widths.max(), Some(Duration::MAX));
     }
 }
