@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// tokio's own: for programs that name it. No function of this crate gives it.
+/// tokio's own error type, for programs that name it. No function of this crate gives it.
 #[doc(no_inline)]
 pub use tokio::time::error::Error;
 
@@ -40,15 +40,15 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 impl From<Elapsed> for std::io::Error {
-    /// As tokio's own does it, without an allocation.
+    /// Converts it without an allocation, in the same way as tokio's own.
     fn from(_: Elapsed) -> std::io::Error {
         std::io::ErrorKind::TimedOut.into()
     }
 }
 
-/// A [`Deadline`](crate::Deadline) ended otherwise than by expiring.
+/// A [`Deadline`](crate::Deadline) ended before it expired.
 ///
-/// It was cancelled through a handle, unless one of the methods says more.
+/// It was cancelled through a handle, unless one of the methods tells another reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(Cause);
 
@@ -99,9 +99,9 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// A map did not take what was to be inserted, and gives the value back where there is one.
+/// A map did not take what was to be inserted. It gives the value back where there is one.
 ///
-/// Shaped as tokio's [`TrySendError`](tokio::sync::mpsc::error::TrySendError).
+/// It has the shape of tokio's [`TrySendError`](tokio::sync::mpsc::error::TrySendError).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

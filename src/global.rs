@@ -10,7 +10,7 @@
 //! | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
 //! | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static: some nanoseconds, on any number of threads |
 //! | where timers fire | in the runtime, where its own timers fire and the woken tasks are near | on the thread `tickwheel-timer`, which sends each woken task to another thread |
-//! | a stalled or ended runtime | its timers are late, or end | the timers of others go on |
+//! | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
 //! | tokio's paused clock | is followed | is not followed: time is the system's |
 //!
 //! Take the functions at the root in a tokio program of one runtime. They are the better ones above
@@ -44,7 +44,7 @@
 //!
 //! # Panics
 //!
-//! The first use panics if the thread cannot be started. The message says why. A later use tries
+//! The first use panics if it cannot start the thread. The message says why. A later use tries
 //! again.
 //!
 //! # Examples
@@ -86,17 +86,17 @@ use crate::{Duration, Instant, Interval, Sleep, Timeout, Timer};
 ///
 /// # Panics
 ///
-/// If its thread has to be started and cannot.
+/// If the call has to start the timer's thread and cannot.
 #[track_caller]
 pub fn timer() -> Timer {
     global::timer().clone()
 }
 
-/// Waits until `duration` has passed. In all else it is as [`tickwheel::sleep`](crate::sleep).
+/// Waits until `duration` has passed. All else is as with [`tickwheel::sleep`](crate::sleep).
 ///
 /// # Panics
 ///
-/// If the timer's thread has to be started and cannot.
+/// If the call has to start the timer's thread and cannot.
 ///
 /// # Examples
 ///
@@ -111,14 +111,14 @@ pub fn sleep(duration: Duration) -> Sleep {
     global::timer().sleep(duration)
 }
 
-/// Waits until `deadline`. In all else it is as [`tickwheel::sleep_until`](crate::sleep_until).
+/// Waits until `deadline`. All else is as with [`tickwheel::sleep_until`](crate::sleep_until).
 ///
 /// `deadline` is in the system's time. On a thread of a runtime whose clock is paused,
 /// [`Instant::now`] is not. Take `Instant::from_std(std::time::Instant::now())` there.
 ///
 /// # Panics
 ///
-/// If the timer's thread has to be started and cannot.
+/// If the call has to start the timer's thread and cannot.
 ///
 /// # Examples
 ///
@@ -134,11 +134,11 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     global::timer().sleep_until(deadline)
 }
 
-/// Bounds the time of a future. In all else it is as [`tickwheel::timeout`](crate::timeout).
+/// Bounds the time of a future. All else is as with [`tickwheel::timeout`](crate::timeout).
 ///
 /// # Panics
 ///
-/// If the timer's thread has to be started and cannot.
+/// If the call has to start the timer's thread and cannot.
 ///
 /// # Examples
 ///
@@ -155,25 +155,25 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     global::timer().timeout(duration, future)
 }
 
-/// Bounds the time of a future by an instant. In all else it is as
+/// Bounds the time of a future by an instant. All else is as with
 /// [`tickwheel::timeout_at`](crate::timeout_at).
 ///
 /// [`sleep_until`] tells which time `deadline` is in.
 ///
 /// # Panics
 ///
-/// If the timer's thread has to be started and cannot.
+/// If the call has to start the timer's thread and cannot.
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     global::timer().timeout_at(deadline, future)
 }
 
-/// Ticks with a period, the first time at once. In all else it is as
+/// Ticks with a period, the first time at once. All else is as with
 /// [`tickwheel::interval`](crate::interval).
 ///
 /// # Panics
 ///
-/// If `period` is zero, or the timer's thread has to be started and cannot.
+/// If `period` is zero, or the call has to start the timer's thread and cannot.
 ///
 /// # Examples
 ///
@@ -191,12 +191,12 @@ pub fn interval(period: Duration) -> Interval {
     global::timer().interval(period)
 }
 
-/// Ticks with a period, the first time at `start`. In all else it is as
+/// Ticks with a period, the first time at `start`. All else is as with
 /// [`tickwheel::interval_at`](crate::interval_at).
 ///
 /// # Panics
 ///
-/// If `period` is zero, or the timer's thread has to be started and cannot.
+/// If `period` is zero, or the call has to start the timer's thread and cannot.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     global::timer().interval_at(start, period)

@@ -93,7 +93,7 @@
 //! ```
 //!
 //! **One timer for the process**, on a thread of its own: [`global`]. It is for any executor, and
-//! for what must fire though a runtime is stalled or has ended.
+//! for what must fire though a runtime is stalled or has shut down.
 //!
 //! ```
 //! use tickwheel::{Duration, global};
@@ -123,11 +123,11 @@
 //!   let go. No lock is held while a waker is woken or dropped.
 //! - **Any duration.** Zero, now and the past are ready at the first poll. [`Duration::MAX`]
 //!   saturates. Nothing panics or wraps, even after a hundred years of uptime.
-//! - **Runtime gone.** A runtime that shuts down drops its own tasks while they are pending, and
-//!   tells them nothing, as with tokio's timers. After that, everything that waits from elsewhere
-//!   is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are polled then, as
-//!   tokio's do. A [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and the stream of a
-//!   [`DelayMap`] ends. Nothing hangs.
+//! - **The runtime has shut down.** A runtime that shuts down drops its own tasks while they are
+//!   pending, and tells them nothing, as with tokio's timers. After that, everything that waits
+//!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
+//!   polled then, as tokio's do. A [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and
+//!   the stream of a [`DelayMap`] ends. Nothing hangs.
 //! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
 //!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
 //!   timers run theirs. So a waker that blocks holds up tokio's time driver. A waker that belongs

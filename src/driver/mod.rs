@@ -11,8 +11,8 @@
 //!
 //! There is no driver task. The waker of one tokio timer, the [alarm](alarm), makes the turn and
 //! plans the next one. It runs where tokio wakes its own timers. So nothing stands between a due
-//! and its timer: no task that must be scheduled, no queue of tasks, and no waker that must wait
-//! for a task. A [bell](bell) settles which thread does this work at a moment. That thread is the
+//! and its timer: no task to schedule, no queue of tasks, no waker that must wait for a task.
+//! A [bell](bell) settles which thread does this work at a moment. That thread is the
 //! [attendant](attendant).
 //!
 //! The process's timer has no runtime. Its alarm is a [thread](thread_alarm), and all else is the
