@@ -1,7 +1,7 @@
 //! A cache of sessions that expire when nobody has used them for a while, and a crowd of users to
 //! try it with.
 //!
-//! [`SessionCache`] is the part to take away. Each use of a session puts off its expiry, and what
+//! [`SessionCache`] is the piece to take away. Each use of a session puts off its expiry, and what
 //! nobody uses comes to a listener. Closing the cache hands back what is live. The rest of the file
 //! is the crowd, which keeps books.
 //!
@@ -97,7 +97,7 @@ impl<K: Hash + Eq, V> SessionCache<K, V> {
 
     /// Uses a session, which puts off its expiry; `None` if there is none, or not any more.
     fn get(&self, id: &K) -> Option<Session<V>> {
-        // Called under a lock of the map: brief, and no call of the map.
+        // This runs under a lock of the map. So it is brief, and calls no method of the map.
         self.sessions.touch(id, self.idle_timeout, |session| {
             session.last_used = Instant::now();
             Session {
@@ -177,7 +177,7 @@ async fn main() -> ExitCode {
         Ok(()) = tokio::signal::ctrl_c() => println!("Interrupted. Until then:"),
     }
 
-    // In their midst: a shutdown does not wait for the users.
+    // The users are still at it, because a shutdown does not wait for them.
     for (_, session) in crowd.cache.close() {
         let mut books = crowd.books();
         books.handed_back += books.end(Some(&session));
@@ -211,7 +211,7 @@ impl Crowd {
     /// One device of a user, until the cache is closed. It knows nothing of the other one.
     async fn use_device(self: Arc<Self>, user: u32, active: bool) {
         while self.visit(user, active) {
-            // Half of those who were away come back just when the session expires.
+            // Half of the users that were away come back just when the session expires.
             let idle_timeouts = match active {
                 true => fastrand::f64() / 2.0,
                 false => 1.0 + fastrand::f64() * f64::from(fastrand::u8(..2)),
@@ -222,7 +222,7 @@ impl Crowd {
 
     /// Uses the session, or logs in. `false` when the cache is closed.
     fn visit(&self, user: u32, active: bool) -> bool {
-        // Some who were away log in without looking; so does an active user now and then.
+        // Some users that were away log in without looking. An active user does so now and then.
         let looks = fastrand::f64() < if active { 0.99 } else { 0.7 };
         let session = if looks { self.cache.get(&user) } else { None };
         match session {

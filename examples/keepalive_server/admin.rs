@@ -7,23 +7,23 @@
 //! < ok 2                             < error no such connection; `list` shows those that are there
 //! ```
 //!
-//! A reply is any number of lines and then one that begins with `ok` or `error`; no other line
-//! begins so. With `list` and `drain` it is `ok` and the number of connections. `help` shows the
-//! commands, `quit` ends the session. An error says what to do, and the session goes on after it,
-//! but in these cases, where the server closes it:
+//! A reply is any number of lines, and then one that begins with `ok` or `error`. No other line
+//! begins with these words. For `list` and `drain` the last line is `ok` and the number of
+//! connections. `help` shows the commands, and `quit` ends the session. An error says what to do,
+//! and the session goes on after it. The server closes a session only in these cases:
 //!
-//! - a line is longer than [`LONGEST_LINE`];
-//! - no whole line came for [`Limits::idle`], or a reply was not taken for so long (then without a
-//!   word);
-//! - a further session comes, [`Limits::sessions`] are there, and it has been silent for longest
-//!   (without a word if it has not taken its reply).
+//! - A line is longer than [`LONGEST_LINE`].
+//! - No whole line came for [`Limits::idle`].
+//! - The operator did not take a reply for that long. Then the server closes without a word.
+//! - A further session comes, [`Limits::sessions`] are there, and this one has been silent for
+//!   longest. If it has not taken its reply, the server closes without a word.
 //!
 //! Invariants:
 //!
 //! - An operator, however slow or careless, costs a bounded number of tasks, each for a bounded
 //!   time.
-//! - He holds up no connection: `list` looks at one deadline at a time, and no lock is held while
-//!   anything is awaited.
+//! - An operator holds up no connection: `list` looks at one deadline at a time, and no task holds
+//!   a lock while it awaits anything.
 //! - A further session always gets in, so nobody locks an operator out by saying nothing.
 
 use std::io;
@@ -41,14 +41,14 @@ use crate::seats::{Seat, Seats};
 use crate::server::PAUSE_AFTER_ACCEPT_ERROR;
 use crate::site::{Listed, Refusal, Site};
 
-/// In bytes, without the end of the line.
+/// The longest line, in bytes, without the end of the line.
 pub(crate) const LONGEST_LINE: usize = 256;
 
-/// So many connections are listed with one writing, so that a long list takes neither much memory
+/// One writing lists at most this many connections, so that a long list takes neither much memory
 /// nor the worker.
 const LISTED_AT_ONCE: usize = 512;
 
-/// An operator has so long to take what was said last.
+/// An operator has this long to take what was said last.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// What is said to a session that ends for a further one.
@@ -110,7 +110,7 @@ impl Admin {
     /// Ends all sessions, and says how many tasks have panicked. After this nothing is done to
     /// connections any more.
     pub(crate) async fn shut_down(self) -> usize {
-        // If the acceptor has panicked nobody takes the message.
+        // If the acceptor has panicked, nobody takes the message.
         let _ = self.stop.send(());
         self.acceptor.await.unwrap_or(1)
     }
@@ -188,7 +188,7 @@ struct Session {
     limits: Limits,
 }
 
-/// What came instead of a command, or as one.
+/// What came: a command, or something else.
 enum Input {
     Line(String),
     TooLong,
@@ -201,7 +201,7 @@ impl Session {
     async fn attend(mut self) {
         let seat = self.seat.clone();
         tokio::select! {
-            // It fails if the operator has gone; then nobody is left to be told.
+            // It fails if the operator has gone. Then there is nobody to tell.
             _ = self.run() => {}
             () = seat.asked_to_give_way() => self.give_way(),
         }
@@ -239,7 +239,7 @@ impl Session {
         }
     }
 
-    /// Reads a line, and of one that is too long no more than shows that it is.
+    /// Reads a line. Of a line that is too long it reads no more than shows that.
     async fn next_line(&mut self) -> io::Result<Input> {
         let mut line = Vec::new();
         let mut bounded = (&mut self.stream).take(LONGEST_LINE as u64 + 1);
@@ -293,8 +293,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session. What the operator still sends is read and forgotten for a while: to close
-    /// a socket with something unread may take back what was said last.
+    /// Ends the session. For a while it reads and forgets what the operator still sends. To close a
+    /// socket with something unread may take back what was said last.
     async fn part(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let mut nowhere = sink();

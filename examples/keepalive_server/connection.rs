@@ -11,17 +11,18 @@
 //!   else close the connection
 //! ```
 //!
-//! *Early* is judged exactly. An instant is taken before each reset, and one after the deadline has
-//! expired; the two may not lie less than the timeout apart. The deadline was reset between them,
-//! so no delay of a task can make an honest timer look early. A reset that is refused sooner than
-//! the timeout after the last one that was granted is judged in the same way: the deadline it found
-//! expired cannot have expired in time.
+//! *Early* is judged exactly. The program takes an instant before each reset, and one after the
+//! deadline has expired. The two may not lie less than the timeout apart. The deadline was reset
+//! between them, so no delay of a task can make an honest timer look early.
 //!
-//! The second look before closing is what a server owes to clients that have sent in time when it
-//! was itself too busy to read.
+//! A reset that is refused is judged in the same way. It may not come sooner than the timeout after
+//! the last reset that was granted. Otherwise the deadline that it found expired was early.
+//!
+//! Before it closes, the server looks a second time. It owes this to clients that have sent in time
+//! while the server itself was too busy to read.
 //!
 //! The admin may cancel the deadline, which closes the connection at once, or lengthen its timeout.
-//! That never makes it shorter than the server's, so what is early stays the same.
+//! The new timeout is never shorter than the server's, so what is early stays the same.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! The connections' deadlines by number, on either timer: one set of calls for both.
 //!
-//! Invariant: a call means the same on both timers, what it says and what it leaves behind. What is
-//! told of tickwheel's `DeadlineMap`, `KeyedDeadline` and `ResetHandle` holds here.
+//! Invariant: a call gives the same answer and has the same effect on both timers. What the
+//! documentation of `DeadlineMap`, `KeyedDeadline` and `ResetHandle` says holds here.
 
 use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle};
 

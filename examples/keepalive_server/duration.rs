@@ -2,7 +2,7 @@
 
 use tickwheel::Duration;
 
-/// No duration may be longer: the run is to end, and no instant is to overflow.
+/// The longest duration that is allowed, so that the run ends and no instant overflows.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`). The error says what is wrong,

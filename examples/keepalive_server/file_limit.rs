@@ -1,5 +1,5 @@
-//! How many connections the system's limit on open files allows, after raising it as far as it may
-//! be.
+//! How many connections the system's limit on open files allows, once it is raised as far as the
+//! system lets it.
 
 use std::io;
 
@@ -10,8 +10,8 @@ const FILES_PER_CONNECTION: u64 = 2;
 /// the process was started with.
 const OTHER_FILES: u64 = 64;
 
-/// Raises the limit to what `wanted` connections need, and gives how many of them fit. Says so if
-/// not all do.
+/// Raises the limit to what `wanted` connections need, and gives how many of them fit. Prints a
+/// line if not all of them fit.
 pub(crate) fn connections_allowed(wanted: usize) -> io::Result<usize> {
     let needed = wanted as u64 * FILES_PER_CONNECTION + OTHER_FILES;
     let limit = match rlimit::increase_nofile_limit(needed) {

@@ -1,7 +1,7 @@
-//! A deadline on tokio's own timer, as one writes it by hand: a sleep, and a last-seen time.
+//! A deadline on tokio's own timer, written by hand: a sleep, and a last-seen time.
 //!
-//! A heartbeat only writes the time. When the sleep ends, the task that waits looks at the time: it
-//! sleeps again until that plus the timeout, or the deadline has expired.
+//! A heartbeat only writes the time. When the sleep ends, the task that waits looks at the time. If
+//! the time plus the timeout lies ahead, it sleeps until then. Otherwise the deadline has expired.
 //!
 //! Invariant: the state leaves *pending* once, under its lock, until it is restarted. So each call
 //! that says `true` did what it says, and no deadline expires before its timeout has passed.

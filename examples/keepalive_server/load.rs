@@ -14,15 +14,16 @@
 //! Every client goes by its own clock, and judges the server by what it did itself:
 //!
 //! - *In time* is a client whose heartbeats were never further apart than halfway between the
-//!   longest interval and the timeout. Each gap is counted from before one sending to after the
-//!   next, and the last one to the moment at which the server's closing shows; the gap before it
-//!   counts too, as the last heartbeat may have crossed with the closing. To be closed while in
-//!   time is a violation, unless it was the admin's doing.
-//! - A client that was not in time, because the machine was too busy to run it, is excused if it is
-//!   closed. The half that is left to the server is for the way of a heartbeat into its hands: with
-//!   the defaults 650 ms.
-//! - One that fell silent must be closed, at most [`GRACE`] after its last heartbeat plus the
-//!   timeout. The moment is chosen so that this falls into the run, while the others still send.
+//!   longest interval and the timeout. Each gap counts from before one sending to after the next.
+//!   The last gap counts to the moment at which the server's closing shows. The gap before it
+//!   counts too, because the last heartbeat may have crossed with the closing. If the server closes
+//!   a client that is in time, this is a violation, unless the admin did it.
+//! - A client that was not in time, because the machine was too busy to run it, may be closed. The
+//!   other half is left to the server, for the way of a heartbeat into its hands. With the defaults
+//!   this is 650 ms.
+//! - The server must close a client that fell silent at most [`GRACE`] after its last heartbeat
+//!   plus the timeout. The moment is chosen so that this falls into the run, while the others still
+//!   send.
 
 use std::future::Future;
 use std::io;
@@ -44,7 +45,7 @@ use crate::timer::AnyTimer;
 /// is.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// A client that is not served so long after it began to connect gives up.
+/// A client that is not served this long after it began to connect gives up.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 const CONNECTING_AT_ONCE: usize = 128;
@@ -81,7 +82,7 @@ pub(crate) struct Clients {
     /// Ctrl-C came first.
     pub(crate) interrupted: usize,
 
-    // From here on: violations, but for those that the server's report accounts for; see
+    // What follows are violations, except those that the server's report accounts for; see
     // `summary.rs`.
     /// They were closed though they were in time.
     pub(crate) closed_in_time: Vec<ClosedInTime>,

@@ -6,8 +6,8 @@
 //! `--timer tokio` everything goes by tokio's own timer instead, for a comparison. A connection
 //! that falls silent is closed when its deadline expires. An operator on the admin port lists the
 //! connections, closes or extends one by its number, or closes all. Thousands of clients in the
-//! same process send the heartbeats; a share of them falls silent at a random moment with the
-//! socket left open, and the others live until the end of the run.
+//! same process send the heartbeats. A share of them falls silent at a random moment, and leaves
+//! the socket open. The others live until the end of the run.
 //!
 //! ```text
 //! cargo run --release --example keepalive_server
@@ -35,10 +35,11 @@
 //! | `progress.rs` | the line on the terminal while it runs |
 //! | `summary.rs` | the verdict and the table at the end |
 //!
-//! It exits with 0 if every deadline held, with 1 if one did not (or nothing could be tried), and
-//! with 2 if the options make no sense. Ctrl-C ends the run early, with the summary and the verdict
-//! so far. What counts as a violation, and why a loaded machine does not raise a false one, is told
-//! in `connection.rs` and `load.rs`; that what the admin did is none, in `summary.rs`.
+//! It exits with 0 if every deadline held. It exits with 1 if one did not, or if nothing could be
+//! tried, and with 2 if the options make no sense. Ctrl-C ends the run early, with the summary and
+//! the verdict so far. `connection.rs` and `load.rs` tell what counts as a violation, and why a
+//! loaded machine does not raise a false one. `summary.rs` tells why the admin's doings count as
+//! none.
 
 mod admin;
 mod command;
@@ -71,7 +72,7 @@ use crate::server::Server;
 use crate::summary::Summary;
 use crate::timer::AnyTimer;
 
-/// Connections that have not ended so long after the last client has gone are cut off.
+/// Connections that have not ended this long after the last client has gone are cut off.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -118,7 +119,7 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
         clients = load.run(interrupted()) => clients,
         never = progress::show(&timer, options.run_time, &server.site().counters) => match never {},
     };
-    // The admin first: the report is to hold all that was done.
+    // The admin ends first, because the report is to hold all that it did.
     let admin_panics = admin.shut_down().await;
     let mut server = server.shut_down(SHUTDOWN_WITHIN).await;
     server.panics += admin_panics;

@@ -27,8 +27,9 @@ pub(crate) struct Options {
     /// The longest pause between two heartbeats of a client; each is random, from a tenth of this
     /// on
     ///
-    /// At most half of the timeout. The rest is room for a machine under load: a heartbeat that is
-    /// late because the client or the server had to wait for a processor is no fault of the timer.
+    /// At most half of the timeout. The rest is room for a machine under load. A heartbeat may be
+    /// late because the client or the server had to wait for a processor. Then the timer is not at
+    /// fault.
     #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration::parse)]
     pub(crate) heartbeat: Duration,
 

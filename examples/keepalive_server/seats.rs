@@ -1,7 +1,8 @@
-//! The seats at the admin port: who sits there, and who gives way when all seats are taken.
+//! The seats at the admin port: which sessions sit there, and which one gives way when all seats
+//! are taken.
 //!
-//! Invariant: a seat is taken while its session holds it. The one asked to give way is that whose
-//! session has been silent for longest, so an operator who works is the last to be asked.
+//! Invariant: a seat is taken while its session holds it. The session that has been silent for
+//! longest is asked to give way. So an operator that works is the last to be asked.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -14,7 +15,7 @@ pub(crate) struct Seats(Vec<Weak<Seat>>);
 
 /// The seat of one session.
 pub(crate) struct Seat {
-    /// When the operator last gave a whole line, or took a part of a reply.
+    /// When the operator last gave a whole line, or took some of a reply.
     heard_at: Mutex<Instant>,
     asked_to_give_way: Notify,
 }

@@ -1,8 +1,8 @@
-//! The server: accepts connections, has each one served, and reports how they ended.
+//! The server: accepts connections, lets a task serve each one, and reports how they ended.
 //!
 //! It knows nothing of the load, nor of the admin port, which acts on the connections through the
 //! [`Site`]. One task owns the listener and every connection's task, so what they report needs no
-//! lock; the [`Counters`] are for those who look on.
+//! lock. The [`Counters`] are for those that look on.
 
 use std::collections::HashSet;
 use std::convert::identity;
@@ -86,7 +86,7 @@ impl Server {
     /// Accepts no more, gives the connections `within` to end by themselves, and cuts the others
     /// off.
     pub(crate) async fn shut_down(self, within: Duration) -> Report {
-        // If the acceptor has panicked nobody takes the message, and the report says so.
+        // If the acceptor has panicked, nobody takes the message, and the report says so.
         let _ = self.stop.send(within);
         self.acceptor.await.unwrap_or_else(|_| Report {
             panics: 1,

@@ -1,17 +1,17 @@
-//! What all connections of a server share: who is there, and what can be done to them from outside
-//! their tasks.
+//! What all connections of a server share: which of them are there, and what can be done to them
+//! from outside their tasks.
 //!
-//! The [`Deadlines`] are the one list of the connections: each is under a key that holds its number
-//! and its address, and is found by the number alone. A connection's own tasks go by the deadline
-//! and its handle, the admin by the number.
+//! The [`Deadlines`] are the one list of the connections. The key of each holds its number and its
+//! address, and the number alone finds it. A connection's own tasks use the deadline and its
+//! handle. The admin uses the number.
 //!
 //! Invariants:
 //!
 //! - A connection is listed while its deadline is in the map: until it ends, or a drain takes it
 //!   out.
-//! - Each cancelled deadline is counted once, as kicked or as drained, by the one call that was
-//!   told it cancelled it. So when all have ended, no more connections can have ended by a
-//!   cancelled deadline than these counts say.
+//! - Each cancelled deadline is counted once, as kicked or as drained. The call that was told that
+//!   it cancelled the deadline counts it. So when all have ended, no more connections can have
+//!   ended by a cancelled deadline than these counts say.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -88,12 +88,12 @@ impl Site {
         Ok(())
     }
 
-    /// From now on the connection may be silent for so much longer than the server's timeout.
+    /// From now on the connection may be silent for this much longer than the server's timeout.
     ///
     /// `reset_after` would hold until the next heartbeat only. It would also look at the clock
-    /// before it takes the lock, and so could move a deadline that a heartbeat resets in between to
-    /// an earlier time than that heartbeat was promised. `set_timeout` counts from whatever reset
-    /// was the last.
+    /// before it takes the lock. If a heartbeat reset the deadline in between, it could move the
+    /// deadline to an earlier time than that heartbeat was promised. `set_timeout` counts from the
+    /// last reset, whichever that was.
     pub(crate) fn extend(&self, id: ConnectionId, longer: Duration) -> Result<(), Refusal> {
         let handle = self.deadlines.handle(id);
         let handle = handle.ok_or(Refusal::NoSuchConnection)?;
@@ -132,8 +132,8 @@ impl OpenConnection {
     /// Makes the deadline pending again after it has expired, unless a drain has come in between.
     ///
     /// Such a drain has taken the key out, but found no pending deadline to cancel. So this looks
-    /// for the key once the deadline is pending: a drain that comes after the look finds it, and
-    /// one that came before it is made good.
+    /// for the key once the deadline is pending. A drain that comes after the look finds the
+    /// deadline. If a drain came before it, this call cancels the deadline in its place.
     pub(crate) fn restart(&mut self) {
         self.deadline.restart();
         let drained = self.site.deadlines.handle(self.id).is_none();

@@ -1,15 +1,15 @@
 //! The verdict and the table at the end.
 //!
-//! What the admin did is no violation, but nothing else is excused by it. The clients know nothing
-//! of the admin: one that was kicked or drained saw that it was closed though it was in time. The
-//! server reports whose connections ended by a cancelled deadline and whose were allowed a longer
-//! silence, and the verdict leaves out just those clients, each by its address; they connect once
-//! each, so an address stands for one client. The server's report in turn must not hold more
-//! cancelled deadlines than the admin was told to have cancelled.
+//! What the admin did is no violation, but it excuses nothing else. The clients know nothing of the
+//! admin: one that was kicked or drained saw that it was closed though it was in time. The server
+//! reports whose connections ended by a cancelled deadline, and whose were allowed a longer
+//! silence. The verdict leaves out just those clients, each by its address. They connect once each,
+//! so an address stands for one client. The server's report must not hold more cancelled deadlines
+//! than the admin was told that it cancelled.
 //!
-//! A client that was held up is excused, as it cannot tell who did it. A server that holds up
-//! everything is not to pass by that. So half of the clients must be judged, and no closing may be
-//! later than [`GRACE`].
+//! A client that was held up is excused, because it cannot tell what held it up. But a server that
+//! holds up everything must not pass for that reason. So half of the clients must be judged, and no
+//! closing may be later than [`GRACE`].
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl Summary {
         self.violations().is_empty()
     }
 
-    /// What must not be, in words; nothing if all is well.
+    /// The violations, in words; none if all is well.
     fn violations(&self) -> Vec<String> {
         let Summary {
             clients, server, ..
@@ -83,7 +83,7 @@ impl Summary {
         violations
     }
 
-    /// A verdict on few clients is none: what held the others up may have been the server.
+    /// A verdict on few clients is none, because the server may have held up the others.
     fn too_little_tried(&self) -> Option<String> {
         let clients = &self.clients;
         if clients.not_connected == clients.total {
