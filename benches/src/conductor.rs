@@ -1,7 +1,7 @@
 //! Runs the parts, each in processes of its own, and gathers what they record.
 //!
-//! A measured process is this program with `--inside`, or another that takes `--quick` too; it
-//! prints its records, one line of JSON each, and nothing else.
+//! A measured process is this program with `--inside`, or another program that takes `--quick` too.
+//! It prints its records, one line of JSON each, and nothing else.
 
 use std::env;
 use std::path::PathBuf;
@@ -60,8 +60,8 @@ pub fn tell(records: &[Record]) {
     }
 }
 
-/// A program of the package in that folder, which cargo builds first: into a folder of its own
-/// within this program's target folder, so that builds with other flags do not undo one another.
+/// A program of the package in that folder, which cargo builds first. The build has a folder of its
+/// own within this program's target folder, so that builds with other flags do not undo each other.
 pub fn cargo_run(package: &str, program: &str, target: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command

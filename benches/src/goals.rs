@@ -13,14 +13,14 @@ pub struct Goal {
 }
 
 enum Check {
-    /// That many times better than a peer in the same row, round by round.
+    /// At least this many times better than a peer in the same row, round by round.
     Better {
         row: String,
         ours: &'static str,
         peer: &'static str,
         times: f64,
     },
-    /// In one row at most so many times what it is in another.
+    /// In one row at most this many times what it is in another.
     Growth {
         row: String,
         than: String,
@@ -30,13 +30,13 @@ enum Check {
         row: &'static str,
         limit: f64,
     },
-    /// Above a contender with no timer, at most so many times as far as a peer.
+    /// At most this many times as far above a contender with no timer as a peer is.
     Share {
         row: &'static str,
         peer: &'static str,
         at_most: f64,
     },
-    /// Above a peer by so much at most.
+    /// Above a peer by this much at most.
     Above {
         row: &'static str,
         peer: &'static str,
@@ -48,7 +48,7 @@ enum Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Holds,
-    /// The goal lies between the quartiles: run by run it goes one way or the other.
+    /// The goal lies between the quartiles: some rounds reach it, and others do not.
     OnTheLine,
     Missed,
     /// Not measured in this run.
@@ -116,8 +116,8 @@ impl Goal {
                 than,
                 at_most: limit,
             } => {
-                // The rows are not of the same moment, so that of each counts which was least
-                // disturbed.
+                // The rows were not measured at the same moment. So of each row the samples count
+                // that were disturbed least.
                 let undisturbed = |row: &str| Some(results.quartiles(row, name::TICKWHEEL)?.lower);
                 let growth = undisturbed(row)? / undisturbed(than)?;
                 at_most(growth, *limit, format!("{growth:.2}×"))

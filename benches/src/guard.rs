@@ -1,11 +1,12 @@
-//! Tells whether `tokio/test-util` is in this build. It must not be: with it every reading of
-//! tokio's clock looks first whether the clock is paused, which slows tokio and everything that is
+//! Tells whether `tokio/test-util` is in this build. It must not be. With it, every reading of
+//! tokio's clock looks first whether the clock is paused. This slows tokio and everything that is
 //! built on it.
 
 /// Whether `tokio/test-util` is in this build.
 ///
-/// A glob import loses against nothing but an explicit name of the same scope. So the inner `pause`
-/// is tokio's where tokio has one, which it has with `test-util` only, and the outer one else.
+/// A glob import loses only against an explicit name of the same scope. So the inner `pause` is
+/// tokio's where tokio has one, and it has one with `test-util` only. Otherwise it is the outer
+/// one.
 pub fn has_test_util() -> bool {
     #[allow(dead_code)]
     fn pause() {}

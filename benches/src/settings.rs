@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Settings {
     /// A smoke run: everything is short, and large numbers are smaller.
     pub quick: bool,
-    /// How often each contender has its turn.
+    /// How many samples each contender has.
     pub rounds: usize,
     /// How long a contender runs before its time is taken.
     pub warm_up: Duration,

@@ -1,8 +1,8 @@
-//! What a user has to expect of very many connections: as many deadlines, each pushed back by a
-//! heartbeat now and then and none of them ever expiring. Tells the memory, the CPU of the driver,
-//! and what a heartbeat costs.
+//! What a user has to expect of very many connections. There are as many deadlines. A heartbeat
+//! pushes each of them back now and then, and none ever expires. The program tells the memory, the
+//! CPU of the driver, and what a heartbeat costs.
 //!
-//! The driver has a runtime with one worker to itself, whose CPU time is therefore its own.
+//! The driver has a runtime with one worker to itself. So the CPU time of that worker is its own.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ struct Options {
     #[arg(long, default_value_t = 30.0)]
     timeout: f64,
 
-    /// Each is reset once in so many seconds.
+    /// Each deadline is reset once in this many seconds.
     #[arg(long, default_value_t = 10.0)]
     heartbeat: f64,
 
@@ -110,10 +110,10 @@ fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
     let mut connections: Vec<(Deadline, ResetHandle)> = (0..options.connections)
         .map(|_| {
             let timeout = options.timeout * (0.5 + fastrand::f64());
-            // Whole tenths of a second, as configurations have them.
+            // Whole tenths of a second, as in many configurations.
             let tenths = (timeout * 10.0).round() as u64;
             let mut deadline = timer.deadline(Duration::from_millis(100 * tenths));
-            // As the task of the connection would.
+            // The task of the connection would poll it so.
             let polled = Pin::new(&mut deadline).poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());
             let handle = deadline.handle();
@@ -123,7 +123,7 @@ fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
     let to_make = begin.elapsed().as_secs_f64() * 1e9 / options.connections as f64;
     let bytes = (COUNTING.current_usage() - before) as f64 / options.connections as f64;
     fastrand::shuffle(&mut connections);
-    // To arm so many takes a while, and the first heartbeats may take as long again.
+    // It takes a while to arm all of them, and the first heartbeats may take as long again.
     let in_time = connections.iter().all(|(_, handle)| handle.reset());
     assert!(in_time, "a deadline has expired: the machine is too slow");
 
@@ -152,7 +152,7 @@ fn cpu_of(runtime: &Runtime) -> Duration {
     runtime.block_on(worker).expect("it does not panic")
 }
 
-/// Resets all deadlines by turns, from the thread that runs it.
+/// Resets all deadlines one after the other, from the thread that runs it.
 struct Heartbeats<'a> {
     connections: std::iter::Cycle<std::slice::Iter<'a, (Deadline, ResetHandle)>>,
     a_second: f64,

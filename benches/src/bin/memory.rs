@@ -1,4 +1,4 @@
-//! The part `memory`, in a program whose allocator counts. The others run without that burden.
+//! The part `memory`, in a program whose allocator counts. All other parts run without that burden.
 
 #![forbid(unsafe_code)]
 

@@ -11,7 +11,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Between so many seconds.
+    /// Durations within this range of seconds.
     pub fn seconds(range: Range<u64>) -> Durations {
         let micros = range.start * 1_000_000..range.end * 1_000_000;
         let table = (0..LEN)

@@ -1,4 +1,4 @@
-//! Inner futures for timeouts, of which the compiler cannot know what they will answer.
+//! Inner futures for timeouts. The compiler cannot know what they will answer.
 
 use std::future::Future;
 use std::hint::black_box;

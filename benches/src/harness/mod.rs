@@ -1,5 +1,5 @@
-//! How a row is measured: a [`Race`] lets contenders take turns, and a [`Record`] is what comes out
-//! of each.
+//! How a row is measured: a [`Race`] runs contenders alternately, and a [`Record`] is what comes
+//! out of each.
 
 mod durations;
 mod inner;

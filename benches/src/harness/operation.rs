@@ -4,13 +4,13 @@ use std::task::Context;
 
 /// What a contender does, over and over, in one task.
 pub trait Operation: Send + 'static {
-    /// Makes ready, before the time is taken. In the task that will run it.
+    /// Makes ready, before the time is taken. It runs in the task that will run the operation.
     fn prepare(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Does it `times` times. `cx` is that of the task.
+    /// Does the operation `times` times. `cx` is the context of the task.
     fn run(&mut self, cx: &mut Context<'_>, times: usize);
 
-    /// Whether that which `run` left to other tasks or threads is done. A sample lasts until it is.
+    /// Whether all that `run` left to other tasks or threads is done. A sample lasts until it is.
     fn is_settled(&mut self) -> bool {
         true
     }
@@ -22,7 +22,7 @@ impl<F: FnMut(&mut Context<'_>, usize) + Send + 'static> Operation for F {
     }
 }
 
-/// An operation from a closure that does it so many times.
+/// An operation from a closure, which does it as often as its argument says.
 pub fn operation(run: impl FnMut(&mut Context<'_>, usize) + Send + 'static) -> impl Operation {
     run
 }

@@ -1,4 +1,4 @@
-//! A row's contenders, and their turns.
+//! A row's contenders, and their rounds.
 
 use std::rc::Rc;
 use std::thread::available_parallelism;
@@ -10,7 +10,7 @@ use super::sample::{Pace, StartingLine, Took, sample};
 use super::{Operation, Record};
 use crate::settings::Settings;
 
-/// A multi-threaded runtime as programs have it, with so many workers.
+/// A multi-threaded runtime of the kind that programs use, with this many workers.
 pub fn runtime(workers: usize) -> Runtime {
     runtime::Builder::new_multi_thread()
         .worker_threads(workers)
@@ -19,8 +19,8 @@ pub fn runtime(workers: usize) -> Runtime {
         .expect("the runtime starts")
 }
 
-/// A row's contenders, which take turns: in each round each of them has one sample, in an order
-/// that is shuffled anew.
+/// A row's contenders, which run alternately. In each round each of them has one sample, in an
+/// order that is shuffled anew.
 pub struct Race {
     row: String,
     threads: usize,
@@ -33,15 +33,15 @@ struct Contender {
     name: &'static str,
     runtime: Rc<Runtime>,
     make: Box<dyn FnMut() -> Box<dyn Operation>>,
-    /// Whether the operations are kept from turn to turn.
+    /// Whether the operations are kept from sample to sample.
     keeps: bool,
-    /// One operation for each thread, between the turns.
+    /// One operation for each thread, between the samples.
     hands: Vec<Box<dyn Operation>>,
     samples: Vec<f64>,
 }
 
 impl Race {
-    /// A race in so many tasks at once, on a runtime with a worker for each, and two at least.
+    /// A race in this many tasks at once, on a runtime with a worker for each, and two at least.
     pub fn new(row: impl Into<String>, threads: usize) -> Race {
         Race {
             row: row.into(),
@@ -71,8 +71,8 @@ impl Race {
         self.add(runtime, name, true, make);
     }
 
-    /// Adds a contender that would disturb the others after its turn: it is made anew for each, and
-    /// dropped after it.
+    /// Adds a contender that would disturb the others after its sample. It is made anew for each
+    /// sample, and dropped after it.
     pub fn enter_afresh<O: Operation>(
         &mut self,
         name: &'static str,
@@ -122,7 +122,7 @@ impl Contender {
             let _within = self.runtime.enter();
             hands.extend((0..threads).map(|_| (self.make)()));
         }
-        // Spawned from outside, each goes to whichever worker is free.
+        // These are spawned from outside, so each goes to a worker that is free.
         let tasks: Vec<_> = hands
             .into_iter()
             .map(|mut hand| {
@@ -148,8 +148,8 @@ impl Contender {
     }
 }
 
-/// Nanoseconds of a core for each operation: with as many threads as cores, or fewer, that is what
-/// an operation takes on its thread.
+/// Nanoseconds of a core for each operation. With at most as many threads as cores, this is what an
+/// operation takes on its thread.
 fn core_time(took: &[Took]) -> f64 {
     let cores = available_parallelism().map_or(1, usize::from);
     let time: f64 = took.iter().map(|took| took.time.as_secs_f64()).sum();

@@ -1,5 +1,5 @@
-//! What a measured process tells the one that asked for it: one line of JSON for each contender in
-//! a row.
+//! What a measured process tells the process that started it: one line of JSON for each contender
+//! in a row.
 
 use serde::{Deserialize, Serialize};
 

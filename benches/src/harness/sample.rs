@@ -1,8 +1,8 @@
-//! One turn of one contender: warm up, then take the time of as many operations as fit.
+//! One sample of one contender: warm up, then take the time of as many operations as fit.
 //!
 //! The loop runs in tasks, one for each thread, that begin together. It yields to the runtime every
-//! [`BATCH`], as a well-behaved task does, and what the runtime does then counts. Operations are
-//! not timed one by one: reading the clock costs more than most of them.
+//! [`BATCH`], like a well-behaved task, and what the runtime does then counts. Operations are not
+//! timed one by one, because a reading of the clock costs more than most of them.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const BATCH: Duration = Duration::from_micros(200);
 pub enum Pace {
     /// One after the other.
     Continuous,
-    /// Passes of so many, which begin at least so long after one another. Only the passes are
-    /// timed.
+    /// Passes of `size` operations. A pass begins at least `every` after the one before. Only the
+    /// passes are timed.
     Passes { size: usize, every: Duration },
 }
 
@@ -105,7 +105,7 @@ async fn passes(
     took
 }
 
-/// The time of so many operations, all in one poll of the task.
+/// The time of a number of operations, all in one poll of the task.
 pub async fn batch(hand: &mut dyn Operation, size: usize) -> Duration {
     poll_fn(|cx| {
         let begin = Instant::now();
@@ -121,7 +121,7 @@ async fn settle(hand: &mut dyn Operation) {
     }
 }
 
-/// Where the tasks of a sample wait for one another. They keep yielding, so it needs no more
+/// Where the tasks of a sample wait for one another. They keep yielding, so the wait needs no more
 /// workers than there are.
 #[derive(Clone)]
 pub struct StartingLine {

@@ -1,4 +1,4 @@
-//! Medians and quartiles: a few samples that a neighbour on the machine disturbed do not move them.
+//! Medians and quartiles. A few samples that a neighbour on the machine disturbed do not move them.
 
 /// The median and the quartiles of some samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,7 +9,7 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// None of no samples. Between two samples it interpolates.
+    /// `None` if there are no samples. Between two samples it interpolates.
     pub fn of(samples: &[f64]) -> Option<Quartiles> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);

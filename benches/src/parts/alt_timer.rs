@@ -1,8 +1,8 @@
-//! tokio's alternative timer, which is unstable: in this program built once more, with `--cfg
-//! tokio_unstable`.
+//! tokio's alternative timer, which is unstable. This program is built once more for it, with
+//! `--cfg tokio_unstable`.
 //!
-//! It runs against tickwheel and tokio's usual timer of the same build, so that the ratios are of
-//! one run.
+//! It runs against tickwheel and against tokio's usual timer in the same build. So the ratios are
+//! of one run.
 
 use std::process::Command;
 

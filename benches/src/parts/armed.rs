@@ -1,8 +1,8 @@
-//! Arm and disarm while many others are armed: how cost grows.
+//! Arm and disarm while many other timers are armed: how the cost grows.
 //!
-//! Two ways. `armed-…` arms and disarms one more, over and over, which keeps to the same memory.
-//! `replace-…` takes the place of one of the others at random each time, as connections come and
-//! go, so it also pays for memory that is in no cache.
+//! There are two ways. `armed-…` arms and disarms one more timer, over and over, and keeps to the
+//! same memory. `replace-…` replaces one of the other timers at random each time, as when
+//! connections come and go. So it also pays for memory that is in no cache.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub const PART: Part = Part {
     how: How::Together(run),
 };
 
-/// How many others are armed.
+/// How many other timers are armed.
 pub const SIZES: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 5_000_000, 10_000_000];
 
 fn run(settings: &Settings) -> Vec<Record> {
@@ -39,7 +39,7 @@ fn run(settings: &Settings) -> Vec<Record> {
         .collect()
 }
 
-/// A race is set up only when it is its turn: the others of the one before are gone by then.
+/// A race is set up only when it begins. By then the timers of the race before it are dropped.
 type Later = Box<dyn FnOnce() -> Race>;
 
 fn one_more(size: usize) -> Later {
@@ -96,7 +96,7 @@ impl Sleeps for Ours {
 struct Tokios;
 
 impl Sleeps for Tokios {
-    /// Boxed, as it cannot be moved.
+    /// Boxed, because it cannot be moved.
     type Sleep = Pin<Box<tokio::time::Sleep>>;
 
     fn sleep(&self, after: Duration) -> Self::Sleep {

@@ -1,4 +1,4 @@
-//! Idle timeouts as they are written by hand around `tokio::time`.
+//! Idle timeouts that are written by hand around `tokio::time`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// When something was last seen, in an atomic; a task sleeps, looks, and sleeps again.
+/// An atomic holds when something was last seen. A task sleeps, looks, and sleeps again.
 pub struct LastSeen {
     start: Instant,
     millis: AtomicU64,
@@ -38,8 +38,7 @@ impl LastSeen {
     }
 }
 
-/// A task that waits with a timeout to be notified, over and over. Whoever notifies wakes it each
-/// time.
+/// A task that waits with a timeout to be notified, over and over. Each notification wakes it.
 #[derive(Default)]
 pub struct NotifyLoop {
     seen: Notify,
@@ -51,7 +50,7 @@ impl NotifyLoop {
         self.seen.notify_one();
     }
 
-    /// How often the task went round.
+    /// How often the task has run its loop.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Values that are put under a key with a delay and taken out again, and delays that start anew, of
-//! 100,000 keys: against what is commonly written, a mutex over a map of keys and a `DelayQueue`.
+//! Values of 100,000 keys that are put in with a delay and taken out again, and delays that start
+//! anew. The peer is what programs commonly have: a mutex over a map of keys and a `DelayQueue`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ fn insert_and_remove(map: Arc<impl ByKey>) -> impl Operation {
     })
 }
 
-/// Has the delay of a key start anew, earlier or later than it was.
+/// Starts the delay of a key anew, earlier or later than it was.
 fn reset_at_random(map: Arc<impl ByKey>) -> impl Operation {
     operation(move |_, times| {
         for _ in 0..times {
@@ -74,7 +74,7 @@ fn reset_at_random(map: Arc<impl ByKey>) -> impl Operation {
     })
 }
 
-/// Long enough for a value to be left alone for the whole part.
+/// Long enough that no value comes out during the whole run.
 fn delay() -> Duration {
     Duration::from_millis(300_000 + fastrand::u64(..60_000))
 }
@@ -87,7 +87,7 @@ trait ByKey: Send + Sync + 'static {
 
 struct Ours {
     map: DelayMap<u64, u64>,
-    /// Dropping it would close the map.
+    /// Kept, because to drop it would close the map.
     _expirations: Expirations<u64, u64>,
 }
 
@@ -118,7 +118,7 @@ impl ByKey for Ours {
     }
 }
 
-/// What is commonly written.
+/// What programs commonly have.
 pub(super) struct Locked(Mutex<KeyedQueue>);
 
 struct KeyedQueue {

@@ -1,5 +1,5 @@
-//! A map that is drained of a million keys: how long another thread waits for its own call at
-//! worst meanwhile, and how long the drain takes.
+//! A map that is drained of a million keys: how long the drain takes, and how long the call of
+//! another thread waits meanwhile, at worst.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};

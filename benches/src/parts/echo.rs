@@ -1,8 +1,8 @@
 //! A loopback echo server whose 200 connections read under a timeout of 30 s: what all this is
 //! worth in a program.
 //!
-//! One set of connections serves all contenders: which of them a read uses is looked up before each
-//! read, so they take turns on the same sockets and tasks.
+//! One set of connections serves all contenders. Before each read, a task looks up which contender
+//! to use. So the contenders run alternately on the same sockets and tasks.
 
 use std::io;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ fn measure<F: Future<Output = ()> + Send + 'static>(
     let cpu = ProcessTime::now();
     let all = sleeps.clone();
     runtime(2).block_on(async move {
-        // Spawned from a task, as servers do.
+        // Spawned from a task, like the tasks of a server.
         let spawner = tokio::spawn(async move {
             let start = Instant::now();
             let tasks: Vec<_> = (0..tasks)

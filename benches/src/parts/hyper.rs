@@ -1,6 +1,6 @@
-//! A hyper server over real sockets, with a timeout for each request's head and for each request:
-//! what the timers take of the CPU of a request. Beside it the same server with a timer for hyper
-//! that does nothing, and with no timer at all.
+//! A hyper server over real sockets, with a timeout for each request's head and for each request.
+//! It tells what the timers take of the CPU of a request. Beside it stands the same server with a
+//! timer for hyper that does nothing, and with no timer at all.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -83,7 +83,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     })
 }
 
-/// A timer of hyper's that can be shared by all connections.
+/// A timer of hyper's that all connections can share.
 trait HyperTimer: rt::Timer + Send + Sync {}
 
 impl<T: rt::Timer + Send + Sync> HyperTimer for T {}
@@ -105,7 +105,7 @@ impl rt::Timer for Shared {
     }
 }
 
-/// Tickwheel's timer as hyper wants it.
+/// Tickwheel's timer behind hyper's trait.
 struct Ours(tickwheel::Timer);
 
 struct OurSleep(tickwheel::Sleep);
@@ -154,7 +154,7 @@ impl rt::Sleep for Never {}
 
 type Answer = Pin<Box<dyn Future<Output = Response<Full<Bytes>>> + Send>>;
 
-/// What a request takes: it is pending once, as one is that asks somebody else.
+/// What a request takes. It is pending once, like a request that asks another server.
 fn answer(_: Request<Incoming>) -> Answer {
     Box::pin(async {
         yield_now().await;

@@ -1,8 +1,8 @@
 //! 100,000 deadlines an hour away: how often the process wakes for nothing.
 //!
-//! Counted are the voluntary context switches of all its threads, as Linux tells them, and the
-//! wake-ups of tickwheel's driver as it counts them itself. pingora-timeout hands over to tokio
-//! beyond 15 minutes, so its own deadlines are nearer.
+//! The part counts the voluntary context switches of all threads of the process, which Linux tells.
+//! It also counts the wake-ups of tickwheel's driver, which the driver tells. pingora-timeout hands
+//! over to tokio beyond 15 minutes, so its own deadlines are nearer.
 
 use std::fs;
 use std::thread;
@@ -96,8 +96,8 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     .collect()
 }
 
-/// How often a thread of this process has gone to sleep so far, where the system tells it. The one
-/// that asks, which sleeps meanwhile, is not counted.
+/// How often a thread of this process has gone to sleep so far, where the system tells it. The
+/// thread that asks is not counted, because it sleeps meanwhile.
 fn context_switches() -> Option<u64> {
     let own = fs::read_link("/proc/thread-self").ok()?;
     let mut switches = 0;

@@ -1,8 +1,8 @@
-//! kestrel-timer, in a program of its own: as a dependency it turns on `tokio/test-util` for the
-//! whole build.
+//! kestrel-timer, in a program of its own, because it turns on `tokio/test-util` for the whole
+//! build that depends on it.
 //!
-//! It runs against tickwheel and tokio of the same build, which are slower there than elsewhere for
-//! that very reason.
+//! It runs against tickwheel and tokio in the same build. For that reason both are slower there
+//! than elsewhere.
 
 use std::process::Command;
 

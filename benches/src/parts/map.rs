@@ -1,5 +1,5 @@
-//! Deadlines reset by key, 100,000 of them, keys at random: against what is commonly written, a
-//! mutex over a map of keys and a `DelayQueue` that one task drains.
+//! 100,000 deadlines that are reset by key, in random order. The peer is what programs commonly
+//! have: a mutex over a map of keys and a `DelayQueue` that one task drains.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -60,7 +60,7 @@ trait ResetByKey: Send + Sync + 'static {
     fn reset(&self, key: u64) -> bool;
 }
 
-/// Long enough for a key to be left alone for the whole part.
+/// Long enough that no key expires during the whole run.
 fn timeout(key: u64) -> Duration {
     Duration::from_secs(300) + Duration::from_micros(key * 97)
 }

@@ -1,5 +1,6 @@
-//! What an armed timer costs in memory, at a million: the future and all that it takes elsewhere,
-//! as the program asks for it from its allocator. In a program of its own, whose allocator counts.
+//! What an armed timer costs in memory, at a million: the future, and all that it takes elsewhere.
+//! What counts is what the program asks its allocator for. So this runs in a program of its own,
+//! whose allocator counts.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -99,7 +100,7 @@ fn armed<F: Future>(future: F, cx: &mut Context<'_>) -> Pin<Box<F>> {
     future
 }
 
-/// How much memory the program holds for each of so many of what is made, besides the list that
+/// How much memory the program holds for each of the things that are made, besides the list that
 /// they are kept in.
 fn bytes_for_each<T, A>(count: usize, make: impl FnOnce() -> A) -> f64
 where

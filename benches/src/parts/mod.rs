@@ -1,7 +1,7 @@
 //! The parts: each sets up contenders side by side and measures some rows.
 //!
-//! Every part runs in a process of its own; the parts that are about CPU or wake-ups have one for
-//! each contender, and those that need another build bring it about.
+//! Every part runs in a process of its own. The parts that are about CPU or wake-ups have a process
+//! for each contender. The parts that need another build start that build.
 
 pub mod alt_timer;
 mod armed;
@@ -32,7 +32,7 @@ pub use program::{LOADS, RATES};
 use crate::harness::Record;
 use crate::settings::Settings;
 
-/// How the contenders are called, in all tables and charts.
+/// The names of the contenders, in all tables and charts.
 pub mod name {
     pub const TICKWHEEL: &str = "tickwheel";
     pub const DROP_IN: &str = "tickwheel drop-in";
@@ -51,7 +51,7 @@ pub mod name {
     pub const NO_TIMER: &str = "no timer at all";
     pub const CLOCK: &str = "one reading of the clock";
 
-    /// Not a peer, but what a figure can be held against.
+    /// Not a peer, but something to compare a figure with.
     pub fn is_yardstick(contender: &str) -> bool {
         [NO_OP, NO_TIMER, CLOCK].contains(&contender)
     }
@@ -65,7 +65,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether it has much to build the first time: tokio and all that is on top of it.
+    /// Whether it builds much the first time: tokio and all that stands on it.
     pub fn builds_peers(&self) -> bool {
         [alt_timer::PART.name, kestrel::PART.name].contains(&self.name)
     }
@@ -75,7 +75,7 @@ impl Part {
 pub enum How {
     /// All contenders in one.
     Together(fn(&Settings) -> Vec<Record>),
-    /// Each contender in one of its own, by turns.
+    /// Each contender in one of its own, alternately.
     Apart {
         contenders: &'static [&'static str],
         rounds: usize,

@@ -1,9 +1,9 @@
-//! A timeout whose inner future is pending at the first poll, and that is then dropped: arm and
+//! A timeout whose inner future is pending at the first poll, and which is then dropped: arm and
 //! disarm.
 //!
-//! Not every peer has a timeout. What stands in for it is what their users would write: insert and
-//! remove by the owner of a [`DelayQueue`], each thread its own; schedule and cancel with a closure
-//! that wakes the task.
+//! Not every peer has a timeout. In its place stands what a user of the peer would write. For a
+//! [`DelayQueue`] the owner inserts and removes, and each thread has its own queue. Other peers
+//! schedule a closure that wakes the task, and cancel it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -92,8 +92,8 @@ fn insert_and_remove() -> impl Operation {
 
 type Closures = TimerWithThread<u64, OneShotClosureState<u64>, PeriodicClosureState<u64>>;
 
-/// The thread of a timer, which ends when the last of those who use it is dropped. While cancelled
-/// timers linger in its wheel it spins, so it must not outlive its turn.
+/// The thread of a timer, which ends when the last of its users is dropped. While cancelled timers
+/// linger in its wheel it spins, so it must not outlive its sample.
 struct TimerThread(Option<Closures>);
 
 impl TimerThread {
@@ -117,7 +117,7 @@ impl Drop for TimerThread {
 struct ScheduleAndCancel {
     timer: TimerRef<u64, OneShotClosureState<u64>, PeriodicClosureState<u64>>,
     durations: Durations,
-    /// Counted from a random number, as the tasks share the timer.
+    /// Counted from a random number, because the tasks share the timer.
     id: u64,
     /// Set by the timer's thread once it has come to the end of its queue.
     drained: Option<Arc<AtomicBool>>,

@@ -154,7 +154,7 @@ async fn burst_after_burst<T>(rate: u32, pause: Duration, time: Duration, timeou
 where
     T: Future<Output = Option<()>>,
 {
-    // Of a low rate each task has one timeout now and then.
+    // At a low rate each task has one timeout now and then.
     let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
     let each = (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32;
     let mut pause = tokio::time::interval(pause);

@@ -24,7 +24,7 @@ fn run(settings: &Settings) -> Vec<Record> {
         .collect()
 }
 
-/// Two timers by turns on one thread.
+/// Two timers alternately on one thread.
 fn by_turns() -> Race {
     let mut race = Race::new("ready-turns", 1);
     race.enter(name::TICKWHEEL, || {

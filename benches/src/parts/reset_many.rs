@@ -76,7 +76,7 @@ fn run(settings: &Settings) -> Vec<Record> {
     race.run(settings)
 }
 
-/// So many of what `make` makes, in another order than that of their making.
+/// `HANDLES` of what `make` makes, in a random order.
 fn in_random_order<T>(make: impl FnMut() -> T) -> Vec<T> {
     let mut all: Vec<T> = std::iter::repeat_with(make).take(HANDLES).collect();
     fastrand::shuffle(&mut all);
@@ -116,7 +116,7 @@ impl Operation for OwnedQueue {
     }
 }
 
-/// Only the caller's part of it is timed; that of the 10,000 tasks which it wakes comes on top.
+/// Only the caller's share is timed. The work of the 10,000 tasks that it wakes comes on top.
 struct Notified {
     loops: Vec<Arc<NotifyLoop>>,
     passes: u64,

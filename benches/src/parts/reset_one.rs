@@ -1,8 +1,8 @@
 //! One deadline pushed back over and over, while the ticks pass: a keepalive that is reset at each
 //! read.
 //!
-//! tickwheel's deadline and the hand-written patterns are awaited by another task; tokio's `Sleep`
-//! and a `DelayQueue` can be reset by their owner only, so here the measured task owns them.
+//! Another task awaits tickwheel's deadline and the hand-written patterns. Only the owner of
+//! tokio's `Sleep` or of a `DelayQueue` can reset it, so here the measured task owns them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -68,7 +68,7 @@ fn reset_after(handle: &ResetHandle) -> bool {
     handle.reset_after(TIMEOUT)
 }
 
-/// The reading of the clock is the caller's, as with tokio's.
+/// The caller reads the clock, as with tokio's timer.
 fn reset_at(handle: &ResetHandle) -> bool {
     handle.reset_at(Instant::now() + TIMEOUT)
 }

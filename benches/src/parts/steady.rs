@@ -55,7 +55,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     vec![Record::new("steady", contender, vec![share])]
 }
 
-/// Percent of a core. The load is paced by an interval of tokio's, whoever bears it.
+/// Percent of a core. An interval of tokio's paces the load of every contender.
 async fn load(mut hand: Box<dyn Operation>, settings: Settings) -> f64 {
     let mut steps = tokio::time::interval(STEP);
     let mut bear = async |time: Duration| {

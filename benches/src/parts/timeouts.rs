@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::harness::{Durations, Operation, operation};
 
-/// Makes a future with a duration, polls it once and drops it. All of them must be ready, or none.
+/// Makes a future with a duration, polls it once and drops it. All futures must be ready, or none.
 pub fn polled_once<F: Future>(
     ready: bool,
     mut make: impl FnMut(Duration) -> F + Send + 'static,
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use crate::harness::{Never, Once, batch, runtime};
 
-    /// That a row of timeouts arms what it says, and no less because of tokio's cooperative budget.
+    /// A row of timeouts arms what it says, and no less because of tokio's cooperative budget.
     #[test]
     fn arms_as_often_as_it_says() {
         runtime(2).block_on(async {

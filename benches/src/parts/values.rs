@@ -73,11 +73,11 @@ fn measure(contender: &str, values: impl Future<Output = Values> + Send + 'stati
     })
 }
 
-/// When the values are due, and how late those were that came out.
+/// When the values are due, and how late the values were that came out.
 struct Values {
     count: u32,
     left: u32,
-    /// All of them are to be in before the first one is due.
+    /// All values are to be in the map before the first one is due.
     begin: Instant,
     span: Duration,
     /// In microseconds.

@@ -27,7 +27,7 @@ const BARS: [&str; 6] = [
 ];
 const THREADS: [usize; 3] = [1, 2, 4];
 
-/// Draws those charts of which there are figures.
+/// Draws the charts for which there are figures.
 pub fn draw(results: &Results, folder: &Path) -> Outcome {
     bars(results, &folder.join("rows.svg"))?;
     for (id, title) in [
@@ -126,7 +126,7 @@ fn bars_of(area: &Area<'_>, row: &Row, records: &[&Record]) -> Outcome {
 struct Lines {
     title: &'static str,
     along: &'static str,
-    /// Where on the axis each row has its place.
+    /// Where on the axis each row stands.
     points: Vec<(f64, String)>,
 }
 
@@ -223,7 +223,7 @@ fn place(number: f64) -> i32 {
     (number.log2() * 1_000.0).round() as i32
 }
 
-/// The number that lies there, to two digits: one at a mark of the axis has no more.
+/// The number that lies there, to two digits. A number at a mark of the axis has no more.
 fn number(place: i32) -> f64 {
     let number = (f64::from(place) / 1_000.0).exp2();
     let unit = 10_f64.powf(number.log10().floor() - 1.0);

@@ -1,4 +1,4 @@
-//! On what a run was made: versions, machine, date.
+//! What a run was made with: versions, machine, date.
 
 use cargo_metadata::MetadataCommand;
 use jiff::Zoned;
@@ -11,7 +11,7 @@ const PEERS: &[&str] = &[
     "hierarchical_hash_wheel_timer",
 ];
 
-/// On what a run was made.
+/// What a run was made with.
 pub struct Facts {
     /// Names and versions.
     pub packages: Vec<(String, String)>,

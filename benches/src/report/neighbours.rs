@@ -1,19 +1,20 @@
-//! How much of the machine other programs took meanwhile. On a busy machine threads that should
-//! contend do not run at once, and no median helps against that; so it is told.
+//! How much of the machine other programs took meanwhile. On a busy machine, threads that should
+//! contend do not run at once. No median helps against that, so the program tells it.
 
 use std::fs;
 
-/// So much time of all cores had gone by, in ticks of the system's clock, when it was read.
+/// How much time of all cores had passed when it was read, in the units of `/proc/stat`.
 #[derive(Clone, Copy)]
 pub struct Neighbours {
     all: u64,
     busy: u64,
-    /// Of the busy time that of this process and of those which it started and waited for.
+    /// The share of the busy time that this process took, with those that it started and waited
+    /// for.
     own: u64,
 }
 
 impl Neighbours {
-    /// Where the system tells: Linux.
+    /// `None` where the system does not tell it. Linux does.
     pub fn now() -> Option<Neighbours> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let cores: Vec<u64> = numbers(stat.lines().next()?.strip_prefix("cpu")?)
@@ -23,8 +24,8 @@ impl Neighbours {
         let idle = cores.get(3)? + cores.get(4)?;
 
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // The name may have blanks, and ends with the last bracket; then the 12th to 15th are our
-        // time and our children's.
+        // The name may have blanks, and ends with the last bracket. Of the fields after it, the
+        // 12th to 15th are our time and our children's.
         let own = numbers(stat.rsplit_once(") ")?.1.split_once(' ')?.1)
             .skip(10)
             .take(4)
@@ -46,7 +47,7 @@ impl Neighbours {
 }
 
 fn numbers(text: &str) -> impl Iterator<Item = u64> {
-    // A negative one, which some fields can be, is none of those that count here.
+    // Some fields can be negative. None of those counts here.
     text.split_whitespace()
         .map(|number| number.parse().unwrap_or(0))
 }

@@ -26,7 +26,7 @@ impl Results {
         self.record(row, contender)?.quartiles()
     }
 
-    /// How many times better the one is than the other in that row, taken round by round.
+    /// How many times better one contender is than the other in that row, taken round by round.
     pub fn times_better(&self, row: &str, one: &str, other: &str) -> Option<Quartiles> {
         let unit = rows().into_iter().find(|known| known.id == row)?.unit;
         let (one, other) = (self.record(row, one)?, self.record(row, other)?);
@@ -39,7 +39,7 @@ impl Results {
         Quartiles::of(&ratios)
     }
 
-    /// As whom tickwheel takes part in a row: by its explicit timer, or else as a drop-in.
+    /// Under which name tickwheel runs in a row: with its explicit timer, or else as a drop-in.
     pub fn ours(&self, row: &str) -> &'static str {
         match self.record(row, name::TICKWHEEL) {
             Some(_) => name::TICKWHEEL,

@@ -54,7 +54,7 @@ pub fn all_rows(results: &Results, style: Style) -> String {
     table.to_string()
 }
 
-/// Every goal, and how it stands; on the terminal only those of which this run says something.
+/// Every goal, and how it stands. The terminal shows only the goals that this run measured.
 pub fn all_goals(results: &Results, style: Style) -> String {
     let mut table = table(style, &["what", "goal", "this run", ""]);
     for goal in goals() {
