@@ -56,7 +56,13 @@ impl LastLateness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::tick::NEVER;
+    use crate::driver::Driver;
+    use crate::time::clock::Clock;
+    use crate::time::tick::{NEVER, TickLength};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::runtime::Handle;
+    use tokio::time::{Instant, advance, sleep};
 
     fn lateness(set_for: u64, began: u64) -> u64 {
         let mut alarm = FiredAlarm::default();
@@ -80,5 +86,21 @@ mod tests {
         alarm.fired(9);
         assert_eq!(alarm.answered(12), Some(Lateness { ticks: 5 }));
         assert_eq!(alarm.answered(13), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_driver_tells_how_late_its_last_alarm_was_answered() {
+        const MS: Duration = Duration::from_millis(1);
+        let runtime = Handle::current();
+        let clock = Clock::new(&runtime, TickLength::new(MS).unwrap(), Instant::now());
+        let driver = Arc::new(Driver::new(Arc::new(clock)));
+        driver.begin(&[], &runtime);
+        driver.come_by(10);
+        advance(15 * MS).await;
+        assert_eq!(driver.lateness.get().ticks, 5);
+        driver.come_by(20);
+        sleep(20 * MS).await;
+        assert_eq!(driver.wake_ups(), 2);
+        assert_eq!(driver.lateness.get().ticks, 0);
     }
 }
