@@ -3,10 +3,11 @@
 //! Invariant: a key is good as long as its timer has neither fired nor been disarmed. A stale key
 //! finds no timer, never another one.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::Shard;
-use super::locked::{Entry, Locked, TrueDue};
+use super::locked::{Afterwards, Entry, Locked, TrueDue};
 use crate::time::due::Due;
 use crate::time::tick::NEVER;
 use crate::wheel::Key;
@@ -100,12 +101,12 @@ impl Shard {
         Moved::Pending
     }
 
-    /// Moves an armed timer to a tick, in the past too. `false` if it has fired.
-    pub(crate) fn move_to_tick(&self, key: Key, tick: u64) -> bool {
+    /// Moves an armed timer to a tick, in the past too. `false` if it has fired. The caller may hold
+    /// a lock: what is left to do is given back.
+    pub(crate) fn move_to_tick(self: &Arc<Self>, key: Key, tick: u64) -> (bool, Afterwards) {
         let mut locked = self.lock();
         let is_armed = locked.move_as(key, tick, TrueDue::Linked);
-        locked.unlock().tell();
-        is_armed
+        (is_armed, locked.unlock().later(self))
     }
 
     /// Whether an armed timer has fired.

@@ -5,7 +5,9 @@
 //! that removes the earliest puts it off. It never holds a waker: the map clones, registers and
 //! drops wakers with this unlocked.
 
-use crate::shard::Shard;
+use std::sync::Arc;
+
+use crate::shard::{Afterwards, Shard};
 use crate::wheel::Key;
 
 #[derive(Default)]
@@ -27,12 +29,18 @@ impl StreamTimer {
     }
 
     /// Sets the timer to tick `at`, and gives its key. `None` if there is no timer, or it has
-    /// fired.
-    pub(super) fn move_to(&mut self, shard: &Shard, at: u64) -> Option<Key> {
-        let Armed { key, at: before } = self.armed?;
-        let is_armed = at == before || shard.move_to_tick(key, at);
+    /// fired. What is left to do is for when this is unlocked: it may wake tasks.
+    pub(super) fn move_to(&mut self, shard: &Arc<Shard>, at: u64) -> (Option<Key>, Afterwards) {
+        let Some(Armed { key, at: before }) = self.armed else {
+            return (None, Afterwards::default());
+        };
+        let (is_armed, afterwards) = if at == before {
+            (true, Afterwards::default())
+        } else {
+            shard.move_to_tick(key, at)
+        };
         self.armed = is_armed.then_some(Armed { key, at });
-        is_armed.then_some(key)
+        (is_armed.then_some(key), afterwards)
     }
 
     /// Gives the key away: to be disarmed, or because the timer has fired.

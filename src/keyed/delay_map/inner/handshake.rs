@@ -42,7 +42,9 @@
 //!   order. No other lock of the map is taken with a part locked.
 //! - **G5** The lock of `stream_timer` comes first, and then that of a shard of the timer. Neither
 //!   is taken with a part locked, and no part is locked with `stream_timer` locked.
-//! - **G6** The map clones, wakes and drops the stream's waker under none of these locks.
+//! - **G6** The map clones, wakes and drops the stream's waker under none of these locks. Nor does it
+//!   tell the driver that a timer was moved: a driver that finds the runtime's end there wakes
+//!   whoever waits.
 //!
 //! Who may touch what:
 //!
@@ -159,11 +161,12 @@ impl<K, V> Inner<K, V> {
             tick => tick,
         };
         // Without a timer there is nothing to move.
-        let _ = stream_timer.move_to(&self.shard, earliest);
+        let (_, afterwards) = stream_timer.move_to(&self.shard, earliest);
         if waits {
             self.lookout.waits_on_until(earliest);
         }
         drop(stream_timer);
+        afterwards.wake();
         if waits && looked_for == 0 {
             self.call_stream();
         }
@@ -241,12 +244,14 @@ impl<K, V> Inner<K, V> {
 
     /// S5. `None` if there is no timer, or it has fired.
     fn set_stream_timer_to_earliest(&self) -> Option<Key> {
-        // Locked until the end of the step (G2).
+        // Locked until the stream has said until when it waits (G2).
         let mut stream_timer = self.stream_timer();
         self.lookout.begins_to_wait();
         let earliest = self.looked_for();
-        let key = stream_timer.move_to(&self.shard, earliest);
+        let (key, afterwards) = stream_timer.move_to(&self.shard, earliest);
         self.lookout.waits_until(earliest);
+        drop(stream_timer);
+        afterwards.wake();
         key
     }
 
