@@ -14,16 +14,15 @@
 //!   `P4`, which stand beside the code here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor};
-use tokio::task;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::late_windows::LateWindows;
+use crate::time::runtime_clock::RuntimeClock;
 use crate::time::tick::{Moment, TickLength};
 
 /// What is published in place of a tick while the driver rests.
@@ -49,88 +48,6 @@ struct Published(AtomicU64);
 enum Source {
     System,
     Pausable(RuntimeClock),
-}
-
-/// The clock of a current-thread runtime.
-#[derive(Debug)]
-struct RuntimeClock {
-    runtime: runtime::Id,
-    epoch: Instant,
-    /// The latest reading, as a moment's bits.
-    last_reading: AtomicU64,
-    /// It was seen to be paused, or to have been.
-    was_virtual: AtomicBool,
-    /// When it stopped, once the runtime has gone.
-    stopped: OnceLock<Instant>,
-    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so
-    /// poison is ignored.
-    handle: RwLock<Option<Handle>>,
-}
-
-impl RuntimeClock {
-    fn new(handle: &Handle, epoch: Instant) -> RuntimeClock {
-        RuntimeClock {
-            runtime: handle.id(),
-            epoch,
-            last_reading: AtomicU64::new(0),
-            was_virtual: AtomicBool::new(false),
-            stopped: OnceLock::new(),
-            handle: RwLock::new(Some(handle.clone())),
-        }
-    }
-
-    /// `None` if it cannot be read from here.
-    fn read(&self) -> Option<Instant> {
-        if let Some(stopped) = self.stopped.get() {
-            return Some(*stopped);
-        }
-        let now = match Handle::try_current() {
-            Ok(current) if current.id() == self.runtime => Instant::now(),
-            Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
-            // Where tokio drops a future that it refuses to spawn, nobody can step into another
-            // context. Nothing tells so but that this looks like a task outside of any runtime.
-            _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
-                self.read_on_another_thread()?
-            }
-            _ => self.read_from_outside(),
-        };
-        let since = now.saturating_duration_since(self.epoch);
-        let reading = Moment::after_epoch(since).to_bits();
-        // Pairs with the load in `now_instant`: nothing but the number counts.
-        self.last_reading.fetch_max(reading, Ordering::AcqRel);
-        Some(now)
-    }
-
-    fn read_from_outside(&self) -> Instant {
-        let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
-        match (&*handle, self.stopped.get()) {
-            (Some(handle), _) => {
-                let _context = handle.enter();
-                Instant::now()
-            }
-            (None, Some(stopped)) => *stopped,
-            (None, None) => self.epoch,
-        }
-    }
-
-    fn read_on_another_thread(&self) -> Option<Instant> {
-        thread::scope(|scope| {
-            let reading = thread::Builder::new().spawn_scoped(scope, || self.read_from_outside());
-            reading.ok()?.join().ok()
-        })
-    }
-
-    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its
-    /// timers. Gives when that was.
-    fn stop(&self) -> Option<Instant> {
-        let now = self.read()?;
-        let at = *self.stopped.get_or_init(|| now);
-        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
-        let forgotten = handle.take();
-        drop(handle);
-        drop(forgotten);
-        Some(at)
-    }
 }
 
 impl Clock {
@@ -178,8 +95,7 @@ impl Clock {
             Source::System => system_now(),
             Source::Pausable(clock) => clock.read().unwrap_or_else(|| {
                 // Nobody can read it from here. Then time stands still.
-                let last = clock.last_reading.load(Ordering::Acquire);
-                self.instant(Moment::from_bits(last))
+                self.instant(clock.last_reading())
             }),
         }
     }
@@ -199,8 +115,7 @@ impl Clock {
         let reading = self.now_instant();
         let is_virtual = reading < before || reading > system_now();
         if is_virtual {
-            // Relaxed: a thread that sees it late counts some readings for nothing.
-            clock.was_virtual.store(true, Ordering::Relaxed);
+            clock.note_virtual();
         }
         is_virtual
     }
@@ -210,7 +125,7 @@ impl Clock {
     pub(crate) fn was_virtual(&self) -> bool {
         match &self.source {
             Source::System => false,
-            Source::Pausable(clock) => clock.was_virtual.load(Ordering::Relaxed),
+            Source::Pausable(clock) => clock.was_virtual(),
         }
     }
 

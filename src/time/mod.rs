@@ -101,6 +101,7 @@ pub(crate) mod due;
 pub(crate) mod grid;
 mod late_windows;
 pub(crate) mod next_look;
+mod runtime_clock;
 pub(crate) mod tick;
 
 #[doc(no_inline)]

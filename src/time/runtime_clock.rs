@@ -1,0 +1,110 @@
+//! The clock of one current-thread runtime, for whoever asks.
+//!
+//! Invariant: time is what that runtime says. Once the clock was stopped it stands still.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+use std::thread;
+
+use tokio::runtime::{self, Handle};
+use tokio::task;
+use tokio::time::Instant;
+
+use crate::time::tick::Moment;
+
+/// The clock of a current-thread runtime.
+#[derive(Debug)]
+pub(super) struct RuntimeClock {
+    runtime: runtime::Id,
+    epoch: Instant,
+    /// The latest reading, as a moment's bits.
+    last_reading: AtomicU64,
+    /// It was seen to be paused, or to have been.
+    was_virtual: AtomicBool,
+    /// When it stopped, once the runtime has gone.
+    stopped: OnceLock<Instant>,
+    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so
+    /// poison is ignored.
+    handle: RwLock<Option<Handle>>,
+}
+
+impl RuntimeClock {
+    pub(super) fn new(handle: &Handle, epoch: Instant) -> RuntimeClock {
+        RuntimeClock {
+            runtime: handle.id(),
+            epoch,
+            last_reading: AtomicU64::new(0),
+            was_virtual: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+            handle: RwLock::new(Some(handle.clone())),
+        }
+    }
+
+    /// `None` if it cannot be read from here.
+    pub(super) fn read(&self) -> Option<Instant> {
+        if let Some(stopped) = self.stopped.get() {
+            return Some(*stopped);
+        }
+        let now = match Handle::try_current() {
+            Ok(current) if current.id() == self.runtime => Instant::now(),
+            Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
+            // Where tokio drops a future that it refuses to spawn, nobody can step into another
+            // context. Nothing tells so but that this looks like a task outside of any runtime.
+            _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
+                self.read_on_another_thread()?
+            }
+            _ => self.read_from_outside(),
+        };
+        let since = now.saturating_duration_since(self.epoch);
+        let reading = Moment::after_epoch(since).to_bits();
+        // Pairs with the load in `now_instant`: nothing but the number counts.
+        self.last_reading.fetch_max(reading, Ordering::AcqRel);
+        Some(now)
+    }
+
+    /// The latest reading.
+    pub(super) fn last_reading(&self) -> Moment {
+        Moment::from_bits(self.last_reading.load(Ordering::Acquire))
+    }
+
+    /// Notes that it was seen to be paused, or to have been.
+    pub(super) fn note_virtual(&self) {
+        // Relaxed: a thread that sees it late counts some readings for nothing.
+        self.was_virtual.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_virtual(&self) -> bool {
+        self.was_virtual.load(Ordering::Relaxed)
+    }
+
+    fn read_from_outside(&self) -> Instant {
+        let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
+        match (&*handle, self.stopped.get()) {
+            (Some(handle), _) => {
+                let _context = handle.enter();
+                Instant::now()
+            }
+            (None, Some(stopped)) => *stopped,
+            (None, None) => self.epoch,
+        }
+    }
+
+    fn read_on_another_thread(&self) -> Option<Instant> {
+        thread::scope(|scope| {
+            let reading = thread::Builder::new().spawn_scoped(scope, || self.read_from_outside());
+            reading.ok()?.join().ok()
+        })
+    }
+
+    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its
+    /// timers. Gives when that was.
+    pub(super) fn stop(&self) -> Option<Instant> {
+        let now = self.read()?;
+        let at = *self.stopped.get_or_init(|| now);
+        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = handle.take();
+        drop(handle);
+        drop(forgotten);
+        Some(at)
+    }
+}
