@@ -81,9 +81,8 @@ impl LockedWord<'_> {
     /// where it is not known whether a reset came after that.
     pub(crate) fn reset_once(&self, start: Start, once: Once, fresh_start: impl Fn() -> Start) {
         self.update(|state| {
-            if !self.note_reset(start, state.into()) {
-                let fresh = Packed::counting_from(fresh_start());
-                self.last_reset.store(fresh.0, Ordering::Relaxed);
+            if !self.last_reset.note(start, state.into()) {
+                self.last_reset.set(fresh_start());
             }
             State::Once(once).into()
         });
@@ -135,7 +134,7 @@ impl LockedWord<'_> {
         self.timeout_ticks
             .store(Timeout::new(timeout, tick).to_bits(), Ordering::Relaxed);
         self.update(|state| match state.into() {
-            State::Once(_) => Packed(self.last_reset.load(Ordering::Relaxed)),
+            State::Once(_) => self.last_reset.get(),
             _ => state,
         });
     }

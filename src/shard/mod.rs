@@ -24,12 +24,14 @@
 
 pub(crate) mod deadline_state;
 mod deadlines;
+mod last_reset;
 mod locked;
 mod locked_word;
 mod plan;
 mod readings;
 mod spare;
 mod start;
+mod timeout;
 mod timers;
 mod turn;
 pub(crate) mod word;

@@ -48,7 +48,9 @@ use std::time::Duration;
 
 pub(crate) use super::deadline_state::Outcome;
 use super::deadline_state::{Once, Packed, State};
+use super::last_reset::LastReset;
 use super::locked_word::{LockHeld, LockedWord};
+pub(crate) use super::timeout::Timeout;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Span, TickLength};
@@ -89,38 +91,6 @@ pub(crate) enum Expiry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before(pub(super) State);
 
-/// The timeout of a deadline in ticks, and whether it may count from a stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timeout(u64);
-
-/// Nothing was noted yet; that is before any reset.
-const UNNOTED: Packed = Packed(0);
-
-const NOT_STAMPABLE: u64 = 1 << 63;
-
-impl Timeout {
-    pub(crate) fn new(timeout: Duration, tick: TickLength) -> Timeout {
-        match tick.stampable_ticks(timeout) {
-            Some(ticks) => Timeout(ticks),
-            None => Timeout(tick.saturated_ticks(timeout) | NOT_STAMPABLE),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_stampable(self) -> bool {
-        self.0 & NOT_STAMPABLE == 0
-    }
-
-    pub(super) fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    #[inline]
-    fn ticks(self) -> u64 {
-        self.0 & !NOT_STAMPABLE
-    }
-}
-
 /// The word and what is kept beside it under the shard's lock.
 #[derive(Debug)]
 pub(crate) struct Word {
@@ -130,8 +100,8 @@ pub(crate) struct Word {
     pub(super) timeout_ticks: AtomicU64,
     /// The timeout as it was set.
     pub(super) timeout: AtomicU64,
-    /// A state that counts from the last reset of a deadline that was set for once.
-    pub(super) last_reset: AtomicU64,
+    /// When the last reset was of a deadline that was set for once.
+    pub(super) last_reset: LastReset,
     pub(super) key_sequence: AtomicU64,
     pub(super) key_index: AtomicU32,
     /// Written once, and meaningful to who made the word alone.
@@ -153,8 +123,8 @@ impl Word {
         Word {
             state: AtomicU64::new(Packed::counting_from(start).0),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
-            timeout_ticks: AtomicU64::new(Timeout::new(timeout, tick).0),
-            last_reset: AtomicU64::new(UNNOTED.0),
+            timeout_ticks: AtomicU64::new(Timeout::new(timeout, tick).to_bits()),
+            last_reset: LastReset::unnoted(),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
             mark: Mark::default(),
@@ -185,7 +155,7 @@ impl Word {
 
     #[inline]
     pub(crate) fn timeout(&self) -> Timeout {
-        Timeout(self.timeout_ticks.load(Ordering::Relaxed))
+        Timeout::from_bits(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
     /// Counts anew from `stamp` if the deadline is pending, counts from that or an earlier one, and
@@ -275,9 +245,9 @@ impl Word {
                 return Reset::TooLate;
             }
             let is_last = match target {
-                State::Once(_) => self.note_reset(start, old),
+                State::Once(_) => self.last_reset.note(start, old),
                 // The word will say it.
-                _ => self.comes_after_noted(start),
+                _ => self.last_reset.is_surely_before(start),
             };
             if !is_last
                 || self.may_have_passed(state, start, tick)
@@ -309,50 +279,12 @@ impl Word {
         }
     }
 
-    /// Whether a start is known to come after all resets that were noted.
-    fn comes_after_noted(&self, start: Start) -> bool {
-        let (noted, new) = (
-            Packed(self.last_reset.load(Ordering::Relaxed)),
-            Packed::counting_from(start),
-        );
-        noted == UNNOTED || noted.can_be_compared(new) && noted <= new
-    }
-
     /// Both of what says how long the timeout is.
     fn whole_timeout(&self) -> (u64, u64) {
         (
             self.timeout.load(Ordering::Relaxed),
             self.timeout_ticks.load(Ordering::Relaxed),
         )
-    }
-
-    /// Notes the later one of a reset that began at `start`, and that will not say so in the word,
-    /// and of the reset that the word says; `false` if it is not known which is later.
-    pub(super) fn note_reset(&self, start: Start, replaced: State) -> bool {
-        let mut new = Packed::counting_from(start);
-        if let State::Counting(before) = replaced {
-            let before = Packed::counting_from(before);
-            if !before.can_be_compared(new) {
-                return false;
-            }
-            new = new.max(before);
-        }
-        let mut noted = Packed(self.last_reset.load(Ordering::Relaxed));
-        while noted < new || !noted.can_be_compared(new) {
-            if noted != UNNOTED && !noted.can_be_compared(new) {
-                return false;
-            }
-            match self.last_reset.compare_exchange(
-                noted.0,
-                new.0,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(changed) => noted = Packed(changed),
-            }
-        }
-        true
     }
 
     /// Whether one state is due no earlier than another, as far as the wheel goes.
