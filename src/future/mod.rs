@@ -3,6 +3,7 @@
 //! Invariant: each has the names and the semantics of tokio's, and waits by one armed timer at
 //! most.
 
+mod first_poll;
 pub(crate) mod interval;
 pub(crate) mod sleep;
 pub(crate) mod timeout;

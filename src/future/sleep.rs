@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
+use super::first_poll::FirstPoll;
 use crate::shard::{Hold, Moved, NotArmed, Polled};
 use crate::time::due::{Due, PackedDue};
 use crate::time::tick::Moment;
@@ -135,20 +136,6 @@ enum Phase {
     /// It was polled or reset. Only `is_elapsed` makes a difference of it, as tokio's does.
     Touched,
     Elapsed,
-}
-
-/// What a poll does before it arms.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FirstPoll {
-    /// It was due when it was made: it is ready.
-    IsReady,
-    /// It may have been due when it was made: look at the clock.
-    Looks,
-    /// It was not due when it was made: look at the clock only if the driver may have passed it
-    /// over since.
-    LooksIfUnplanned,
-    /// It is not ready before the driver has come by: leave it to that.
-    Arms,
 }
 
 impl Sleep {
@@ -288,22 +275,6 @@ impl Sleep {
         clock.has_passed(self.due.into(), clock.now())
     }
 
-    /// Whether it was due when it was made, or may have been and is now.
-    #[inline]
-    fn is_found_due(&self) -> bool {
-        let due = self.due.into();
-        match self.first_poll {
-            FirstPoll::IsReady => true,
-            FirstPoll::Looks => self.shard.clock().is_due_now(due),
-            // What is due at the plan or after it fires with the turn that is planned, as what is
-            // armed does.
-            FirstPoll::LooksIfUnplanned => {
-                self.shard.is_unplanned(due) && self.shard.clock().is_due_now(due)
-            }
-            FirstPoll::Arms => false,
-        }
-    }
-
     #[inline]
     fn key(&self) -> Option<Key> {
         let sequence = self.key_sequence?;
@@ -344,7 +315,7 @@ impl Sleep {
 
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_found_due() {
+        if self.first_poll.finds_due(&self.shard, self.due.into()) {
             return Poll::Ready(());
         }
         match self.shard.arm(self.due.into(), cx.waker().clone()) {
@@ -367,17 +338,6 @@ impl Sleep {
             Polled::Fired => Poll::Ready(()),
             Polled::Pending => Poll::Pending,
             Polled::Closed => panic_shut_down(),
-        }
-    }
-}
-
-impl FirstPoll {
-    #[inline]
-    fn after(duration: Duration) -> FirstPoll {
-        if duration.is_zero() {
-            FirstPoll::IsReady
-        } else {
-            FirstPoll::LooksIfUnplanned
         }
     }
 }
