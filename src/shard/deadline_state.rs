@@ -3,10 +3,13 @@
 //! | tag | the other 62 bits | the deadline is |
 //! |---|---|---|
 //! | `COUNTING` | the moment of the last reset | pending, due its timeout after that moment |
-//! | `STAMPED` | the stamp of the last reset | pending, due its timeout after the window of that stamp |
+//! | `STAMPED` | the stamp of the last reset | pending, due its timeout after the stamp's window |
 //! | `ONCE` | a moment | pending, due then (after `reset_after`, `reset_at`) |
-//! | `OTHER` | a stamp and some ticks | pending, due so many ticks after the window of that stamp (after `reset_after`) |
-//! | `OTHER` | an outcome | settled: expired, cancelled, replaced, drained, or its runtime has shut down |
+//! | `OTHER` | a stamp and some ticks | pending, due these ticks after the stamp's window |
+//! | `OTHER` | an outcome | settled: it has come to its end, as the outcome tells |
+//!
+//! A `reset_after` sets the stamp and ticks. The outcomes are: the deadline has expired, or was
+//! cancelled, replaced or drained, or its runtime has shut down.
 //!
 //! Invariant: of two words with the tag `COUNTING`, or two with `STAMPED`, the later one is the
 //! greater. An outcome is less than any stamp with its ticks, because no stamp is zero there.
@@ -21,7 +24,7 @@ const ONCE: u64 = 1;
 const OTHER: u64 = 2;
 const STAMPED: u64 = 3;
 
-/// So many bits the ticks have beside a stamp, and the stamp has the rest.
+/// The number of bits for the ticks beside a stamp. The stamp has the rest.
 const TICKS_BITS: u32 = 20;
 const STAMP_BITS: u32 = u64::BITS - TAG_BITS - TICKS_BITS;
 
@@ -39,16 +42,16 @@ pub(crate) enum Outcome {
 pub(crate) enum State {
     /// Its timeout counts from here.
     Counting(Start),
-    /// It is due once, then.
+    /// It is due once, at this time.
     Once(Once),
     Settled(Outcome),
 }
 
-/// When a deadline is due that was set once.
+/// When a deadline is due that was set for once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Once {
     At(Moment),
-    /// So many ticks after the window of this stamp.
+    /// This many ticks after the window of this stamp.
     Stamped {
         stamp: Stamp,
         ticks: u64,
@@ -82,7 +85,8 @@ impl Packed {
         (self.tag() == STAMPED).then_some(Stamp::of(self.bits()))
     }
 
-    /// Whether both count from a moment, or both from a stamp; then the greater one is the later.
+    /// Whether both count from a moment, or both from a stamp. Then the greater one is the later
+    /// one.
     pub(crate) fn can_be_compared(self, other: Packed) -> bool {
         self.tag() == other.tag() && matches!(self.tag(), COUNTING | STAMPED)
     }

@@ -1,12 +1,12 @@
-//! The part of a shard that serves deadlines: everything of a `Word` that needs the lock.
+//! What a shard does for deadlines: everything about a `Word` that needs the lock.
 //!
 //! Invariants:
 //!
-//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it,
-//!   linked at its true due or earlier. Each function here restores that before it lets the lock
-//!   go.
-//! - What may be called with a map's lock held wakes nobody. It gives back what is left to do as
-//!   [`Afterwards`].
+//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it. That
+//!   timer is linked at the word's true due or earlier. Each function here restores this before it
+//!   lets the lock go.
+//! - A function that may be called with a map's lock held wakes nobody. It gives back what is left
+//!   to do as [`Afterwards`].
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -24,20 +24,20 @@ use crate::wheel::Key;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub(crate) deadline: Moment,
-    /// Never more than its timeout.
+    /// The time that is left, never more than its timeout.
     pub(crate) left: Duration,
 }
 
 impl Shard {
-    /// Arms the timer of a word that was just made. On a closed shard the word is settled.
+    /// Arms the timer of a word that was just made. A closed shard settles the word.
     pub(crate) fn arm_word(&self, word: &Arc<Word>) {
         let mut locked = self.lock();
         locked.link_word(word);
         locked.unlock().tell();
     }
 
-    /// Makes a word pending again, counting from now, and arms or moves its timer. On a closed
-    /// shard the word never becomes pending, not for a moment.
+    /// Makes a word pending again, so that it counts from now, and arms or moves its timer. On a
+    /// closed shard the word never becomes pending, not even for a moment.
     pub(crate) fn restart_word(&self, word: &Arc<Word>) {
         let mut locked = self.lock();
         if locked.closed().is_some() {
@@ -46,7 +46,7 @@ impl Shard {
             locked
                 .word(word)
                 .restart(|| self.start_under_lock(word.timeout().is_stampable()));
-            // One that was pending has a timer. One that was settled has none.
+            // A word that was pending has a timer. A word that was settled has none.
             if locked.entry_of(word).is_some() {
                 locked.relink_word(word);
             } else {
@@ -63,17 +63,17 @@ impl Shard {
             match locked.expire_if(word, |due| self.clock.has_passed(due, now)) {
                 Expiry::Settled(outcome) => Err(outcome),
                 Expiry::Expired => Err(Outcome::Expired),
-                // The invariant: what is pending has a timer, or its shard was closed and has
-                // settled it.
+                // By the invariant a pending word has a timer. Otherwise its shard was closed and
+                // has settled it.
                 Expiry::Later(_) => locked.entry_of(word).ok_or(Outcome::ShutDown),
             }
         });
         registered.map_or_else(Status::Settled, |()| Status::Pending)
     }
 
-    /// Lets `change` change the word in a call that began at `start`, and moves its timer; `false`
-    /// if the word has come to its end. By a stamp it is seen to have passed only if the driver has
-    /// come to that.
+    /// Lets `change` change the word in a call that began at `start`, and moves its timer. `false`
+    /// if the word has come to its end. By a stamp the deadline counts as passed only if the driver
+    /// has come to that time.
     pub(crate) fn change_word(
         self: &Arc<Self>,
         word: &Word,
@@ -88,7 +88,7 @@ impl Shard {
             change(locked.word(word));
             let is_earlier = placed(locked.word(word).due()) < placed(Some(before));
             let expiry = locked.expire_if(word, |due| match start {
-                // Where it was moved to a moment before the stamp, only the clock tells.
+                // It may have been moved to a moment before the stamp. Then only the clock tells.
                 Start::Stamp(_) if is_earlier => self.clock.has_passed(due, self.clock.now()),
                 _ => self.clock.has_passed_by(due, start),
             });
@@ -101,17 +101,17 @@ impl Shard {
         (found, locked.unlock().later(self))
     }
 
-    /// Links the timer of a word anew that was moved with no lock held, and so may be linked later
-    /// than it is due.
+    /// Links the timer of a word anew, after the word was moved with no lock held. So the timer may
+    /// have been linked later than it is due.
     pub(crate) fn link_word_anew(self: &Arc<Self>, word: &Word) -> Afterwards {
         let mut locked = self.lock();
         locked.relink_word(word);
         locked.unlock().later(self)
     }
 
-    /// Brings a pending word to its end, takes its timer out and gives the time that it had left at
-    /// `now`; `None` if it had come to its end before. Either way the task that awaits it may be
-    /// left to wake.
+    /// Brings a pending word to its end, takes its timer out, and gives the time that it had left
+    /// at `now`. `None` if it had come to its end before. In both cases the caller may still have
+    /// to wake the task that awaits it.
     pub(crate) fn settle_word(
         self: &Arc<Self>,
         word: &Word,
@@ -139,7 +139,8 @@ impl Shard {
     ) -> (Option<Told>, Afterwards) {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.clock.has_passed(due, now));
-        // A reset that comes by while the driver ticks lets it count from a stamp again.
+        // A reset may come meanwhile while the driver ticks. Then the word counts from a stamp
+        // again.
         let deadline = loop {
             now = self.stand_by_what_is_told(&locked, word, now);
             match locked.word(word).due() {
@@ -171,18 +172,21 @@ impl Shard {
         (is_pending, locked.unlock().later(self))
     }
 
-    /// Cancels a word that nobody will await any more.
+    /// Cancels a word that nobody awaits any more.
     pub(crate) fn drop_word(&self, word: &Word) {
         let mut locked = self.lock();
         locked.word(word).settle(Outcome::Cancelled);
         locked.unlink_word(word);
-        // Nobody is woken: its waker is dropped.
+        // This wakes nobody, and drops the waker.
         locked.unlock().tell();
     }
 
-    /// What counts from a stamp is not known before the window of the stamp has ended. What is told
-    /// of it counts from a moment that is not before the call, nor after the window's end. Gives a
-    /// moment, `now` or later, that is not before that from which it counts.
+    /// Makes the word count from a moment if it counts from a stamp, so that what is told stays.
+    ///
+    /// The deadline of a word that counts from a stamp is not known before the window of the stamp
+    /// has ended. So what is told counts from a moment that is not before the call that took the
+    /// stamp, nor after the window's end. Gives a moment that is not before that one, nor before
+    /// `now`.
     fn stand_by_what_is_told(&self, locked: &Locked<'_>, word: &Word, now: Moment) -> Moment {
         let word = locked.word(word);
         if !matches!(word.due(), Some(Due::Stamped(_))) {
@@ -196,7 +200,7 @@ impl Shard {
 /// The timer of a word.
 impl Locked<'_> {
     /// Expires the word if its deadline has passed, and takes its timer out. So the answer is the
-    /// same whoever looks first, the driver or somebody with a handle.
+    /// same whether the driver or a handle looks first.
     fn expire_if(&mut self, word: &Word, has_passed: impl Fn(Due) -> bool) -> Expiry {
         let expiry = self.word(word).expire_if(has_passed);
         if expiry == Expiry::Expired {
@@ -217,7 +221,7 @@ impl Locked<'_> {
         self.word(word).set_key(key.to_parts());
     }
 
-    /// Links the timer where the word is due now, if it is pending.
+    /// Links the timer at the present due of the word, if the word is pending.
     fn relink_word(&mut self, word: &Word) {
         if let Some(due) = self.word(word).due() {
             self.relink_word_at(word, due);

@@ -1,7 +1,12 @@
-//! When the last reset was of a deadline whose word cannot say it, because the word holds the due.
+//! When the last reset of a deadline was, while the word holds the due and so cannot say it.
 //!
-//! Invariant: what is noted never goes back to an earlier reset, unless the lock of the shard is
-//! held and a fresh start is set.
+//! It is step W3 of the orders at the head of `word`. The note is written before the word that
+//! replaces a state. A thread reads it after it has read that word.
+//!
+//! Invariant: without the lock of the shard, a note is replaced only by the note of a later reset.
+//!
+//! All operations are Relaxed. The exchange of the word that comes after a note publishes it, and
+//! the load of that word acquires it.
 
 use super::deadline_state::{Packed, State};
 use crate::sync::{AtomicU64, Ordering};
@@ -19,12 +24,12 @@ impl LastReset {
         LastReset(AtomicU64::new(UNNOTED.0))
     }
 
-    /// The state that counts from what was noted.
+    /// The state that counts from the noted reset.
     pub(super) fn get(&self) -> Packed {
         Packed(self.0.load(Ordering::Relaxed))
     }
 
-    /// Notes a fresh start, whatever was noted before.
+    /// Notes a fresh start, whatever was noted before. The lock of the shard is held.
     pub(super) fn set(&self, fresh_start: Start) {
         let fresh = Packed::counting_from(fresh_start);
         self.0.store(fresh.0, Ordering::Relaxed);
@@ -36,9 +41,9 @@ impl LastReset {
         noted == UNNOTED || noted.can_be_compared(new) && noted <= new
     }
 
-    /// Notes the later one of two resets: one that began at `start` and that the word will not say,
-    /// and the one that the replaced state says. `false` if it is not known which is later.
-    pub(super) fn note(&self, start: Start, replaced: State) -> bool {
+    /// Notes the later one of two resets. One began at `start`, and the word will not say it. The
+    /// other is the one that the replaced state says. `false` if it is not known which is later.
+    pub(super) fn note_reset(&self, start: Start, replaced: State) -> bool {
         let mut new = Packed::counting_from(start);
         if let State::Counting(before) = replaced {
             let before = Packed::counting_from(before);

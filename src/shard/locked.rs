@@ -1,15 +1,15 @@
 //! A shard whose lock is held: the only way to its wheel.
 //!
-//! Whoever changes the wheel comes by here, and so by the plan. It goes in four steps, which are
-//! written once: lock, change, [`unlock`](Locked::unlock), and then what is left to do
-//! [after](After). The last step tells the driver and wakes, and nothing of it is done under the
+//! All code that changes the wheel goes through here, and so through the plan. It takes four steps,
+//! which are written once: lock, change, [`unlock`](Locked::unlock), and then what is left to do
+//! [after](After) the lock. The last step tells the driver and wakes. It does nothing under the
 //! lock.
 //!
 //! Invariants:
 //!
 //! - Each function here that links or unlinks a timer keeps the [plan](super::plan) right.
-//! - No user code runs before `unlock`. An entry that has left the wheel, with its waker, is in
-//!   the `After`, and is dropped or woken from there.
+//! - No user code runs before `unlock`. An unlinked entry lies in the `After`, with its waker, and
+//!   is dropped or woken from there.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -26,7 +26,7 @@ use crate::wheel::{Key, SlotCounts, Unlinked, Verdict, Wheel};
 /// What the lock of a shard guards.
 pub(super) struct State {
     wheel: Wheel<Entry>,
-    /// When the runtime went. Since then the wheel is empty and nothing is armed.
+    /// When the runtime shut down. Since then the wheel is empty, and nothing is armed.
     closed: Option<Moment>,
     fired: u64,
 }
@@ -39,9 +39,9 @@ pub(super) struct Entry {
 
 /// What says when a timer is truly due.
 pub(super) enum TrueDue {
-    /// The tick that it is linked at.
+    /// The tick at which it is linked.
     Linked,
-    /// That, and by how much the window of this stamp ended late.
+    /// The tick at which it is linked, and by how much the window of this stamp ended late.
     Stamped(Stamp),
     /// The word of its deadline.
     Word(Arc<Word>),
@@ -95,7 +95,7 @@ impl<'a> Locked<'a> {
         self.after
     }
 
-    /// When the runtime went, if it has.
+    /// When the runtime shut down, if it has.
     #[inline]
     pub(super) fn closed(&self) -> Option<Moment> {
         self.state.closed
@@ -118,7 +118,7 @@ impl<'a> Locked<'a> {
         self.state.wheel.get_mut(key)
     }
 
-    /// What of a deadline may be read and written only under the lock.
+    /// A deadline's word, for what needs the lock.
     #[inline]
     pub(super) fn word<'b>(&'b self, word: &'b Word) -> LockedWord<'b> {
         word.locked(&self.held)
@@ -127,7 +127,7 @@ impl<'a> Locked<'a> {
     /// Links a new timer.
     #[inline]
     pub(super) fn link(&mut self, tick: u64, due: TrueDue, waker: Option<Waker>) -> Key {
-        // A blank entry is a constant, and what it gets then is written to where it stays.
+        // A blank entry is a constant. What it gets after that is written to where it stays.
         let (key, entry) = self.state.wheel.insert_mut(tick, Entry::BLANK);
         *entry = Entry { waker, due };
         self.after.change = self.shard.plan.lower_to(tick, &self.held);
@@ -136,27 +136,27 @@ impl<'a> Locked<'a> {
 
     /// Links a timer at another tick; `false` if it has fired.
     pub(super) fn relink(&mut self, key: Key, tick: u64) -> bool {
-        let Some(left) = self.state.wheel.relink(key, tick) else {
+        let Some(unlinked) = self.state.wheel.relink(key, tick) else {
             return false;
         };
         let lowered = self.shard.plan.lower_to(tick, &self.held);
-        // An earlier plan is told, whatever else changed.
+        // An earlier plan must be told, whatever else changed.
         if lowered == Change::None {
-            self.plan_without(left);
+            self.plan_without(unlinked);
         } else {
             self.after.change = lowered;
         }
         true
     }
 
-    /// Takes a timer out, one at most for each hold of the lock; `false` if it has fired.
+    /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
     #[inline(always)] // Into `disarm`, which is half of arming and disarming.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
-        let unlinked = &mut self.after.unlinked;
-        let Some(left) = self.state.wheel.swap_out(key, unlinked) else {
+        let entry = &mut self.after.unlinked;
+        let Some(unlinked) = self.state.wheel.swap_out(key, entry) else {
             return false;
         };
-        self.plan_without(left);
+        self.plan_without(unlinked);
         true
     }
 
@@ -166,8 +166,8 @@ impl<'a> Locked<'a> {
         self.state.fired += 1;
     }
 
-    /// Turns the wheel up to `now` and fires at most `batch` timers, as `judge` says of each whose
-    /// slot has come. `false` if there may be more.
+    /// Turns the wheel up to `now`, and fires at most `batch` timers. `judge` decides on each timer
+    /// whose slot has come. `false` if there may be more.
     pub(super) fn turn(
         &mut self,
         now: u64,
@@ -189,8 +189,8 @@ impl<'a> Locked<'a> {
         is_finished
     }
 
-    /// Closes the shard for ever, as of `at`. Gives the entries of all that is pending, after
-    /// `settle` was called for each. They are to be dropped after the lock.
+    /// Closes the shard for ever, from the moment `at`. Calls `settle` for each pending entry, and
+    /// then gives all of them. The caller drops them after the lock.
     pub(super) fn close(
         mut self,
         at: Moment,
@@ -215,14 +215,15 @@ impl<'a> Locked<'a> {
         self.state.wheel.slot_counts()
     }
 
-    /// Plans for a timer having left its slot. On the system's clock a plan that is too early costs
-    /// one empty turn. On a clock that can be paused it would pull virtual time along.
+    /// Plans anew after a timer was unlinked from its slot. On the system's clock a plan that is
+    /// too early costs one empty turn. On a clock that can be paused it would pull virtual time
+    /// along.
     #[inline]
-    fn plan_without(&mut self, left: Unlinked) {
+    fn plan_without(&mut self, unlinked: Unlinked) {
         if self.shard.clock.is_pausable() {
             let wheel = &self.state.wheel;
             let put_off = self.shard.plan.put_off(&self.held, |plan| {
-                left.may_change(plan).then(|| next_plan(wheel))
+                unlinked.may_change(plan).then(|| next_plan(wheel))
             });
             if put_off != Change::None {
                 self.after.change = put_off;
@@ -232,8 +233,8 @@ impl<'a> Locked<'a> {
 }
 
 impl<'a> After<'a> {
-    /// Tells the driver, and drops what was unlinked: nobody is woken. `true` if the plan was
-    /// lowered to a tick up to which tokio's time driver has worked already.
+    /// Tells the driver, and drops what was unlinked, so that nobody is woken. `true` if the plan
+    /// was lowered to a tick up to which tokio's time driver has already worked.
     #[inline]
     pub(super) fn tell(self) -> bool {
         self.shard.tell(self.change)
@@ -248,7 +249,7 @@ impl<'a> After<'a> {
         }
     }
 
-    /// The same, to be done later: under no lock of the caller's.
+    /// Gives the same work to be done later, when the caller holds no lock.
     pub(super) fn later(mut self, shard: &Arc<Shard>) -> Afterwards {
         Afterwards {
             waker: self.unlinked.waker.take(),
@@ -297,8 +298,8 @@ impl From<Due> for TrueDue {
 
 /// The tick at which something may be due next.
 fn next_plan(wheel: &Wheel<Entry>) -> u64 {
-    // The wheel may name the start of a coarse slot. What is linked at `NEVER` lies in one of its
-    // own, which no moment comes near.
+    // The wheel may name the start of a coarse slot. A timer that is linked at `NEVER` lies in a
+    // slot of its own, which no moment comes near.
     wheel
         .next_turn()
         .filter(|&tick| tick <= LAST_TICK)

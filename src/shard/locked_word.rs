@@ -1,8 +1,8 @@
-//! What of a deadline's word may be read and written only with the lock of its shard held.
+//! The reads and writes of a deadline's word that need the lock of its shard.
 //!
-//! Invariant: a [`LockedWord`] is borrowed from a [`LockHeld`], which lives no longer than the lock
-//! is held. So a call of anything here without the lock does not compile. `word` has the argument
-//! why nothing that goes on without the lock can spoil it.
+//! Invariant: a [`LockedWord`] is borrowed from a [`LockHeld`], which lives only while the lock is
+//! held. So a call of anything here without the lock does not compile. The head of `word` tells why
+//! nothing that goes on without the lock can spoil it. The labels W1 to W8 are from there.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::time::due::{Due, Stamp, Start};
 use crate::time::tick::{Moment, Span, TickLength};
 
-/// Proof that the lock of a deadline's shard is held. It comes with the lock, and goes with it.
+/// A proof that the lock of a deadline's shard is held. It comes with the lock, and goes with it.
 #[derive(Debug)]
 pub(crate) struct LockHeld(());
 
@@ -22,7 +22,7 @@ pub(crate) struct LockHeld(());
 pub(crate) struct LockedWord<'a>(pub(super) &'a Word);
 
 impl LockHeld {
-    /// For who has locked a shard, to be kept beside the guard.
+    /// For the code that has locked a shard. It keeps this beside the guard.
     pub(in crate::shard) fn by_lock_of_shard() -> LockHeld {
         LockHeld(())
     }
@@ -51,6 +51,7 @@ impl LockedWord<'_> {
                 (Some(due), _) if !has_passed(due) => return Expiry::Later(due),
                 _ => {}
             }
+            // W1: a reset that came first makes this fail, and the loop looks again.
             match self.exchange(state, State::Settled(Outcome::Expired).into()) {
                 Ok(()) => return Expiry::Expired,
                 Err(changed) => state = changed,
@@ -58,16 +59,17 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Brings the deadline to its end and gives what it was before; `None` if it had come to one
-    /// before.
+    /// Brings the deadline to its end, and gives its state from before. `None` if it had come to an
+    /// end already.
     pub(crate) fn settle(&self, outcome: Outcome) -> Option<Before> {
         self.update(|_| State::Settled(outcome).into()).map(Before)
     }
 
     /// Counts anew, whatever it was set to, from a start that is taken after the word was read.
-    /// Does nothing if it is settled, as the next two.
+    /// A settled word stays as it is. This holds for the next two functions too.
     pub(crate) fn reset(&self, fresh_start: impl Fn() -> Start) {
         self.update(|state| {
+            // W7.
             let start = fresh_start();
             if covers(state, start) {
                 state
@@ -77,22 +79,23 @@ impl LockedWord<'_> {
         });
     }
 
-    /// Sets the due for once, earlier or later, in a call that began at `start`, or at a fresh one
-    /// where it is not known whether a reset came after that.
+    /// Sets the due for once, earlier or later, in a call that began at `start`. Where it is not
+    /// known whether a reset came after `start`, the call counts as one at a fresh start.
     pub(crate) fn reset_once(&self, start: Start, once: Once, fresh_start: impl Fn() -> Start) {
         self.update(|state| {
-            if !self.last_reset.note(start, state.into()) {
+            // W3: before the exchange of the word.
+            if !self.last_reset.note_reset(start, state.into()) {
                 self.last_reset.set(fresh_start());
             }
             State::Once(once).into()
         });
     }
 
-    /// Has a deadline that counts from a stamp count from the moment that `start` gives for that;
-    /// so what is told of it stays.
+    /// Makes a deadline that counts from a stamp count from the moment that `start` gives for the
+    /// stamp. So what is told of the deadline stays the same.
     ///
-    /// `start` is called after the word was read, so it knows the time of whatever reset the word
-    /// holds to have passed.
+    /// This calls `start` after it has read the word. So whatever reset the word holds, its time
+    /// has passed by then.
     pub(crate) fn count_from(&self, start: impl Fn(Stamp) -> Moment, tick: TickLength) {
         self.update(|state| match state.into() {
             State::Counting(Start::Stamp(stamp)) => Packed::counting_from(Start::At(start(stamp))),
@@ -103,7 +106,7 @@ impl LockedWord<'_> {
         });
     }
 
-    /// How much time is left at `now`; `None` once it is settled. Never more than what was set.
+    /// How much time is left at `now`, never more than what was set. `None` once it is settled.
     pub(crate) fn left(&self, now: Moment, tick: TickLength) -> Option<Duration> {
         let state = self.load().into();
         let is_pending = !matches!(state, State::Settled(_));
@@ -117,7 +120,7 @@ impl LockedWord<'_> {
         now: Moment,
         tick: TickLength,
     ) -> Duration {
-        // It may have been reset since the clock was read.
+        // A reset may have come since the caller read the clock.
         match (state, self.due_of(state)) {
             (State::Once(Once::Stamped { ticks, .. }), _) => tick.span(ticks).into(),
             (State::Once(_), Some(Due::At(due))) => due.since(now),
@@ -127,14 +130,17 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Changes the timeout, and what is pending counts it from its last reset.
+    /// Changes the timeout. A pending deadline counts it from its last reset.
     pub(crate) fn set_timeout(&self, timeout: Duration, tick: TickLength) {
+        // Relaxed: the update of the word below publishes both numbers (W4).
         self.timeout
             .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
         self.timeout_ticks
             .store(Timeout::new(timeout, tick).to_bits(), Ordering::Relaxed);
         self.update(|state| match state.into() {
+            // W3: what was noted before the word comes with it.
             State::Once(_) => self.last_reset.get(),
+            // W2: the word holds no timeout. W4: it is exchanged even so.
             _ => state,
         });
     }
@@ -147,16 +153,17 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Settles the word for ever, whatever it was: the runtime has gone.
+    /// Settles the word for ever, whatever it was, because the runtime has shut down.
     pub(crate) fn shut_down(&self) {
         if self.settle(Outcome::ShutDown).is_none() {
             self.store(State::Settled(Outcome::ShutDown));
         }
     }
 
-    /// Where the timer lies in the wheel: index and sequence, meaningful to the shard alone. The
-    /// sequence is zero before the first timer.
+    /// Where the timer lies in the wheel: index and sequence, which have a meaning only for the
+    /// shard. The sequence is zero before the first timer.
     pub(crate) fn key(&self) -> (u32, u64) {
+        // Relaxed, here and below: only a thread that holds the lock reads and writes it (W8).
         (
             self.key_index.load(Ordering::Relaxed),
             self.key_sequence.load(Ordering::Relaxed),

@@ -1,26 +1,29 @@
 //! One shard of a timer: a wheel behind a lock, and the driver's plan for it.
 //!
-//! States of a timer's entry and who moves it, always under the shard's lock:
+//! The states of a timer's entry, and what moves it, always under the shard's lock:
 //!
 //! ```text
-//!   arm ------> armed --(driver: due)--> fired: entry gone, key stale, waker to be woken outside the lock
-//!                 |  \--(future: polled after its deadline, dropped, reset)--> entry gone or linked elsewhere
-//!                 \---(runtime gone: close)--> entry gone, waker woken; the shard is closed for ever
+//!   arm --> armed --(the driver finds it due)-------------> fired: the entry is gone, the key is
+//!             |                                             stale, the waker is woken after the lock
+//!             +-----(the future is dropped, is reset, ----> the entry is gone, or linked elsewhere
+//!             |      or is polled after its deadline)
+//!             +-----(the runtime has shut down: close)----> the entry is gone, its waker is woken;
+//!                                                           the shard is closed for ever
 //! ```
 //!
-//! Ground rules: which field of a shard may be touched by whom, and when.
+//! Ground rules: which thread may touch which field of a shard, and when.
 //!
-//! | what | who |
+//! | field | rule |
 //! |---|---|
-//! | `state`: the wheel, and whether it is closed | who holds the lock, through [`locked::Locked`] alone |
-//! | `plan` | anybody reads it; it is written under the lock ([`plan`]) |
-//! | a deadline's [`word`] | a reset that moves it later needs no lock; all else takes a [`locked_word::LockedWord`] |
-//! | `readings`, `retired` | anybody, at any time: nothing but speed hangs on them |
+//! | `state`: the wheel, and whether it is closed | only with the lock, through [`locked::Locked`] |
+//! | `plan` | any thread reads it; only a thread with the lock writes it ([`plan`]) |
+//! | a deadline's [`word`] | a reset to a later due needs no lock; see [`locked_word`] for the rest |
+//! | `readings`, `retired` | any thread, at any time: nothing but speed hangs on them |
 //! | `clock`, `driver`, `identity` | never written |
 //!
-//! Invariant: no user code runs under the lock. A waker is cloned before it is taken, and woken or
-//! dropped after it was let go. A key of a map never comes here. Hence a poisoned lock tells
-//! nothing, and poison is ignored.
+//! Invariant: no user code runs under the lock. A thread clones a waker before it takes the lock,
+//! and wakes or drops one after it has let the lock go. A key of a map never comes here. Hence a
+//! poisoned lock tells nothing, and poison is ignored.
 
 pub(crate) mod deadline_state;
 mod deadlines;
@@ -56,7 +59,7 @@ pub(crate) use spare::{Hold, TimerNumber, of_this_thread};
 pub(crate) use timers::{Moved, NotArmed, Polled};
 pub(crate) use turn::{BATCH, ShardTurned};
 
-/// On cache lines of its own: each worker writes its own shard all the time.
+/// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
@@ -65,19 +68,19 @@ pub(crate) struct Shard {
     driver: Arc<Driver>,
     readings: Readings,
     identity: Identity,
-    /// No `Timer` leads to the shard any more, or its driver has ended. So no thread keeps it to
-    /// lend it.
+    /// No `Timer` leads to the shard any more, or its driver has ended. So no thread keeps a
+    /// reference to lend.
     retired: AtomicBool,
 }
 
-/// Which shard a shard is, and whose.
+/// Which of the shards of which timer a shard is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub(crate) timer: TimerNumber,
     pub(crate) number: usize,
     /// How many shards the timer has, a power of two.
     pub(crate) of: usize,
-    /// The runtime whose own timer that is.
+    /// The runtime whose own timer this is, if it is one.
     pub(crate) own_timer_of: Option<runtime::Id>,
 }
 
@@ -124,9 +127,10 @@ impl Shard {
         self.plan.tick()
     }
 
-    /// From here on no thread keeps or lends the shard as its spare.
+    /// From now on no thread keeps or lends the shard as its spare.
     pub(crate) fn retire(&self) {
-        // Relaxed: a thread that sees it late keeps a reference longer, and nothing else.
+        // Relaxed, here and below: a thread that sees it late keeps a reference longer. Nothing
+        // else hangs on it.
         self.retired.store(true, Ordering::Relaxed);
     }
 
@@ -143,8 +147,8 @@ impl Shard {
         self.lock().slot_counts()
     }
 
-    /// Tells the driver of what became of the plan. Under no lock. `true` if the new plan is for a
-    /// tick up to which tokio's time driver has worked already.
+    /// Tells the driver what became of the plan. The caller holds no lock. `true` if tokio's time
+    /// driver has already worked up to the tick of the new plan.
     #[inline]
     fn tell(&self, change: Change) -> bool {
         match change {
@@ -159,7 +163,7 @@ impl Shard {
 }
 
 impl Identity {
-    /// Whether a thread of that number keeps to the shard.
+    /// Whether a thread with that number keeps to the shard.
     #[inline]
     fn is_of(self, thread: usize) -> bool {
         thread & (self.of - 1) == self.number

@@ -1,27 +1,29 @@
-//! How often callers read the clock while the driver rests: what decides when it is to tick.
+//! How often callers read the clock while the driver rests. This decides when the driver ticks.
 //!
-//! A reading costs tens of nanoseconds, a tick of the driver many microseconds: the time driver of
-//! the runtime, a poll, a wake-up of the worker. Once more readings are made in a tick than a tick
-//! costs, ticking is cheaper for all.
+//! A reading costs tens of nanoseconds. A tick of the driver costs many microseconds: for the time
+//! driver of the runtime, for a poll, and for a wake-up of the worker. Once the readings in a tick
+//! cost more than a tick, ticking is cheaper for all.
 //!
-//! Invariant: this is a gauge. Its count may miss some of two threads' readings at once, and
-//! nothing but speed hangs on it.
+//! Invariant: this is a gauge. If two threads read at once, its count may miss some readings.
+//! Nothing but speed hangs on it, and so its atomic operations are Relaxed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::time::tick::{Moment, TickLength};
 
-/// From so many counted readings in each of two stretches on it pays to tick. A reading costs 23
-/// ns; a tick that wakes a parked worker costs 50 to 75 us, and a fraction of that where workers
-/// are awake anyway, as under a load that lasts. A burst is over before the first tick has paid,
-/// unless it is this many times as large.
+/// It pays to tick if each of two stretches in a row has this many counted readings.
+///
+/// A reading costs 23 ns. A tick that wakes a parked worker costs 50 to 75 us. It costs a fraction
+/// of that where workers are awake anyway, as they are under a load that lasts.
 const WORTH_A_TICK: u64 = 512;
+
+/// A burst is over before the first tick has paid, unless it is this many times as large.
 const LARGE_BURST: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Readings {
-    /// A stretch of time about half as long as a tick, whether the one before it had many readings,
-    /// and how many fell into it.
+    /// The number of a stretch of time, whether the stretch before it had many readings, and how
+    /// many readings fell into it. A stretch is about half as long as a tick.
     counted: AtomicU64,
     stretch_bits: u32,
     many: u64,
@@ -29,11 +31,11 @@ pub(crate) struct Readings {
 
 const COUNT_BITS: u32 = 15;
 const MOST: u64 = (1 << COUNT_BITS) - 1;
-/// The stretch before had many.
+/// The stretch before had many readings.
 const SECOND: u64 = 1 << COUNT_BITS;
 
 impl Readings {
-    /// For one of so many shards.
+    /// The readings of one shard, for a timer that has this many shards.
     pub(crate) fn new(tick: TickLength, shards: usize) -> Readings {
         let nanos = u64::try_from(tick.as_duration().as_nanos()).unwrap_or(u64::MAX);
         let many = WORTH_A_TICK / (shards as u64).max(1);
@@ -44,8 +46,8 @@ impl Readings {
         }
     }
 
-    /// Counts a reading; `true` when this makes them many in a second stretch, or a large burst:
-    /// once in a stretch each.
+    /// Counts a reading. `true` if this one makes the readings many in a second stretch, or a large
+    /// burst. Each happens once in a stretch.
     pub(crate) fn count(&self, now: Moment) -> bool {
         let stretch = now.to_bits() >> self.stretch_bits;
         let counted = self.counted.load(Ordering::Relaxed);
@@ -69,7 +71,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn many_readings_that_last_are_told_once_in_a_stretch_and_few_or_bursts_never() {
+    fn many_lasting_readings_are_told_but_few_or_bursts_are_not() {
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let readings = Readings::new(tick, 1);
         let at = |nanos| Moment::after_epoch(Duration::from_nanos(nanos));
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!(told(0, 0), 1, "a clock that stands still");
         assert_eq!(told(1 << 40, 5_000), 0, "five microseconds apart");
         assert!(told(1 << 41, 500) > 10, "half a microsecond apart");
-        // So many at once, with a pause after them.
+        // Each burst is followed by a pause.
         let bursts = (0..100_000_u64).map(|n| (1 << 42) + n / 2_000 * 2_000_000 + n % 2_000);
         assert_eq!(bursts.filter(|&nanos| readings.count(at(nanos))).count(), 0);
     }

@@ -1,22 +1,25 @@
-//! A future's hold on its shard: a counted reference, whose count is left alone where timers come
+//! A future's hold on its shard: a counted reference whose count stays untouched while timers come
 //! and go.
 //!
-//! A thread keeps to one shard of a timer, and keeps one reference to it, its *spare*, for each of
-//! the last few timers that it used. Who makes a future takes the spare and who drops one gives it
-//! back, without touching the count. Only a second future at the same time, or one that is dropped
-//! on another thread, counts as any `Arc` does.
+//! A thread keeps to one shard of a timer. It keeps one reference to that shard, its *spare*, for
+//! each of the last few timers that it used. A thread that makes a future takes the spare, and
+//! gives it back when it drops the future. Neither touches the count. Two futures count as any
+//! `Arc` does: a second one at the same time, and one that is dropped on another thread.
 //!
 //! ```text
-//!   home: in the thread's place --(a future is made)--> lent to the future --(dropped on that thread)--> home
-//!                                                             \--(dropped elsewhere, or the place is taken)--> counted off
+//!                   a future is made                    dropped on that thread
+//!   home, in the  --------------------> lent to the  ----------------------------> home
+//!   thread's place                      future
+//!                                         |  dropped elsewhere, or the place is taken
+//!                                         +---------------------------------------> counted off
 //! ```
 //!
-//! A spare at home keeps its shard, and so its driver, in memory, and nothing else: a driver with
-//! nothing armed does nothing. So nobody has to find out who holds a shard. Of a timer whose
-//! handles have all gone, or whose runtime has, no thread takes a spare home, and each lets go what
-//! it has of it when it looks for a place.
+//! A spare at home keeps its shard, and so its driver, in memory. It does nothing else, because a
+//! driver with nothing armed does nothing. So nobody has to find out who holds a shard. A timer may
+//! have no handle any more, or its runtime may have shut down. Then no thread takes a spare of it
+//! home. A thread that looks for a new place lets go all such spares that it has.
 //!
-//! Each timer has a number, which no other ever has, and its spare a place by that number; so a
+//! Each timer has a number, which no other timer ever has. The number gives its spare a place. So a
 //! thread looks at one place, and timers that were made after one another do not share one.
 //!
 //! Invariant: a place that has no timer's number has no spare.
@@ -39,6 +42,7 @@ impl TimerNumber {
 
     pub(crate) fn next() -> TimerNumber {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: each number is given once, and nothing else hangs on it.
         TimerNumber(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -51,12 +55,12 @@ impl TimerNumber {
 /// A reference to a shard that may still be armed on.
 #[derive(Debug)]
 pub(crate) struct Hold(
-    /// Taken in `drop` alone.
+    /// It is taken only in `drop`.
     Option<Arc<Shard>>,
 );
 
 impl Hold {
-    /// A hold on the shard that the calling thread keeps to, of the timer with that number.
+    /// A hold on that one of the timer's `shards` to which the calling thread keeps.
     #[inline]
     pub(crate) fn new(shards: &[Arc<Shard>], timer: TimerNumber) -> Hold {
         match THREAD.try_with(|thread| thread.lend(timer)) {
@@ -65,12 +69,12 @@ impl Hold {
         }
     }
 
-    /// A hold on that very shard, which may be another thread's.
+    /// A hold on this shard, to which another thread may keep.
     pub(crate) fn counted(shard: &Arc<Shard>) -> Hold {
         Hold(Some(shard.clone()))
     }
 
-    /// A hold from the calling thread's spare, if it has one of the own timer of a runtime.
+    /// A hold from the calling thread's spare, if it has a spare of the own timer of that runtime.
     #[inline]
     pub(crate) fn spare_of_own_timer(id: runtime::Id) -> Option<Hold> {
         let lend = |thread: &Thread| thread.lend_of_own_timer(id);
@@ -78,14 +82,14 @@ impl Hold {
         Some(Hold(Some(spare)))
     }
 
-    /// Has the calling thread remember this one's timer as the own timer of the current runtime.
+    /// Makes the calling thread remember this hold's timer as the own timer of its runtime.
     pub(crate) fn remember_as_own_timer(&self) {
         let Identity {
             timer,
             own_timer_of,
             ..
         } = self.identity;
-        // A thread that is ending remembers none.
+        // A thread that is ending remembers no timer.
         let _ = THREAD.try_with(|thread| thread.own_timer.set((own_timer_of, timer)));
     }
 }
@@ -108,7 +112,7 @@ impl Clone for Hold {
 impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
-        // A thread that is ending keeps none. What is not kept is counted off here.
+        // A thread that is ending keeps no spare. What is not kept is counted off here.
         let _ = THREAD.try_with(|thread| thread.keep(&mut self.0));
     }
 }
@@ -131,12 +135,12 @@ thread_local! {
     };
 }
 
-/// So many timers that were made after one another may be used by turns on a thread, each as if it
-/// were alone.
+/// A thread may use this many timers alternately, if they were made after one another, each as if
+/// it were alone.
 const PLACES: usize = 8;
 
 struct Thread {
-    /// What spreads threads over shards; `usize::MAX` until it is chosen.
+    /// The number that spreads threads over shards. It is `usize::MAX` until it is chosen.
     number: Cell<usize>,
     places: [SparePlace; PLACES],
     /// The runtime whose own timer was used last, and that timer.
@@ -160,8 +164,8 @@ impl SparePlace {
 }
 
 impl Thread {
-    /// A worker takes its index in the runtime where it first uses a timer, so that no two workers
-    /// of a runtime share a shard; any other thread takes a number of its own.
+    /// A worker takes its index in the runtime where it first uses a timer. So no two workers of a
+    /// runtime share a shard. Any other thread takes a number of its own.
     #[inline]
     fn number(&self) -> usize {
         let number = self.number.get();
@@ -174,13 +178,14 @@ impl Thread {
     #[cold]
     fn choose_number(&self) -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: the number spreads threads, and nothing else hangs on it.
         let number =
             tokio::runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
         self.number.set(number);
         number
     }
 
-    /// The spare of a timer, if it is home. Whoever has the timer may use it in any case.
+    /// The spare of a timer, if it is home. A caller that has the timer may use it in any case.
     #[inline]
     fn lend(&self, timer: TimerNumber) -> Option<Arc<Shard>> {
         let place = &self.places[timer.place()];
@@ -200,7 +205,7 @@ impl Thread {
         }
         let spare = self.lend(timer)?;
         if spare.is_retired() {
-            // It ends, and the runtime has another timer soon.
+            // The timer ends, and the runtime has another one soon.
             self.own_timer.set((None, TimerNumber::NONE));
             return None;
         }
@@ -216,7 +221,7 @@ impl Thread {
             return;
         }
         if place.timer.get() == shard.identity.timer {
-            // One that is home already is counted off in place of this one.
+            // If a spare is home already, that one is counted off instead.
             *held = place.spare.replace(held.take());
         } else {
             self.keep_in_new_place(held);
@@ -231,14 +236,14 @@ impl Thread {
         let place = &self.places[timer.place()];
         place.timer.set(timer);
         let_go.push(place.spare.replace(Some(shard)));
-        // Letting go of a shard may end its driver, which is none of this thread's places'
-        // business.
+        // Letting go of a shard may end its driver. So it comes last, after the places have
+        // changed.
         drop(let_go);
     }
 }
 
 impl SparePlace {
-    /// Takes out the spare of a timer that nobody can use any more.
+    /// Takes the spare out if nobody can use its timer any more.
     fn take_retired(&self) -> Option<Arc<Shard>> {
         let spare = self.spare.take()?;
         if spare.is_retired() {

@@ -1,9 +1,9 @@
-//! From when a timer counts: from a reading of the clock while the driver rests, from its stamp
-//! while it ticks.
+//! From when a timer counts. While the driver rests, it counts from a reading of the clock. While
+//! the driver ticks, it counts from the driver's stamp.
 //!
-//! Invariant: whoever reads the clock in place of a stamp, because there is none, counts as one of
-//! many readings; so the driver learns when it had better tick. Counting may wake the driver, so it
-//! is not done with a lock held.
+//! Invariant: a call that reads the clock because there is no stamp counts its reading. So the
+//! driver learns when it had better tick. Counting may wake the driver, so no call counts with a
+//! lock held.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::time::tick::{Moment, Span};
 
 impl Shard {
     /// From when a timer counts that is made or reset now. It counts from the stamp only if
-    /// `is_stampable` says that it may; while the driver rests that is not asked. Not to be called
-    /// with a lock held.
+    /// `is_stampable` says that it may. While the driver rests, `is_stampable` is not called. The
+    /// caller holds no lock.
     #[inline]
     pub(crate) fn start(&self, is_stampable: impl FnOnce() -> bool) -> Start {
         match self.clock.stamp() {
@@ -24,7 +24,7 @@ impl Shard {
         }
     }
 
-    /// As `start`, with a lock held: it does not count as one of many readings.
+    /// As `start`, for a caller that holds a lock. It does not count its reading.
     pub(crate) fn start_under_lock(&self, is_stampable: bool) -> Start {
         match self.clock.stamp() {
             Some(stamp) if is_stampable => Start::Stamp(stamp),
@@ -32,7 +32,7 @@ impl Shard {
         }
     }
 
-    /// When a timer is due that is made now. Not to be called with a lock held.
+    /// When a timer is due that is made now. The caller holds no lock.
     #[inline]
     pub(crate) fn due_after(&self, duration: Duration) -> Due {
         let mut ticks = None;
@@ -47,7 +47,7 @@ impl Shard {
         }
     }
 
-    /// Reads the clock, and asks the driver to tick if that is done very often.
+    /// Reads the clock. Asks the driver to tick if there are very many readings.
     #[cold]
     fn read_clock(&self) -> Moment {
         let now = self.clock.now();

@@ -1,13 +1,13 @@
-//! The timeout of a deadline in ticks, as a reset by a stamp needs it.
+//! The timeout of a deadline in ticks, which a reset by a stamp needs.
 //!
-//! Invariant: the mark lies above all ticks, because no timeout takes more than half of the range of
-//! moments.
+//! Invariant: no number of ticks reaches the mark, because the ticks saturate at half of the range
+//! of moments.
 
 use std::time::Duration;
 
 use crate::time::tick::TickLength;
 
-/// The timeout of a deadline in ticks, and whether it may count from a stamp.
+/// The timeout of a deadline in ticks, and whether it may count from a stamp, in 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(u64);
 

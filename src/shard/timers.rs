@@ -1,4 +1,4 @@
-//! The part of a shard that serves sleeps: timers that a future arms, moves, polls and disarms.
+//! What a shard does for sleeps: timers that a future arms, moves, polls and disarms.
 //!
 //! Invariant: a key is good as long as its timer has neither fired nor been disarmed. A stale key
 //! finds no timer, never another one.
@@ -15,9 +15,9 @@ use crate::wheel::Key;
 /// Why a timer was not armed.
 #[derive(Debug)]
 pub(crate) enum NotArmed {
-    /// The runtime that drives the shard has gone.
+    /// The runtime that drives the shard has shut down.
     Closed,
-    /// The tick that it is due at was turned already.
+    /// The wheel was turned past its tick already.
     Fired,
 }
 
@@ -41,9 +41,11 @@ pub(crate) enum Polled {
 }
 
 impl Shard {
-    /// Arms a timer that wakes `waker` when it is due. One whose tick was turned already, or up to
-    /// which tokio's time driver has worked, has fired: then nothing is armed. (What counts from a
-    /// stamp may be due later than it is placed: a turn judges it.)
+    /// Arms a timer that wakes `waker` when it is due.
+    ///
+    /// If the wheel was turned to its tick already, or tokio's time driver has worked up to it, the
+    /// timer has fired, and nothing is armed. A timer that counts from a stamp may be due later
+    /// than it is placed. So a turn judges it.
     pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, NotArmed> {
         self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
     }
@@ -59,7 +61,7 @@ impl Shard {
         let is_closed = locked.closed().is_some();
         if is_closed || is_exact && tick <= locked.turned_to() {
             let _ = locked.unlock().tell();
-            // The waker was made before the lock and goes after it, here.
+            // The waker was made before the lock, and is dropped here, after it.
             drop(waker);
             return Err(if is_closed {
                 NotArmed::Closed
@@ -83,8 +85,8 @@ impl Shard {
         locked.unlock().tell();
     }
 
-    /// Moves an armed timer; its waker stays. One that is moved to a tick that was turned already,
-    /// or up to which tokio's time driver has worked, fires here and now, as tokio's do.
+    /// Moves an armed timer, whose waker stays. If the wheel was turned to the new tick already, or
+    /// tokio's time driver has worked up to it, the timer fires here and now, as tokio's do.
     pub(crate) fn move_to(&self, key: Key, due: Due) -> Moved {
         let tick = due.placed(self.clock.tick());
         let is_exact = matches!(due, Due::At(_));
@@ -115,14 +117,14 @@ impl Shard {
         locked.closed().is_none() && locked.entry(key).is_none()
     }
 
-    /// Whether `due` lies before the plan: then nobody has come by for it.
+    /// Whether `due` lies before the plan. Then no turn is planned that would fire it.
     #[inline]
     pub(crate) fn is_unplanned(&self, due: Due) -> bool {
         due.placed(self.clock.tick()) < self.plan.tick_about()
     }
 
     /// Whether a timer that was armed for `due` has fired, as far as that can be told without the
-    /// lock: nothing that is due before the plan is in the wheel. One that counts from a stamp may
+    /// lock. No timer in the wheel is due before the plan. But a timer that counts from a stamp may
     /// be linked later than it was placed.
     pub(crate) fn has_surely_fired(&self, due: Due) -> bool {
         let is_exact = matches!(due, Due::At(_));
@@ -138,8 +140,8 @@ impl Shard {
         registered.err().unwrap_or(Polled::Pending)
     }
 
-    /// From now on the entry that `find` finds under the lock wakes `waker`. If it finds none, this
-    /// gives what it says instead, once the lock was let go.
+    /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
+    /// this lets the lock go and gives what `find` says instead.
     pub(super) fn register<R>(
         &self,
         waker: &Waker,
@@ -151,7 +153,8 @@ impl Shard {
             let entry = match find(&mut locked) {
                 Ok(entry) => entry,
                 Err(instead) => {
-                    // The waker of what was taken out is not woken: it is the one that polls.
+                    // The waker of a timer that was taken out is not woken, because its task is the
+                    // one that polls.
                     locked.unlock().tell();
                     return Err(instead);
                 }
@@ -166,8 +169,8 @@ impl Shard {
                 drop(old);
                 return Ok(());
             }
-            // Another task polls than before. That is rare, so it goes round once more to clone
-            // outside the lock.
+            // A task polls that has not polled last. That is rare, so the loop goes round once more
+            // to clone outside the lock.
             drop(locked.unlock());
             clone = Some(waker.clone());
         }
@@ -185,7 +188,7 @@ fn fire(mut locked: Locked<'_>, key: Key) -> Moved {
 }
 
 impl Locked<'_> {
-    /// Moves a timer, and says anew what tells when it is truly due.
+    /// Moves a timer, and sets anew what says when it is truly due.
     fn move_as(&mut self, key: Key, tick: u64, due: TrueDue) -> bool {
         match self.entry(key) {
             Some(entry) => entry.due = due,

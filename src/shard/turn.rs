@@ -1,9 +1,9 @@
-//! The part of a shard that serves the driver: turning the wheel, and closing it for ever.
+//! What a shard does for the driver: it turns the wheel, and closes for ever.
 //!
-//! Invariant: a timer fires only if its true due has come. One whose slot has come but whose true
-//! due is later, because its deadline was reset or the window of its stamp ended late, is linked
-//! again. What fired is gone from the wheel when the lock is let go, and its waker is the caller's,
-//! to be woken outside.
+//! Invariant: a timer fires only if its true due has come. The true due may be later than the slot,
+//! because the deadline was reset or the window of the stamp ended late. Then the timer is linked
+//! again. A timer that fired is out of the wheel when the lock is let go. The caller has its waker,
+//! and wakes it after the lock.
 
 use std::task::Waker;
 
@@ -14,21 +14,21 @@ use crate::time::due::{Due, StampedDue};
 use crate::time::tick::Moment;
 use crate::wheel::Verdict;
 
-/// How many timers a turn fires or cascades at most for one hold of the lock: some microseconds of
-/// work.
+/// A turn fires or cascades at most this many timers for one hold of the lock. That is some
+/// microseconds of work.
 pub(crate) const BATCH: usize = 128;
 
 /// What the driver learns of a shard's turn.
 #[derive(Debug)]
 pub(crate) enum ShardTurned {
-    /// All that was due is dealt with; nothing is due before this tick.
+    /// All that was due is dealt with. Nothing is due before this tick.
     Until(u64),
-    /// The batch is full; there may be more.
+    /// The batch is full, and there may be more.
     BatchFull,
 }
 
 impl Shard {
-    /// Fires at most a batch of what is due at tick `now`, putting the wakers of it into `wakers`.
+    /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
     pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> ShardTurned {
         let plan = self.plan.tick();
         if plan > now {
@@ -39,7 +39,7 @@ impl Shard {
         let log = self.clock.log();
         let true_due = |due| match due {
             Due::At(moment) => tick.due(moment),
-            // An open window is that of a stamp whose timers are placed later than this turn.
+            // If the window is open, the timers of its stamp are placed later than this turn.
             Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
         };
         let is_finished = locked.turn(now, BATCH, |linked, entry, held| {
@@ -73,15 +73,15 @@ impl Shard {
         }
     }
 
-    /// Closes the shard for ever, as of the moment at which the runtime ended, and gives the wakers
-    /// of all that is pending.
+    /// Closes the shard for ever, from the moment at which the runtime has shut down, and gives the
+    /// wakers of all that is pending.
     pub(crate) fn close(&self, now: Moment) -> Vec<Waker> {
         let entries = self.lock().close(now, |entry, held| {
             let TrueDue::Word(word) = &entry.due else {
                 return;
             };
             let word = word.locked(held);
-            // What has passed has expired, though the driver did not come round to it.
+            // A deadline that has passed has expired, though the driver did not come to it in time.
             if let Expiry::Later(_) = word.expire_if(|due| self.clock.has_passed(due, now)) {
                 word.settle(Outcome::ShutDown);
             }

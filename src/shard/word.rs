@@ -1,48 +1,54 @@
-//! The state word of a deadline: what makes `reset` lock-free and its answer exact.
+//! The state word of a deadline. It makes `reset` lock-free and its answer exact.
 //!
-//! One `AtomicU64` says whether the deadline is pending and from when its timeout counts, so one
+//! One `AtomicU64` says whether the deadline is pending, and from when its timeout counts. So one
 //! compare-exchange decides between a reset and the expiry, and exactly one of them wins.
 //! `deadline_state` has the states.
 //!
+//! Invariant: while a thread holds the lock of the deadline's shard, a settled word stays settled,
+//! the timeout stays the same, and the due can only grow.
+//!
 //! Who may touch what, and when:
 //!
-//! - What moves the due later needs no lock: `reset`, and what sets the due for once. (From a stamp
-//!   to a moment it may come out up to two ticks earlier, as a stamp counts from the end of its
-//!   window; the timer then fires where it is placed, no later than a stamp would have had it.)
-//! - Everything else is done with the lock of the deadline's shard held: the due is moved earlier,
-//!   the timeout is written, a state is settled or made pending again, the key is read and written.
-//! - Hence, for who holds the lock: a settled word stays settled, the timeout stands still, and the
-//!   due can only grow. The timer in the wheel is linked at the due or earlier; when its slot
-//!   comes, the driver asks the word for the true due and links the timer again if that is later.
+//! - What moves the due later needs no lock: `reset`, and a call that sets the due for once.
+//! - All else is done with the lock of the deadline's shard held. Such a call moves the due
+//!   earlier, writes the timeout, settles a state or makes it pending again, or reads and writes
+//!   the key.
+//! - The timer in the wheel is linked at the due or earlier. When its slot comes, the driver asks
+//!   the word for the true due. If that is later, the driver links the timer again.
+//! - A due that goes from a stamp to a moment may come out up to two ticks earlier, because a stamp
+//!   counts from the end of its window. The timer then fires where it is placed. That is no later
+//!   than where it would fire by the stamp.
 //!
-//! Orders that could go wrong, and why they do not:
+//! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
-//! - *Reset against expiry.* Both compare-exchange from the same pending value. The driver's fails
-//!   if a reset came first, and it looks again; the reset's fails if the driver came first, and it
-//!   answers `false`.
-//! - *Reset against `set_timeout` or `reset_after`.* The word holds when the reset was and not the
-//!   due, so a reset carries no stale timeout with it. One that read a pending state before a
-//!   `reset_after` fails its exchange.
-//! - *`set_timeout` against `reset_after`.* The word then holds the due, so when that reset was
-//!   stands beside it (`last_reset`), written before the word. It is the latest of all resets: that
-//!   of the word which is replaced counts too, and where two cannot be compared, the lock is taken.
-//! - *`set_timeout` while `reset_after` judges that it moves later.* It may leave the word as it
-//!   was, and then the exchange does not notice. So the timeout is read again after the exchange,
-//!   which comes after `set_timeout`'s own update of the word, or before it and then that sees it.
-//! - *The driver links a stamped timer at its true due while `reset_after` judges by where it is
-//!   placed.* It does so after it has published another stamp. So the stamp is read again after the
-//!   exchange. A sequentially consistent fence lies between the two steps of each, so one of them
-//!   sees the other.
-//! - *Reset after the deadline, before the driver.* The reset sees that the deadline may have
-//!   passed, and settles it under the lock; its answer does not depend on how busy the driver is.
-//!   (By a stamp it sees only what the driver published.)
-//! - *Two resets, the older one last.* A reset never replaces a later moment by an earlier one, nor
-//!   a later stamp; the later one covers it, and its answer `true` holds. A moment and a stamp
-//!   cannot be compared. If the word holds the one and the reset the other, because the driver went
-//!   to rest or to tick meanwhile, the reset takes a fresh start after it has read the word, which
-//!   is later than whatever the word holds.
-//! - *A key read by a handle while the driver fires the timer.* Both hold the lock; a stale key
-//!   finds no timer.
+//! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value. If the
+//!   reset came first, the driver's exchange fails, and the driver looks again. If the driver came
+//!   first, the reset's exchange fails, and the reset answers `false`.
+//! - **W2. A reset against `set_timeout` or `reset_after`.** The word holds when the reset was, and
+//!   not the due. So a reset carries no stale timeout with it. A reset that read a pending state
+//!   before a `reset_after` fails its exchange.
+//! - **W3. `set_timeout` against `reset_after`.** After a `reset_after` the word holds the due. So
+//!   when that reset was stands beside the word, in `last_reset`, and is written before the word.
+//!   What stands there is the latest of all resets. The reset that the replaced word says counts
+//!   too. Where two resets cannot be compared, the call takes the lock.
+//! - **W4. `set_timeout` while `reset_after` judges that it moves later.** `set_timeout` may leave
+//!   the word as it was, and then the exchange of `reset_after` does not notice. So `reset_after`
+//!   reads the timeout again after its exchange. If the exchange came after the update of the word
+//!   in `set_timeout`, it reads the new timeout. If it came before, that update sees it.
+//! - **W5. The driver links a stamped timer at its true due while `reset_after` judges by where the
+//!   timer is placed.** The driver does so after it has published another stamp. So `reset_after`
+//!   reads the stamp again after its exchange. Each of the two has a sequentially consistent fence
+//!   between its two steps. So one of them sees the other.
+//! - **W6. A reset after the deadline, but before the driver.** The reset sees that the deadline
+//!   may have passed, and settles it under the lock. So its answer does not depend on how busy the
+//!   driver is. By a stamp the reset sees only what the driver has published.
+//! - **W7. Two resets, the older one last.** A reset never replaces a later moment by an earlier
+//!   one, nor a later stamp by an earlier one. The later one covers the older one, whose answer
+//!   `true` holds. A moment and a stamp cannot be compared. The word may hold the one and the reset
+//!   the other, because the driver went to rest or to tick meanwhile. Then the reset takes a fresh
+//!   start after it has read the word. That is later than whatever the word holds.
+//! - **W8. A handle reads the key while the driver fires the timer.** Both hold the lock, and a
+//!   stale key finds no timer.
 
 use std::time::Duration;
 
@@ -58,14 +64,15 @@ use crate::time::tick::{Span, TickLength};
 /// What became of a reset that took no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reset {
-    /// The deadline was pending and is now due no earlier than the moment of the reset plus the
+    /// The deadline was pending. It is now due no earlier than the moment of the reset plus the
     /// timeout.
     Moved,
     /// The deadline had come to its end.
     TooLate,
-    /// It was moved later, and its timer may be linked later still: that needs the lock.
+    /// It was moved later, and its timer may be linked later still. To link the timer anew needs
+    /// the lock.
     MovedUnlinked,
-    /// The reset moves it earlier, or it has passed and must be settled: that needs the lock.
+    /// The reset moves it earlier, or it has passed and must be settled. Both need the lock.
     NeedsLock,
 }
 
@@ -79,9 +86,9 @@ pub(crate) enum Status {
 /// What the driver finds when the slot of a deadline's timer comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// It was due, and is now expired.
+    /// It was due, and has now expired.
     Expired,
-    /// It is due then, which is later.
+    /// It is due later, and this is when.
     Later(Due),
     /// It had been settled before.
     Settled(Outcome),
@@ -91,12 +98,12 @@ pub(crate) enum Expiry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before(pub(super) State);
 
-/// The word and what is kept beside it under the shard's lock.
+/// The word, and what is kept beside it under the shard's lock.
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
-    /// The timeout in ticks, rounded up, with a mark if a stamp must not be used for it. Beside the
-    /// state, as a reset by a stamp reads these two.
+    /// The timeout in ticks, rounded up, with a mark if it must not count from a stamp. It lies
+    /// beside the state, because a reset by a stamp reads these two.
     pub(super) timeout_ticks: AtomicU64,
     /// The timeout as it was set.
     pub(super) timeout: AtomicU64,
@@ -104,14 +111,14 @@ pub(crate) struct Word {
     pub(super) last_reset: LastReset,
     pub(super) key_sequence: AtomicU64,
     pub(super) key_index: AtomicU32,
-    /// Written once, and meaningful to who made the word alone.
+    /// It is written once, and has a meaning only for whoever made the word.
     mark: Mark,
 }
 
 /// What a map knows one of its words by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Of the key.
+    /// The hash of the key.
     pub(crate) hash: u32,
     /// The number of the shard that the word is on.
     pub(crate) shard: u32,
@@ -150,17 +157,20 @@ impl Word {
 
     /// The timeout as it was set.
     pub(crate) fn timeout_set(&self) -> Duration {
+        // Relaxed: a number that nothing else hangs on.
         Span::from_bits(self.timeout.load(Ordering::Relaxed)).into()
     }
 
     #[inline]
     pub(crate) fn timeout(&self) -> Timeout {
+        // Relaxed: a call that misses a `set_timeout` of the same time counts as one that came
+        // before it. Where that is not enough, `move_later` reads the timeout again (W4).
         Timeout::from_bits(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
-    /// Counts anew from `stamp` if the deadline is pending, counts from that or an earlier one, and
-    /// by that stamp has not passed: nearly every reset while the driver ticks. If this is `false`,
-    /// nothing was done, and `reset` is to be called.
+    /// Counts anew from `stamp`, in the case of nearly every reset while the driver ticks. In that
+    /// case the deadline is pending, counts from `stamp` or an earlier one, and by `stamp` it has
+    /// not passed. If this is `false`, nothing was done, and the caller calls `reset`.
     #[inline]
     pub(crate) fn reset_to_later_stamp(&self, stamp: Stamp) -> bool {
         let state = self.load();
@@ -173,12 +183,14 @@ impl Word {
         };
         let timeout = self.timeout();
         let placed = StampedDue::new(before, timeout.ticks()).placed;
+        // W7, and W6.
         let may_move = state < new && stamp.tick() < placed;
+        // W1 and W2: the exchange fails if the state has changed.
         may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
     }
 
-    /// Counts anew from `start` if the deadline is pending, or from a fresh one; see the file's
-    /// head. Takes no lock.
+    /// Counts anew from `start` if the deadline is pending, or from a fresh start where W7 asks for
+    /// one. Takes no lock.
     pub(crate) fn reset(
         &self,
         mut start: Start,
@@ -194,16 +206,20 @@ impl Word {
                     return self.move_later(start, State::Counting(start), published, tick);
                 }
                 State::Counting(_) if !state.can_be_compared(Packed::counting_from(start)) => {
+                    // W7: the start is taken after the word was read.
                     start = fresh_start();
                 }
                 State::Counting(_) => {}
             }
+            // W7.
             if covers(state, start) {
                 return Reset::Moved;
             }
+            // W6.
             if self.may_have_passed(state, start, tick) {
                 return Reset::NeedsLock;
             }
+            // W1 and W2: if the state has changed, it is looked at again.
             match self.exchange(state, Packed::counting_from(start)) {
                 Ok(()) => return Reset::Moved,
                 Err(changed) => state = changed,
@@ -211,7 +227,7 @@ impl Word {
         }
     }
 
-    /// Sets the due for once, in a call that began at `start`, if it moves later by that. Takes no
+    /// Sets the due for once, in a call that began at `start`, if that moves it later. Takes no
     /// lock. `published` tells the present stamp.
     pub(crate) fn reset_once(
         &self,
@@ -225,9 +241,9 @@ impl Word {
 
     /// Moves to a state that is due no earlier.
     ///
-    /// Whether it is was judged by two things that may change beside the word: the timeout, and
-    /// where the timer is linked that counts from a stamp whose window ended late. So both are
-    /// looked at again after the exchange. Should one have changed, the timer has to be linked
+    /// Two things by which it judges this may change beside the word. One is the timeout (W4). The
+    /// other is where a timer is linked that counts from a stamp whose window ended late (W5). So
+    /// this looks at both again after the exchange. If one has changed, the timer must be linked
     /// anew.
     fn move_later(
         &self,
@@ -239,18 +255,19 @@ impl Word {
         let new = Packed::from(target);
         let mut state = self.load();
         loop {
-            let timeout = self.whole_timeout();
+            let timeout = self.both_timeouts();
             let old = State::from(state);
             if let State::Settled(_) = old {
                 return Reset::TooLate;
             }
             let is_last = match target {
-                State::Once(_) => self.last_reset.note(start, old),
-                // The word will say it.
+                // W3: before the exchange of the word.
+                State::Once(_) => self.last_reset.note_reset(start, old),
+                // The word will say when the reset was.
                 _ => self.last_reset.is_surely_before(start),
             };
             if !is_last
-                || self.may_have_passed(state, start, tick)
+                || self.may_have_passed(state, start, tick) // W6
                 || !self.is_later(target, state, tick)
             {
                 return Reset::NeedsLock;
@@ -259,15 +276,17 @@ impl Word {
                 return Reset::Moved;
             }
             let was_stamped = matches!(self.due_of(old), Some(Due::Stamped(_)));
+            // W1 and W2: if the state has changed, it is looked at again.
             match self.exchange(state, new) {
                 Ok(()) => {
                     let is_still_published = || {
-                        // Pairs with the one after the driver has published.
+                        // W5: pairs with the fence after the swap in `Clock::publish`.
                         fence(Ordering::SeqCst);
                         published().map(Start::Stamp) == Some(start)
                     };
+                    // W4, and W5.
                     let is_linked_in_time =
-                        self.whole_timeout() == timeout && (!was_stamped || is_still_published());
+                        self.both_timeouts() == timeout && (!was_stamped || is_still_published());
                     return if is_linked_in_time {
                         Reset::Moved
                     } else {
@@ -279,15 +298,17 @@ impl Word {
         }
     }
 
-    /// Both of what says how long the timeout is.
-    fn whole_timeout(&self) -> (u64, u64) {
+    /// Both numbers that say how long the timeout is.
+    fn both_timeouts(&self) -> (u64, u64) {
+        // Relaxed: after the exchange in `move_later` they come with the word, which that exchange
+        // acquired from the update in `set_timeout` (W4).
         (
             self.timeout.load(Ordering::Relaxed),
             self.timeout_ticks.load(Ordering::Relaxed),
         )
     }
 
-    /// Whether one state is due no earlier than another, as far as the wheel goes.
+    /// Whether one state is due no earlier than another, as far as the wheel can tell.
     fn is_later(&self, one: State, than: Packed, tick: TickLength) -> bool {
         match (self.due_of(one), self.due_of(than.into())) {
             (Some(Due::At(one)), Some(Due::At(than))) => one >= than,
@@ -296,13 +317,13 @@ impl Word {
         }
     }
 
-    /// Whether a deadline in this state may have passed when `start` was taken.
+    /// Whether a deadline in this state may have passed when the caller took `start`.
     fn may_have_passed(&self, state: Packed, start: Start, tick: TickLength) -> bool {
         let due = self.due_of(state.into());
         due.is_none_or(|due| due.may_have_passed(start, tick))
     }
 
-    /// What of it may be read and written only with the lock of its shard held.
+    /// The word as a thread may read and write it only with the lock of its shard held.
     #[inline]
     pub(crate) fn locked<'a>(&'a self, _: &'a LockHeld) -> LockedWord<'a> {
         LockedWord(self)
@@ -311,6 +332,7 @@ impl Word {
     pub(super) fn due_of(&self, state: State) -> Option<Due> {
         match state {
             State::Counting(Start::At(moment)) => {
+                // Relaxed: as in `timeout`.
                 let timeout = Span::from_bits(self.timeout.load(Ordering::Relaxed));
                 Some(Due::At(moment.after(timeout)))
             }
@@ -326,8 +348,8 @@ impl Word {
         }
     }
 
-    /// Replaces a pending state by what `next` makes of it, and gives it; `None` if the word is
-    /// settled.
+    /// Replaces a pending state by what `next` makes of it, and gives the replaced state. `None` if
+    /// the word is settled.
     pub(super) fn update(&self, next: impl Fn(Packed) -> Packed) -> Option<State> {
         let mut packed = self.load();
         loop {
@@ -344,15 +366,20 @@ impl Word {
 
     #[inline]
     pub(super) fn load(&self) -> Packed {
+        // Acquire: pairs with the Release in `store` and `exchange`. The last reset and the timeout
+        // that were written before the word come with it (W3, W4).
         Packed(self.state.load(Ordering::Acquire))
     }
 
     pub(super) fn store(&self, state: State) {
+        // Release: pairs with the Acquire in `load` and `exchange`.
         self.state.store(Packed::from(state).0, Ordering::Release);
     }
 
     #[inline]
     pub(super) fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
+        // AcqRel: what was written before the exchange goes with the word (W3), and what came with
+        // the replaced state can be read after it (W4). Acquire on failure: as in `load`.
         self.state
             .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
@@ -360,7 +387,7 @@ impl Word {
     }
 }
 
-/// Whether a state counts from `start` or later already, as far as the two can be compared.
+/// Whether a state already counts from `start` or later, as far as the two can be compared (W7).
 pub(super) fn covers(state: Packed, start: Start) -> bool {
     let new = Packed::counting_from(start);
     state.can_be_compared(new) && state >= new
