@@ -1,8 +1,10 @@
-//! The clock of a timer: that of the runtime which drives it, whoever asks; and the published tick.
+//! The clock of a timer, and the published tick. The clock is that of the runtime which drives the
+//! timer, wherever a caller reads it.
 //!
 //! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under
-//! tokio's `test-util`, at any moment and with nobody told. Then time is what that runtime says. A
-//! caller outside of it, such as a plain thread, has to step into its context to read it.
+//! tokio's `test-util`, at any moment, and nobody is told. Then time is what that runtime says. A
+//! caller outside of it, such as a plain thread, has to enter its context to read it. That is in
+//! `runtime_clock`.
 //!
 //! Invariants:
 //!
@@ -10,8 +12,8 @@
 //! - The epoch belongs to the timer and lies on its runtime's grid (see `grid`). So two equal runs
 //!   under a paused clock see equal moments.
 //! - The clock of a runtime that has shut down stands still.
-//! - Whatever is published follows the rules of the proof in `time`. Its steps have labels, `P1` to
-//!   `P4`, which stand beside the code here.
+//! - Whatever is published follows the rules of the proof in `time`. The steps of the proof have
+//!   the labels P1 to P4. They stand beside the code here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,8 +40,8 @@ pub(crate) struct Clock {
     ticking_wanted: AtomicBool,
 }
 
-/// On cache lines of its own: it is read by every core at each arm and reset, and written once a
-/// tick.
+/// It lies on cache lines of its own, because every core reads it at each arm and reset. It is
+/// written once a tick.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Published(AtomicU64);
@@ -51,8 +53,8 @@ enum Source {
 }
 
 impl Clock {
-    /// The clock of the runtime of `handle`, beginning at `epoch`. To be called in that runtime's
-    /// context.
+    /// The clock of the runtime of `handle`, which begins at `epoch`. The caller is in the context
+    /// of that runtime.
     pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant) -> Clock {
         let source = match handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle, epoch)),
@@ -61,7 +63,7 @@ impl Clock {
         Clock::from(source, tick, epoch)
     }
 
-    /// The system's clock, beginning now.
+    /// The system's clock, which begins now.
     pub(crate) fn of_system(tick: TickLength) -> Clock {
         Clock::from(Source::System, tick, system_now())
     }
@@ -80,8 +82,8 @@ impl Clock {
     /// The published tick; `None` while the driver rests.
     #[inline]
     pub(crate) fn stamp(&self) -> Option<Stamp> {
-        // Pairs with the swap in `publish`. On x86 and ARM a load of this strength costs what an
-        // acquiring one does.
+        // SeqCst: pairs with the swap in `publish`, for step 1 of the proof. On x86 and ARM a load
+        // of this strength costs as much as an Acquire load.
         let published = self.published.0.load(Ordering::SeqCst);
         (published != RESTING).then_some(Stamp::of(published))
     }
@@ -94,7 +96,7 @@ impl Clock {
         match &self.source {
             Source::System => system_now(),
             Source::Pausable(clock) => clock.read().unwrap_or_else(|| {
-                // Nobody can read it from here. Then time stands still.
+                // The calling thread cannot read it. Then time stands still.
                 self.instant(clock.last_reading())
             }),
         }
@@ -106,7 +108,7 @@ impl Clock {
         matches!(self.source, Source::Pausable(_))
     }
 
-    /// Whether the clock is paused, or was once, and so is not the system's.
+    /// Whether the clock is paused, or was once paused, and so is not the system's.
     pub(crate) fn is_virtual(&self) -> bool {
         let Source::Pausable(clock) = &self.source else {
             return false;
@@ -120,8 +122,8 @@ impl Clock {
         is_virtual
     }
 
-    /// Whether the clock was seen to be virtual. It is for ever after, as it goes on from where it
-    /// was paused.
+    /// Whether the clock was seen to be virtual. It stays virtual for ever, because it goes on from
+    /// where it was paused.
     pub(crate) fn was_virtual(&self) -> bool {
         match &self.source {
             Source::System => false,
@@ -142,7 +144,7 @@ impl Clock {
     pub(crate) fn has_passed(&self, due: Due, now: Moment) -> bool {
         match due {
             Due::At(moment) => moment <= now,
-            // Its true due is no earlier than where it is placed.
+            // Its true due is no earlier than the tick at which it is placed.
             Due::Stamped(due) if due.placed > self.tick.current(now) => false,
             Due::Stamped(due) => self
                 .log()
@@ -151,8 +153,8 @@ impl Clock {
         }
     }
 
-    /// Whether `due` has passed for a call that began at `start`. By a stamp it is seen to have
-    /// passed only if the driver has come to that.
+    /// Whether `due` has passed for a call that began at `start`. By a stamp it counts as passed
+    /// only if the driver has come to that time.
     pub(crate) fn has_passed_by(&self, due: Due, start: Start) -> bool {
         match start {
             Start::At(now) => self.has_passed(due, now),
@@ -162,11 +164,11 @@ impl Clock {
         }
     }
 
-    /// Whether a deadline that was not armed yet is due. On a virtual clock it is when its tick has
-    /// begun, as tokio's are.
+    /// Whether a deadline that was not armed yet is due. On a virtual clock it is due when its tick
+    /// has begun, as tokio's are.
     pub(crate) fn is_due_now(&self, due: Due) -> bool {
         if matches!(due, Due::Stamped(due) if self.stamp() == Some(due.stamp)) {
-            // It lies ahead, unless the driver is stalled, and then it is left to that.
+            // It lies ahead, unless the driver is stalled. Then the driver finds it.
             return false;
         }
         let now = self.now();
@@ -175,14 +177,14 @@ impl Clock {
     }
 
     /// What to tell as the deadline of a timer that counts from a stamp. It is never before the
-    /// call that made the timer plus its duration, nor after the timer's true due, also if the
-    /// window of the stamp has not ended.
+    /// call that made the timer plus its duration, and never after the timer's true due. This holds
+    /// also if the window of the stamp has not ended.
     pub(crate) fn told(&self, due: StampedDue) -> Moment {
         let ticks = due.placed - due.stamp.window_end();
         self.told_start(due.stamp).after(self.tick.span(ticks))
     }
 
-    /// What to tell as the moment from which a timer counts that has a stamp: the end of the
+    /// What to tell as the moment from which a timer counts that has a stamp. It is the end of the
     /// stamp's window, or now if that comes first.
     pub(crate) fn told_start(&self, stamp: Stamp) -> Moment {
         let end = self.log().window_end(stamp);
@@ -200,7 +202,7 @@ impl Clock {
         self.tick.current(Moment::MAX)
     }
 
-    /// An instant before the runtime's beginning, as far as the platform can name one.
+    /// An instant before the runtime was built, as far as the platform can name one.
     pub(crate) fn long_ago(&self) -> Instant {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
         let mut earlier = (0..32).map(|halvings| self.epoch.checked_sub(YEAR / (1 << halvings)));
@@ -215,7 +217,7 @@ impl Clock {
     }
 
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
-        /// Some platforms cannot name an instant as far away as `Moment::MAX`; 30 years is tokio's
+        /// Some platforms cannot name an instant as far away as `Moment::MAX`. 30 years is tokio's
         /// bound too.
         const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
         let before = moment.until_epoch();
@@ -227,7 +229,7 @@ impl Clock {
             .unwrap_or_else(|| self.epoch + FAR_FUTURE)
     }
 
-    /// The log, to find true dues with.
+    /// The log, locked, in which true dues are found.
     pub(crate) fn log(&self) -> Log<'_> {
         Log {
             clock: self,
@@ -249,28 +251,30 @@ impl Clock {
 impl Clock {
     /// Whether ticking was asked for since this was last called.
     pub(crate) fn take_ticking_wanted(&self) -> bool {
+        // Relaxed: as in `want_ticking`.
         self.ticking_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Publishes a tick, or that the driver rests, and closes the window of what was published
-    /// before.
+    /// Publishes a tick, or that the driver rests. Closes the window of the stamp that was
+    /// published before.
     pub(crate) fn publish(&self, tick: Option<u64>) {
         let new = tick.unwrap_or(RESTING);
         let mut log = self.log();
-        // P2. With the load in `stamp` it is in the one order of sequentially consistent operations,
-        // which step 1 of the proof needs.
+        // P2. SeqCst: pairs with the load in `stamp`. Both are in the one order of sequentially
+        // consistent operations, which step 1 of the proof needs.
         let old = self.published.0.swap(new, Ordering::SeqCst);
-        // Pairs with the fence in `Word::move_later`, which moves a deadline without a lock. Either
-        // that reset sees this stamp, or the turn that comes sees its word.
+        // W5 in `shard::word`: pairs with the fence in `Word::move_later`, which moves a deadline
+        // without a lock. Either that reset sees this stamp, or the turn that follows sees its
+        // word.
         fence(Ordering::SeqCst);
         if old != RESTING && old != new {
-            // P3. Only now: the window reaches to the swap.
+            // P3. The reading comes only now, because the window reaches to the swap.
             let end = self.tick.due(self.now());
             log.late.ended(Stamp::of(old), end);
         }
     }
 
-    /// The runtime has gone: a clock that is its own stands still. Gives when that was.
+    /// The runtime has shut down. A clock of its own stops. Gives when that was.
     pub(crate) fn stop(&self) -> Moment {
         self.publish(None);
         let at = match &self.source {
@@ -280,7 +284,7 @@ impl Clock {
         at.map_or_else(|| self.now(), |at| self.moment(at))
     }
 
-    /// Whether an instant lies ahead, surely; `None` if the clock cannot be read from here.
+    /// Whether an instant surely lies ahead. `None` if the calling thread cannot read the clock.
     pub(crate) fn is_ahead(&self, instant: Instant) -> Option<bool> {
         let now = match &self.source {
             Source::System => system_now(),
@@ -290,21 +294,21 @@ impl Clock {
     }
 }
 
-/// The log of late windows, locked: while it is, no window is closed.
+/// The log of late windows, locked. While it is locked, no window is closed.
 pub(crate) struct Log<'a> {
     clock: &'a Clock,
     late: MutexGuard<'a, LateWindows>,
 }
 
 impl Log<'_> {
-    /// The tick from which a stamped timer may fire; `None` if the window of its stamp has not
+    /// The tick from which a stamped timer may fire. `None` if the window of its stamp has not
     /// ended.
     pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
         let lateness = self.lateness(due.stamp)?;
         Some(due.placed.saturating_add(lateness))
     }
 
-    /// The tick before which the window of a stamp has ended; `None` if it has not.
+    /// The tick before which the window of a stamp has ended. `None` if it has not ended.
     fn window_end(&self, stamp: Stamp) -> Option<u64> {
         let lateness = self.lateness(stamp)?;
         Some(stamp.window_end() + lateness)

@@ -1,18 +1,18 @@
-//! When a timer is due: known exactly, or counted from a stamp.
+//! When a timer is due. This is known exactly, or is counted from a stamp.
 //!
-//! A *stamp* is the tick that the driver has published. Who takes a stamp has read no clock, and
-//! knows only that the call falls into the stamp's window (see `clock`). So a timer that counts
-//! from stamp `s` is placed at `s + 2` plus its ticks, and its true due is that plus however late
-//! the window of `s` ended.
+//! A *stamp* is the tick that the driver has published. A call that takes a stamp has read no
+//! clock. It knows only that it falls into the stamp's window (see `time`). So a timer that counts
+//! from stamp `s` is placed at `s + 2` plus its ticks. Its true due is later than that by as many
+//! ticks as the window of `s` ended late.
 //!
 //! Invariant: the tick at which a timer is placed is never later than its true due.
 
 use crate::time::tick::{Moment, TickLength};
 
-/// How many ticks after its stamp a window ends unless the driver was late.
+/// How many ticks after its stamp a window ends, unless the driver was late.
 pub(crate) const WINDOW: u64 = 2;
 
-/// The published tick, as a caller took it in place of a reading of the clock. Of two stamps the
+/// The published tick, which a caller took instead of a reading of the clock. Of two stamps the
 /// greater one was published later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
@@ -29,7 +29,7 @@ impl Stamp {
         self.0
     }
 
-    /// The tick before which its window ends unless the driver was late.
+    /// The tick before which its window ends, unless the driver was late.
     #[inline]
     pub(crate) fn window_end(self) -> u64 {
         self.0 + WINDOW
@@ -39,9 +39,9 @@ impl Stamp {
 /// From when a timer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The clock was read.
+    /// The caller read the clock.
     At(Moment),
-    /// The published tick was taken.
+    /// The caller took the published tick.
     Stamp(Stamp),
 }
 
@@ -56,7 +56,8 @@ pub(crate) enum Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StampedDue {
     pub(crate) stamp: Stamp,
-    /// Where the timer is placed: its due if the window of the stamp did not end late.
+    /// The tick at which the timer is placed. It is the true due if the window of the stamp did not
+    /// end late.
     pub(crate) placed: u64,
 }
 
@@ -71,8 +72,8 @@ impl StampedDue {
 }
 
 impl Due {
-    /// Whether a timer that is due then may have passed for a call that began at `start`. By a
-    /// stamp it is seen to have passed only if the driver has come to that.
+    /// Whether this due may have passed for a call that began at `start`. By a stamp it counts as
+    /// passed only if the driver has come to that time.
     pub(crate) fn may_have_passed(self, start: Start, tick: TickLength) -> bool {
         match (self, start) {
             (Due::At(due), Start::At(now)) => due <= now,
@@ -82,7 +83,7 @@ impl Due {
         }
     }
 
-    /// The tick at which a timer is placed that is due then.
+    /// The tick at which a timer with this due is placed.
     #[inline]
     pub(crate) fn placed(self, tick: TickLength) -> u64 {
         match self {
@@ -92,7 +93,7 @@ impl Due {
     }
 }
 
-/// A [`Due`] in sixteen bytes, for who keeps very many.
+/// A [`Due`] in sixteen bytes, for code that keeps very many of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedDue {
     /// A moment, or the tick at which a stamped timer is placed.

@@ -1,15 +1,16 @@
-//! tokio's grid: the instants at which its time driver fires, a millisecond apart since the runtime
-//! was built.
+//! tokio's grid: the instants at which its time driver fires. They lie a millisecond apart, counted
+//! from when the runtime was built.
 //!
-//! A timer's ticks begin on that grid, so that a deadline is rounded up once, and not to a tick and
-//! then to a millisecond. Under a paused clock the instants are then tokio's own, also when that
-//! stands between two whole milliseconds.
+//! A timer's ticks begin on that grid. So a deadline is rounded up once, and not first to a tick
+//! and then to a millisecond. Under a paused clock the instants are then tokio's own. This holds
+//! also when the clock stands between two whole milliseconds.
 //!
-//! tokio does not tell its grid, but shows it: a sleep that is reset has elapsed at once if its
-//! deadline, rounded up to the grid, is no later than the millisecond that the time driver has
-//! worked up to. So the last deadline that has elapsed lies on the grid, and is found by halving.
+//! tokio does not tell its grid, but a sleep shows it. A sleep that is reset rounds its deadline up
+//! to the grid. It has elapsed at once if that is no later than the millisecond up to which the
+//! time driver has worked. So the last deadline that has elapsed lies on the grid. The code finds
+//! it by halving.
 //!
-//! Invariant: nothing but the rounding hangs on what is found here. Where it is not found, ticks
+//! Invariant: nothing but the rounding hangs on what is found here. If no grid is found, ticks
 //! begin somewhere else.
 
 use std::pin::{Pin, pin};
@@ -20,16 +21,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The instant from which ticks are to be counted, not in the future. To be called in the context
-/// of the runtime of `handle`.
+/// The instant from which ticks are counted, which is not in the future. The caller is in the
+/// context of the runtime of `handle`.
 pub(crate) fn epoch(handle: &Handle) -> Instant {
     let now = Instant::now();
-    // A thread outside a current-thread runtime must not touch its timers: its clock may be paused,
-    // and run to them.
+    // A thread outside a current-thread runtime must not touch the runtime's timers. Its clock may
+    // be paused, and would run to them.
     if handle.runtime_flavor() == RuntimeFlavor::CurrentThread && worker_index().is_none() {
         return now;
     }
-    // The time driver may come by meanwhile, and once more because it was disturbed by this.
+    // The time driver may work meanwhile, and once more because this has disturbed it.
     const TRIES: usize = 4;
     let mut sleep = pin!(sleep_until(now));
     (0..TRIES)
@@ -37,14 +38,14 @@ pub(crate) fn epoch(handle: &Handle) -> Instant {
         .unwrap_or(now)
 }
 
-/// Looks for a line of the grid and gives the last one up to `now`.
+/// Looks for a line of the grid, and gives the last line up to `now`.
 fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     let mut has_elapsed = |deadline: Instant| {
         sleep.as_mut().reset(deadline);
         sleep.is_elapsed()
     };
-    // Within a millisecond after what the time driver has worked up to, and that is at most so long
-    // ago.
+    // A deadline that lies a millisecond ahead has not elapsed. From there the search goes back, in
+    // doubling steps, until it finds one that has elapsed.
     let mut elapsed = now;
     let mut ahead = now + MILLISECOND;
     let mut step = MILLISECOND;
@@ -60,10 +61,10 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
             ahead = middle;
         }
     }
-    // Both are looked at again, in this order. What has elapsed stays so; so the line has not moved
-    // in between.
+    // This looks at both again, in this order. What has elapsed stays elapsed. So the line has not
+    // moved in between.
     let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
     let since = now.checked_duration_since(elapsed)?;
-    let part = since.as_nanos() % MILLISECOND.as_nanos();
-    is_line.then(|| now - Duration::from_nanos(part as u64))
+    let past_line = since.as_nanos() % MILLISECOND.as_nanos();
+    is_line.then(|| now - Duration::from_nanos(past_line as u64))
 }

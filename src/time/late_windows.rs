@@ -1,26 +1,27 @@
-//! The log of late windows: by how much the window of a stamp ended later than it should.
+//! The log of late windows. It tells by how much the window of a stamp ended later than it should.
 //!
-//! Invariant: for a stamp whose window has ended, `lateness` is at least by how many ticks that was
-//! after `stamp + WINDOW`. It is exact for recent ones. The log is bounded: when it is full,
-//! neighbours of its older half are merged into one range, which has the worst lateness of the two
-//! and the stamps between them. Those pairs are taken for which this adds the least lateness over
-//! all their stamps; so a great stall keeps a range of its own, and what is added to the rest is
-//! little, and always on the side of firing later.
+//! Invariant: for a stamp whose window has ended, `lateness` is never less than the number of ticks
+//! by which the window ended after `stamp + WINDOW`. For recent stamps it is exact.
+//!
+//! The log is bounded. When it is full, neighbours in its older half are merged into one range.
+//! That range has the worst lateness of the two, and covers the stamps between them. The log merges
+//! those pairs for which this adds the least lateness over all their stamps. So a great stall keeps
+//! a range of its own. Little is added to the rest, and always on the side of firing later.
 
 use crate::time::due::Stamp;
 
-/// So many ranges at most, of 32 bytes each. A stall is one range, so this is many seconds of a
-/// driver that is late at every other tick.
+/// The log has fewer ranges than this, of 32 bytes each. A stall is one range. So this is enough
+/// for many seconds of a driver that is late at every other tick.
 const CAPACITY: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct LateWindows {
-    /// In the order of their stamps, not overlapping.
+    /// The ranges, in the order of their stamps. They do not overlap.
     ranges: Vec<Range>,
     merged_from_second: bool,
 }
 
-/// Stamps and how late their windows ended.
+/// Stamps in a row, and how late their windows ended.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     first: Stamp,
@@ -32,8 +33,8 @@ struct Range {
 }
 
 impl LateWindows {
-    /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order;
-    /// one may come again, if it was published twice, and then the later end counts.
+    /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order. A
+    /// stamp that was published twice comes again, and then the later end counts.
     pub(crate) fn ended(&mut self, stamp: Stamp, end: u64) {
         let lateness = end.saturating_sub(stamp.window_end());
         if lateness == 0 {
@@ -65,7 +66,7 @@ impl LateWindows {
         }
     }
 
-    /// Merges half of the pairs of neighbours in the older half, the cheapest ones.
+    /// Merges half of the pairs of neighbours in the older half of the log, the cheapest pairs.
     fn merge_in_the_older_half(&mut self) {
         let newer = self.ranges.split_off(CAPACITY / 2);
         let older = std::mem::take(&mut self.ranges);
@@ -93,7 +94,7 @@ impl LateWindows {
 }
 
 impl Range {
-    /// The worst of the range bounds it, and so does the end that no window of it passed.
+    /// The worst lateness of the range bounds it. So does the end, which no window of it passed.
     fn lateness_of(&self, stamp: Stamp) -> u64 {
         self.lateness
             .min(self.end.saturating_sub(stamp.window_end()))
@@ -108,7 +109,7 @@ impl Range {
         }
     }
 
-    /// How much lateness merging adds, over all stamps.
+    /// How much lateness a merge adds, over all stamps.
     fn cost_of_merging(&self, next: &Range) -> u64 {
         let merged = self.merge(next);
         let width = |range: &Range| range.last.tick() - range.first.tick() + 1;

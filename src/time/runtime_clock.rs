@@ -1,6 +1,6 @@
-//! The clock of one current-thread runtime, for whoever asks.
+//! The clock of one current-thread runtime, for a caller on any thread.
 //!
-//! Invariant: time is what that runtime says. Once the clock was stopped it stands still.
+//! Invariant: time is what that runtime says. Once the clock was stopped, it stands still.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -19,12 +19,12 @@ pub(super) struct RuntimeClock {
     epoch: Instant,
     /// The latest reading, as a moment's bits.
     last_reading: AtomicU64,
-    /// It was seen to be paused, or to have been.
+    /// Whether the clock was seen to be paused, or to have been paused.
     was_virtual: AtomicBool,
-    /// When it stopped, once the runtime has gone.
+    /// When the clock stopped, once the runtime has shut down.
     stopped: OnceLock<Instant>,
-    /// `None` then. Nothing panics under this lock, and what is in it is whole at any time; so
-    /// poison is ignored.
+    /// `None` once the clock has stopped. Nothing panics under this lock, and its content is whole
+    /// at any time. So poison is ignored.
     handle: RwLock<Option<Handle>>,
 }
 
@@ -40,7 +40,7 @@ impl RuntimeClock {
         }
     }
 
-    /// `None` if it cannot be read from here.
+    /// The present reading. `None` if the calling thread cannot read the clock.
     pub(super) fn read(&self) -> Option<Instant> {
         if let Some(stopped) = self.stopped.get() {
             return Some(*stopped);
@@ -48,8 +48,8 @@ impl RuntimeClock {
         let now = match Handle::try_current() {
             Ok(current) if current.id() == self.runtime => Instant::now(),
             Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
-            // Where tokio drops a future that it refuses to spawn, nobody can step into another
-            // context. Nothing tells so but that this looks like a task outside of any runtime.
+            // Where tokio drops a future that it refuses to spawn, no code can enter another
+            // context. The only sign of it is that this looks like a task outside of any runtime.
             _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
                 self.read_on_another_thread()?
             }
@@ -57,19 +57,20 @@ impl RuntimeClock {
         };
         let since = now.saturating_duration_since(self.epoch);
         let reading = Moment::after_epoch(since).to_bits();
-        // Pairs with the load in `now_instant`: nothing but the number counts.
+        // AcqRel: pairs with the Acquire in `last_reading`. Nothing but the number counts.
         self.last_reading.fetch_max(reading, Ordering::AcqRel);
         Some(now)
     }
 
     /// The latest reading.
     pub(super) fn last_reading(&self) -> Moment {
+        // Acquire: pairs with the AcqRel in `read`.
         Moment::from_bits(self.last_reading.load(Ordering::Acquire))
     }
 
-    /// Notes that it was seen to be paused, or to have been.
+    /// Notes that the clock was seen to be paused, or to have been paused.
     pub(super) fn note_virtual(&self) {
-        // Relaxed: a thread that sees it late counts some readings for nothing.
+        // Relaxed, here and below: a thread that sees it late counts some readings for nothing.
         self.was_virtual.store(true, Ordering::Relaxed);
     }
 
@@ -96,8 +97,8 @@ impl RuntimeClock {
         })
     }
 
-    /// Lets it stand still, and forgets the runtime: nothing of that is kept in memory by its
-    /// timers. Gives when that was.
+    /// Stops the clock and forgets the runtime, so that its timers keep nothing of it in memory.
+    /// Gives when the clock stopped.
     pub(super) fn stop(&self) -> Option<Instant> {
         let now = self.read()?;
         let at = *self.stopped.get_or_init(|| now);

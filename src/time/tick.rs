@@ -1,18 +1,18 @@
-//! Tick arithmetic and rounding; nothing else in the crate knows nanoseconds.
+//! Tick arithmetic and rounding. Nothing else in the crate knows nanoseconds.
 //!
 //! A [`Moment`] is a point in time, counted in nanoseconds from its timer's epoch. A *tick* is a
 //! whole number of [`TickLength`]s since the epoch.
 //!
-//! Invariant: a deadline is rounded up to its tick and a clock reading is rounded down, so "the
-//! current tick has reached the due tick" implies "the deadline has passed". All never-early
+//! Invariant: a deadline is rounded up to its tick, and a reading of the clock is rounded down. So
+//! when the current tick has reached the due tick, the deadline has passed. All never-early
 //! reasoning starts from this line.
 //!
-//! Everything saturates. The range ends [`Moment::MAX`], 146 years, from the epoch: what lies
-//! further away is taken to be there, so no uptime and no duration can overflow.
+//! Everything saturates. The range ends [`Moment::MAX`], 146 years, from the epoch. What lies
+//! further away is taken to be there. So no uptime and no duration can overflow.
 
 use std::time::Duration;
 
-/// The tick of what never comes: nothing is planned, armed, asked for or waited for.
+/// The tick that never comes. Nothing is planned, armed, asked for or waited for.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A point in time: nanoseconds from the timer's epoch, negative before it.
@@ -22,7 +22,7 @@ pub(crate) struct Moment(i64);
 impl Moment {
     pub(crate) const EPOCH: Moment = Moment(0);
 
-    /// The end of time. 62 bits, so that a moment and a two-bit tag fit one atomic word.
+    /// The end of time. It has 62 bits, so that a moment and a two-bit tag fit one atomic word.
     pub(crate) const MAX: Moment = Moment((1 << 62) - 1);
 
     /// The moment that lies `distance` after the epoch.
@@ -45,27 +45,27 @@ impl Moment {
         Moment(self.0.saturating_sub(1))
     }
 
-    /// How far this moment lies after the epoch; zero if it lies before.
+    /// How far this moment lies after the epoch. Zero if it lies before.
     pub(crate) fn since_epoch(self) -> Duration {
         self.since(Moment::EPOCH)
     }
 
-    /// How far this moment lies before the epoch; zero if it lies after.
+    /// How far this moment lies before the epoch. Zero if it lies after.
     pub(crate) fn until_epoch(self) -> Duration {
         Moment::EPOCH.since(self)
     }
 
-    /// The time from `earlier` to this moment; zero if this moment is not later.
+    /// The time from `earlier` to this moment. Zero if this moment is not later.
     pub(crate) fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The moment as 64 bits, also for one before the epoch.
+    /// The moment as 64 bits, also if it lies before the epoch.
     pub(crate) fn to_signed_bits(self) -> u64 {
         self.0 as u64
     }
 
-    /// The moment that `to_signed_bits` was given.
+    /// The moment of which `to_signed_bits` made these bits.
     pub(crate) fn from_signed_bits(bits: u64) -> Moment {
         Moment(bits as i64)
     }
@@ -75,13 +75,13 @@ impl Moment {
         u64::try_from(self.0).unwrap_or(0)
     }
 
-    /// The moment that `to_bits` was given.
+    /// The moment of which `to_bits` made these bits.
     pub(crate) fn from_bits(bits: u64) -> Moment {
         Moment(i64::try_from(bits).unwrap_or(i64::MAX)).min(Moment::MAX)
     }
 }
 
-/// A distance in time, 64 bits wide; the widest value stands for `Duration::MAX`.
+/// A distance in time, 64 bits wide. The greatest value stands for `Duration::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u64);
 
@@ -116,16 +116,16 @@ impl From<Span> for Duration {
 pub(crate) struct TickLength {
     nanos: u64,
     whole: Option<WholeTicks>,
-    /// The ticks of half the range of moments.
+    /// How many ticks half the range of moments has.
     most: u64,
 }
 
-/// For a tick that divides a second: what turns a duration into ticks without a division.
+/// What makes ticks of a duration without a division, for a tick that divides a second.
 #[derive(Clone, Copy, Debug)]
 struct WholeTicks {
     per_second: u64,
-    /// `2^64 / nanos`, rounded up: multiplying by it and dropping 64 bits divides exactly what is
-    /// below `2^32` (Granlund and Montgomery 1994).
+    /// `2^64 / nanos`, rounded up. A multiplication by it, without the lower 64 bits, divides
+    /// exactly what is below `2^32` (Granlund and Montgomery 1994).
     reciprocal: u64,
 }
 
@@ -153,8 +153,8 @@ impl TickLength {
         Duration::from_nanos(self.nanos)
     }
 
-    /// The first tick that does not begin before `deadline`: the tick from which a timer may fire.
-    /// None is later than the last one that a clock comes to.
+    /// The first tick that does not begin before `deadline`, from which a timer may fire. It is
+    /// never later than the last tick to which a clock comes.
     pub(crate) fn due(self, deadline: Moment) -> u64 {
         let due = deadline.to_bits().div_ceil(self.nanos);
         due.min(self.current(Moment::MAX))
@@ -168,8 +168,8 @@ impl TickLength {
                 per_second,
                 reciprocal,
             }) => {
-                // Rounded up by adding all but one of a tick's nanoseconds; below 2 * 10^9, so
-                // below 2^32.
+                // To round up, this adds all but one of a tick's nanoseconds. The sum is below
+                // 2 * 10^9, and so below 2^32.
                 let nanos = u64::from(duration.subsec_nanos()) + (self.nanos - 1);
                 let ticks = (u128::from(nanos) * u128::from(reciprocal)) >> 64;
                 duration
@@ -183,15 +183,17 @@ impl TickLength {
         }
     }
 
-    /// The same, but no more than half the range of moments.
+    /// How many ticks a duration takes, but no more than half the range of moments.
     pub(crate) fn saturated_ticks(self, duration: Duration) -> u64 {
         self.ticks(duration).min(self.most)
     }
 
-    /// How many ticks a duration takes, if a timer of it may count from a stamp. For no time at all
-    /// it may not, as that is due at once; nor for a part of a coarse tick, as rounding that up
-    /// would make it late by a tick more; nor for half of all time. A part of a tick of a
-    /// millisecond or less is no more than what tokio rounds up.
+    /// How many ticks a duration takes, if a timer of that duration may count from a stamp.
+    ///
+    /// For no time at all it may not, because that is due at once. For a fraction of a coarse tick
+    /// it may not, because rounding up would make it late by one tick more. For half of all time it
+    /// may not either. A fraction of a tick of a millisecond or less is no more than what tokio
+    /// rounds up.
     #[inline]
     pub(crate) fn stampable_ticks(self, duration: Duration) -> Option<u64> {
         let ticks = self.ticks(duration);
@@ -205,12 +207,12 @@ impl TickLength {
         duration.as_nanos() % u128::from(self.nanos) == 0
     }
 
-    /// How long so many ticks are.
+    /// How long this many ticks are.
     pub(crate) fn span(self, ticks: u64) -> Span {
         Span(ticks.saturating_mul(self.nanos))
     }
 
-    /// The tick in which `now` lies: the last one that has begun.
+    /// The tick in which `now` lies, which is the last one that has begun.
     pub(crate) fn current(self, now: Moment) -> u64 {
         now.to_bits() / self.nanos
     }
@@ -226,7 +228,7 @@ const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
 #[inline]
 fn saturating_nanos(duration: Duration) -> i64 {
-    // In 64 bits: what does not fit those saturates in any case.
+    // It counts in 64 bits, because what does not fit them saturates in any case.
     let nanos = duration.as_secs().checked_mul(NANOS_PER_SECOND);
     let nanos = nanos.and_then(|nanos| nanos.checked_add(u64::from(duration.subsec_nanos())));
     nanos.map_or(i64::MAX, |nanos| i64::try_from(nanos).unwrap_or(i64::MAX))
@@ -241,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_due_tick_never_begins_before_its_deadline_and_never_a_whole_tick_after(
+        fn a_due_tick_begins_within_one_tick_after_its_deadline(
             nanos in 0..Moment::MAX.0 - 4_000_000_000_000,
             length in 1..=3_600_000_000_000_u64,
         ) {
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_gives_back_the_duration_that_it_was_made_of() {
+    fn a_span_gives_back_its_duration() {
         for duration in [
             Duration::ZERO,
             Duration::from_nanos(1),
