@@ -1,8 +1,8 @@
-//! What can be done to a deadline by whoever reaches its shard and its word, while a map's lock may
-//! be held.
+//! What the code that has a deadline's shard and word can do to the deadline. It may hold a map's
+//! lock meanwhile.
 //!
-//! Invariant: nothing here wakes anybody or runs user code. What is left to do is given back as
-//! [`Afterwards`], to be done under no lock.
+//! Invariant: nothing here wakes anybody or runs user code. Each call gives back what is left to do
+//! as [`Afterwards`]. The caller does that under no lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Access<'_> {
         ResetHandle::new(Hold::counted(self.shard), self.word.clone())
     }
 
-    /// Resets from a start that was taken with no lock held.
+    /// Resets from `start`, which the caller took with no lock held.
     pub(crate) fn reset(self, start: Start) -> (bool, Afterwards) {
         let clock = self.shard.clock();
         let fresh_start = || self.fresh_start();
@@ -38,9 +38,10 @@ impl Access<'_> {
         self.finish_reset(reset, start, |word| word.reset(fresh_start))
     }
 
-    /// As the next two: `start` is from when the call counts.
+    /// Sets the due for once. Here and in the next two calls, `start` is from when the call counts.
     pub(crate) fn reset_after(self, start: Start, delay: Duration) -> (bool, Afterwards) {
-        // Whole ticks, or more would be told to be left than was asked for.
+        // Only whole ticks may count from a stamp. Otherwise the time that is left would be told to
+        // be more than was asked for.
         let tick = self.shard.clock().tick();
         let ticks = tick.stampable_ticks(delay);
         let ticks = ticks.filter(|_| tick.is_whole(delay));
@@ -103,7 +104,7 @@ impl Access<'_> {
         (left.is_some(), afterwards)
     }
 
-    /// Brings the deadline to its end and gives the time that it had left at `now`; `None` if it
+    /// Brings the deadline to its end, and gives the time that it had left at `now`. `None` if it
     /// had come to its end before.
     pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> (Option<Duration>, Afterwards) {
         self.shard.settle_word(self.word, now, outcome)
@@ -113,12 +114,12 @@ impl Access<'_> {
         self.shard.word_is_pending(self.word, self.now())
     }
 
-    /// When the deadline is due and how much time is left; `None` if it has come to its end.
+    /// When the deadline is due, and how much time is left. `None` if it has come to its end.
     pub(crate) fn told(self) -> (Option<Told>, Afterwards) {
         self.shard.told_of_word(self.word, self.now())
     }
 
-    /// Changes when the deadline is due, under the shard's lock; `false` if it has come to its end.
+    /// Changes when the deadline is due, under the shard's lock. `false` if it has come to its end.
     fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> (bool, Afterwards) {
         self.shard.change_word(self.word, start, change)
     }

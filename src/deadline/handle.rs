@@ -1,9 +1,9 @@
 //! The [`ResetHandle`]: all that can be done to a deadline without awaiting it.
 //!
 //! Invariant: every answer is exact. `true` means that this call found the deadline pending and did
-//! what it says; `false` means that the deadline had come to its end before. A deadline that has
-//! passed has come to its end, whether or not the driver has come round to it: whoever looks first
-//! settles it.
+//! what it says. `false` means that the deadline had come to its end before. A deadline that has
+//! passed has come to its end, whether or not the driver has come to it. The thread that looks
+//! first settles it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::shard::{Afterwards, Hold};
 ///
 /// Clones are equal, and good for as long as the deadline lives, also after a
 /// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. All are
-/// safe to call on a deadline that has ended, was dropped, or whose runtime has gone; they then
-/// answer `false` or `None`.
+/// safe to call on a deadline that has ended or was dropped, or whose runtime has shut down. They
+/// then answer `false` or `None`.
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset) in time | two loads if it is not the first in a tick of a driver that ticks; else a compare-exchange, and a clock reading while the driver rests |
+/// | [`reset`](ResetHandle::reset) in time | while the driver ticks, two loads if it is not the first in its tick, else a compare-exchange; while the driver rests, a compare-exchange and a clock reading |
 /// | [`reset_after`](ResetHandle::reset_after) and [`reset_at`](ResetHandle::reset_at) that move it later | two compare-exchanges, and a clock reading while the driver rests |
 /// | the others | one short lock of the deadline's shard |
 ///
@@ -56,12 +56,16 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// Takes no lock of the timer's, and at most one successful compare-exchange; the timer in the
-    /// wheel is moved when its slot comes. While the driver ticks, it goes by the published tick: a
-    /// driver that is stalled may then not see yet that the deadline has passed, and what has not
-    /// expired is moved. Only one that moves the deadline earlier, as one may after
-    /// [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at), and one
-    /// that comes too late, take the lock of the deadline's shard.
+    /// It takes no lock of the timer's, and makes at most one successful compare-exchange. The
+    /// timer in the wheel is moved when its slot comes.
+    ///
+    /// While the driver ticks, the call goes by the published tick. If the driver is stalled, the
+    /// call may not see yet that the deadline has passed. Then it moves a deadline that has not
+    /// expired.
+    ///
+    /// Two kinds of reset take the lock of the deadline's shard. One comes too late. The other
+    /// moves the deadline earlier, which may happen after a
+    /// [`reset_after`](ResetHandle::reset_after) or a [`reset_at`](ResetHandle::reset_at).
     #[inline]
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().stamp();
@@ -72,29 +76,31 @@ impl ResetHandle {
             )
     }
 
-    /// Moves the deadline, once, to now plus `delay`, earlier or later; the next
-    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if it has expired or was
-    /// cancelled.
+    /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
+    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
+    /// or was cancelled.
     ///
-    /// One that moves it later takes no lock, as [`reset`](ResetHandle::reset), unless the driver
-    /// went to rest or to tick since the last one, or was late. While the driver ticks it reads no
-    /// clock, if `delay` is a whole number of ticks and less than a million of them.
+    /// Like [`reset`](ResetHandle::reset), a call that moves it later takes no lock. The exceptions
+    /// are a driver that went to rest or to tick since the last reset, and a driver that was late.
+    /// While the driver ticks, the call reads no clock if `delay` is a whole number of ticks, and
+    /// less than a million ticks.
     pub fn reset_after(&self, delay: Duration) -> bool {
         finish(self.access().reset_after(self.shard.start(|| true), delay))
     }
 
-    /// Moves the deadline, once, to an instant, earlier or later. One that has passed expires the
-    /// deadline here and now. `false` if it has expired or was cancelled.
+    /// Moves the deadline, once, to an instant, earlier or later. An instant that has passed
+    /// expires the deadline here and now. `false` if the deadline has expired or was cancelled.
     ///
-    /// One that moves it later takes no lock, and reads no clock while the driver ticks, as
-    /// [`reset_after`](ResetHandle::reset_after).
+    /// Like [`reset_after`](ResetHandle::reset_after), a call that moves it later takes no lock,
+    /// and reads no clock while the driver ticks.
     pub fn reset_at(&self, deadline: Instant) -> bool {
         finish(self.access().reset_at(self.shard.start(|| true), deadline))
     }
 
-    /// Changes the timeout. What is pending counts it from its last reset of any kind; if that
-    /// makes it due already, it expires at once. `false` if it has expired or was cancelled: then
-    /// the timeout holds from a [`restart`](crate::Deadline::restart) on.
+    /// Changes the timeout. A pending deadline counts it from its last reset of any kind. If that
+    /// makes the deadline due already, it expires at once. `false` if it has expired or was
+    /// cancelled. Then the new timeout holds from the next [`restart`](crate::Deadline::restart)
+    /// on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         finish(
             self.access()
@@ -107,13 +113,13 @@ impl ResetHandle {
         self.word.timeout_set()
     }
 
-    /// Cancels the deadline: it resolves to `Err(Cancelled)`. `false` if it has expired or was
+    /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
     /// cancelled before.
     pub fn cancel(&self) -> bool {
         finish(self.access().settle(Outcome::Cancelled))
     }
 
-    /// Expires the deadline now: it resolves to `Ok(())`. `false` if it has expired or was
+    /// Expires the deadline now, which resolves to `Ok(())`. `false` if it has expired or was
     /// cancelled before.
     pub fn expire(&self) -> bool {
         finish(self.access().settle(Outcome::Expired))
@@ -124,15 +130,16 @@ impl ResetHandle {
         self.word.status() == Status::Pending && finish(self.access().is_pending())
     }
 
-    /// When the deadline expires if nothing resets it, never before the last reset plus the
-    /// timeout; `None` once it is no longer pending.
+    /// When the deadline expires if nothing resets it. This is never before the last reset plus the
+    /// timeout. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
         let told = finish(self.access().told())?;
         Some(self.shard.clock().instant(told.deadline))
     }
 
-    /// The time that is left, zero if the deadline is just about to expire, and never more than the
-    /// timeout after a [`reset`](ResetHandle::reset); `None` once it is no longer pending.
+    /// The time that is left. It is zero if the deadline is just about to expire. After a
+    /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
+    /// no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         Some(finish(self.access().told())?.left)
     }

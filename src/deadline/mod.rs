@@ -1,10 +1,11 @@
-//! The [`Deadline`] future: armed when it is made, awaited by one task, pushed back by any.
+//! The [`Deadline`] future. It is armed when it is made. One task awaits it, and any task pushes it
+//! back.
 //!
 //! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
-//! timer in the wheel share; the word's file tells who may touch what.
+//! timer in the wheel share. The word's file tells which thread may touch what.
 //!
-//! Invariant: the deadline alone restarts its word, through `&mut`. So once it sees its word
-//! settled, the word stays settled until it is restarted, and polling again gives the same answer.
+//! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
+//! settled, the word stays settled until it is restarted. Another poll gives the same answer.
 
 pub(crate) mod access;
 pub(crate) mod handle;
@@ -28,16 +29,17 @@ use crate::time::due::Start;
 /// A deadline that one task awaits and any task pushes back:
 /// [`Timer::deadline`](crate::Timer::deadline).
 ///
-/// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`]
-/// when it is cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
+/// It resolves to `Ok(())` when its timeout has passed since its last reset. It resolves to
+/// [`Cancelled`] when it is cancelled or its runtime shuts down. Everything else goes through a
+/// [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
-/// - Never early; late by at most one tick of its timer, two under a load of very many operations,
-///   besides tokio's rounding to a millisecond and scheduling.
-/// - Exactly one outcome: every reset that returned `true` was in time, and the deadline had not
-///   expired.
-/// - Dropping it takes its timer out in O(1); its handles then answer `false`.
-/// - Polled again after it was ready it gives the same answer, until
+/// - It is never early. It is late by at most one tick of its timer, or two under a load of very
+///   many operations. Tokio's rounding to a millisecond and its scheduling come on top.
+/// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
+///   not expired.
+/// - To drop it takes its timer out in O(1). Its handles then answer `false`.
+/// - If it is polled again after it was ready, it gives the same answer, until
 ///   [`restart`](Deadline::restart).
 /// - The task that polled last is the one that is woken.
 ///
@@ -75,11 +77,11 @@ impl Deadline {
         ResetHandle::new(self.shard.clone(), self.word.clone())
     }
 
-    /// Makes the deadline pending again, after any outcome, to expire when its timeout has passed
-    /// from now.
+    /// Makes the deadline pending again, after any outcome. It then expires when its timeout has
+    /// passed from now on.
     ///
-    /// On one that is pending this is a reset. Handles from before are good after it. If the
-    /// runtime that drives the timer has gone, the deadline stays [`Cancelled`].
+    /// On a pending deadline this is a reset. Handles from before are good after it. If the runtime
+    /// that drives the timer has shut down, the deadline stays [`Cancelled`].
     pub fn restart(&mut self) {
         self.shard.restart_word(&self.word);
     }
@@ -114,7 +116,7 @@ pub(crate) fn poll(
 ) -> Poll<Result<(), Cancelled>> {
     let coop = ready!(coop::poll_proceed(cx));
     let status = match word.status() {
-        // A deadline that has passed is ready, whether or not the driver has come round.
+        // A deadline that has passed is ready, whether or not the driver has come to it.
         Status::Pending => shard.poll_word(word, cx.waker()),
         settled => settled,
     };
@@ -133,7 +135,7 @@ pub(crate) fn poll(
     }
 }
 
-/// Nobody will await it any more.
+/// Cancels a deadline that nobody awaits any more.
 pub(crate) fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
     if word.status() == Status::Pending {
         shard.drop_word(word);

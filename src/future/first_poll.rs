@@ -1,6 +1,6 @@
 //! What the first poll of a sleep does before it arms.
 //!
-//! Invariant: it reads no clock where the answer is known without it.
+//! Invariant: it reads no clock if the answer is known without a reading.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::time::due::Due;
 /// What a poll does before it arms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstPoll {
-    /// It was due when it was made: it is ready.
+    /// The sleep was due when it was made, so it is ready.
     IsReady,
-    /// It may have been due when it was made: look at the clock.
+    /// The sleep may have been due when it was made, so the poll looks at the clock.
     Looks,
-    /// It was not due when it was made: look at the clock only if the driver may have passed it
-    /// over since.
+    /// The sleep was not due when it was made. The poll looks at the clock only if the driver may
+    /// have passed the due since then.
     LooksIfUnplanned,
-    /// It is not ready before the driver has come by: leave it to that.
+    /// The sleep is not ready before the driver has fired it, so the poll leaves it to the driver.
     Arms,
 }
 
@@ -31,14 +31,14 @@ impl FirstPoll {
         }
     }
 
-    /// Whether a sleep was due when it was made, or may have been and is now.
+    /// Whether a sleep was due when it was made, or may have been due then and is due now.
     #[inline]
     pub(super) fn finds_due(self, shard: &Shard, due: Due) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
-            // What is due at the plan or after it fires with the turn that is planned, as what is
-            // armed does.
+            // A sleep that is due at the plan or later fires with the turn that is planned, as an
+            // armed one does.
             FirstPoll::LooksIfUnplanned => shard.is_unplanned(due) && shard.clock().is_due_now(due),
             FirstPoll::Arms => false,
         }

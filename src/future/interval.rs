@@ -1,7 +1,10 @@
 //! The [`Interval`]: ticks with a period.
 //!
-//! Invariant: its sleep's deadline is the next tick. After a tick the deadline moves on at once,
-//! and is armed when the next tick is polled for.
+//! A tick here is one of the interval's, not the wheel's unit, because tokio's `Interval` calls it
+//! so.
+//!
+//! Invariant: its sleep's deadline is the next tick. After a tick the deadline moves on at once. It
+//! is armed when the next tick is polled for.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -57,7 +60,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///
 /// It behaves as [`tokio::time::Interval`] does, and is `Unpin`. A tick counts as missed when it is
-/// taken more than 5 ms late; what happens then is its [`MissedTickBehavior`].
+/// taken more than 5 ms late. Its [`MissedTickBehavior`] says what happens then.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -76,10 +79,10 @@ pub struct Interval {
     missed_tick_behavior: MissedTickBehavior,
 }
 
-/// A tick that is taken later than this is a missed one; tokio's figure.
+/// A tick that is taken later than this is a missed one. The figure is tokio's.
 const MISSED: Duration = Duration::from_millis(5);
 
-/// Longer periods are taken to be this long, tokio's bound, so that no instant overflows.
+/// Longer periods are taken to be this long, so that no instant overflows. The bound is tokio's.
 const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Interval {
@@ -108,7 +111,7 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick; the task is woken when it comes.
+    /// Polls for the next tick. The task is woken when the tick comes.
     ///
     /// # Panics
     ///
@@ -121,22 +124,22 @@ impl Interval {
         Poll::Ready(tick)
     }
 
-    /// Has the next tick come one period from now.
+    /// Makes the next tick come one period from now.
     pub fn reset(&mut self) {
         self.sleep.reset_from_now(self.period);
     }
 
-    /// Has the next tick come at once.
+    /// Makes the next tick come at once.
     pub fn reset_immediately(&mut self) {
         self.sleep.reset_from_now(Duration::ZERO);
     }
 
-    /// Has the next tick come `after` from now, and those after it one period apart.
+    /// Makes the next tick come `after` from now, and the ticks after it one period apart.
     pub fn reset_after(&mut self, after: Duration) {
         self.sleep.reset_from_now(after);
     }
 
-    /// Has the next tick come at `deadline`, and those after it one period apart.
+    /// Makes the next tick come at `deadline`, and the ticks after it one period apart.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.sleep.reset_at(deadline);
     }
@@ -146,7 +149,7 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Sets what happens when ticks were missed; [`MissedTickBehavior::Burst`] by default.
+    /// Sets what happens when ticks were missed. The default is [`MissedTickBehavior::Burst`].
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
@@ -160,7 +163,7 @@ impl Interval {
         self.sleep.shard().clock().now_instant()
     }
 
-    /// When the tick after `tick` is, if that is taken at `now`.
+    /// When the tick after `tick` comes, if `tick` is taken at `now`.
     fn tick_after(&self, tick: Instant, now: Instant) -> Instant {
         let late = now.saturating_duration_since(tick);
         if late <= MISSED {
@@ -189,7 +192,7 @@ pub(crate) fn assert_period(period: Duration) {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
 }
 
-/// What is left of `duration` after whole `periods`; as long as a period at most, so it fits.
+/// What is left of `duration` after whole periods. It is shorter than a period, so it fits.
 fn remainder(duration: Duration, period: Duration) -> Duration {
     let nanos = duration.as_nanos() % period.as_nanos();
     Duration::from_secs((nanos / 1_000_000_000) as u64)

@@ -1,7 +1,7 @@
 //! The futures that wait: a sleep, a timeout around another future, an interval.
 //!
-//! Invariant: each has the names and the semantics of tokio's, and waits by one armed timer at
-//! most.
+//! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
+//! timer.
 
 mod first_poll;
 pub(crate) mod interval;

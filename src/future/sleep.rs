@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets
-//! the key. The timer fires at a tick that begins at the deadline or later, so a fired timer is a
-//! passed deadline.
+//! the key. The timer fires at a tick that begins at the deadline or later. So if it has fired, the
+//! deadline has passed.
 //!
-//! As tokio's, an armed sleep is ready when the driver has fired it, and reads no clock: of a
-//! message that came before the deadline and a task that is polled after it, the message is found
-//! first.
+//! As with tokio's, an armed sleep is ready when the driver has fired it, and its poll reads no
+//! clock. So if a message came before the deadline, a task that is polled after the deadline finds
+//! the message first.
 
 use std::fmt;
 use std::future::Future;
@@ -35,14 +35,14 @@ use crate::wheel::Key;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep`] does. Zero is ready at the first poll. A duration that is
-/// too long to be counted saturates. See [`Sleep`] for its guarantees, and the [landing
-/// page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
+/// It behaves as [`tokio::time::sleep`] does. A sleep of zero is ready at the first poll. A
+/// duration that is too long to be counted saturates. See [`Sleep`] for its guarantees, and the
+/// [landing page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in a runtime without a time driver. A call in an `async` block is
-/// made when the block is polled.
+/// Outside a tokio runtime, and in a runtime without a time driver. An `async` block makes its
+/// calls when it is polled.
 ///
 /// # Examples
 ///
@@ -59,8 +59,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep_until`] does. A deadline that has passed is ready at the
-/// first poll. See [`Sleep`] for its guarantees.
+/// It behaves as [`tokio::time::sleep_until`] does. If the deadline has passed, the sleep is ready
+/// at the first poll. See [`Sleep`] for its guarantees.
 ///
 /// # Panics
 ///
@@ -84,24 +84,23 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
 /// [`sleep_until`](crate::sleep_until).
 ///
-/// It behaves as [`tokio::time::Sleep`] does, and is `Unpin` besides: `&mut sleep` can be awaited,
-/// in a `select!` say, without pinning.
+/// It behaves as [`tokio::time::Sleep`] does, and is also `Unpin`. So a task can await `&mut sleep`
+/// without pinning it, for example in a `select!`.
 ///
-/// - Never early; late by at most one tick of its timer, two under a load of very many operations,
-///   besides tokio's rounding to a millisecond and scheduling.
-/// - A deadline of now or in the past is ready at the first poll.
-/// - Nothing is armed before the first poll that is pending: making and dropping a sleep takes no
-///   lock.
-/// - Dropping it is cancelling it: the timer's memory and the waker are given back at once, in
-///   O(1).
-/// - Polled again after it was ready it is ready again, until [`reset`](Sleep::reset).
-/// - The task that polled last is the one that is woken. It goes by the clock of its timer's
-///   runtime, wherever it is polled.
+/// - It is never early. It is late by at most one tick of its timer, or two under a load of very
+///   many operations. Tokio's rounding to a millisecond and its scheduling come on top.
+/// - A sleep whose deadline is now or in the past is ready at the first poll.
+/// - Nothing is armed before the first poll that is pending. To make a sleep and drop it before
+///   that takes no lock.
+/// - To drop it is to cancel it. The timer's memory and the waker are given back at once, in O(1).
+/// - If it is polled again after it was ready, it is ready again, until [`reset`](Sleep::reset).
+/// - The task that polled last is the one that is woken.
+/// - It goes by the clock of its timer's runtime, wherever it is polled.
 ///
 /// # Panics
 ///
-/// When it is polled while pending and the runtime that drives its timer has shut down, as tokio's
-/// does.
+/// When it is polled while it is pending and the runtime that drives its timer has shut down.
+/// Tokio's does so too.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -120,9 +119,9 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub struct Sleep {
     shard: Hold,
     due: PackedDue,
-    /// For one that counts from a stamp: what was told as its deadline, plus one.
+    /// What was told as its deadline, plus one, if it counts from a stamp. Zero before that.
     told: AtomicU64,
-    /// Its key while it is armed, taken apart to save room.
+    /// Its key while it is armed, taken apart to save space.
     key_sequence: Option<NonZeroU64>,
     key_index: u32,
     phase: Phase,
@@ -133,7 +132,8 @@ pub struct Sleep {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     New,
-    /// It was polled or reset. Only `is_elapsed` makes a difference of it, as tokio's does.
+    /// It was polled or reset. Only `is_elapsed` makes a difference between this and `New`, as
+    /// tokio's does.
     Touched,
     Elapsed,
 }
@@ -163,17 +163,18 @@ impl Sleep {
         }
     }
 
-    /// The instant from which the sleep is ready: never before the call that made or reset it plus
-    /// its duration.
+    /// The instant from which the sleep is ready. It is never before the call that made or reset
+    /// the sleep plus its duration.
     ///
-    /// One that is too far away to be counted, 146 years from the making of the timer, is taken to
-    /// be there. While the driver ticks, a sleep for a duration is made without reading the clock.
-    /// Then the clock is read here, the first time; what is told lies up to two ticks after that
-    /// duration from its making, and stays.
+    /// A deadline that is too far away to be counted is taken to be 146 years after the timer was
+    /// made. While the driver ticks, a sleep for a duration is made without a reading of the clock.
+    /// Then the first call of this method reads the clock. What it tells may lie up to two ticks
+    /// after the sleep was made plus its duration. It does not change after that.
     pub fn deadline(&self) -> Instant {
         let clock = self.shard.clock();
         let moment = match self.due.into() {
             Due::At(moment) => moment,
+            // Relaxed: a number that nothing else hangs on.
             Due::Stamped(due) => match self.told.load(Ordering::Relaxed) {
                 0 => self.tell(clock.told(due)),
                 told => Moment::from_bits(told - 1),
@@ -182,17 +183,19 @@ impl Sleep {
         clock.instant(moment)
     }
 
-    /// Of two threads that ask at once, the first one's answer stays.
+    /// Keeps `moment` as what is told. If two threads ask at once, the answer of the first one
+    /// stays.
     fn tell(&self, moment: Moment) -> Moment {
         let (unset, told) = (0, moment.to_bits() + 1);
+        // Relaxed: a number that nothing else hangs on.
         let first = self
             .told
             .compare_exchange(unset, told, Ordering::Relaxed, Ordering::Relaxed);
         first.map_or_else(|before| Moment::from_bits(before - 1), |_| moment)
     }
 
-    /// Whether the sleep has elapsed: its timer has fired; or, if it was reset and not polled
-    /// since, its deadline has passed.
+    /// Whether the sleep has elapsed. This means that its timer has fired. If it was reset and not
+    /// polled since then, it means that its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
         match (self.phase, self.key()) {
             (Phase::New, _) => false,
@@ -202,19 +205,19 @@ impl Sleep {
         }
     }
 
-    /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
+    /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
-    /// As [`tokio::time::Sleep::reset`]: it takes a pinned reference, so that it can be called
+    /// Like [`tokio::time::Sleep::reset`] it takes a pinned reference, so that it can be called
     /// through a projection. See [`reset_at`](Sleep::reset_at) for the rest.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().reset_at(deadline);
     }
 
-    /// Moves the deadline, earlier or later; a sleep that has elapsed is pending again.
+    /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
-    /// A task that waits for this sleep stays registered, and is woken at the new deadline; before
-    /// this returns, if that has passed and the driver has come by since. Costs one lock of the
-    /// timer's shard if the sleep is armed, else nothing.
+    /// A task that waits for this sleep stays registered, and is woken at the new deadline. If that
+    /// has passed and the driver has come by since then, the task is woken before this returns. The
+    /// call takes one lock of the timer's shard if the sleep is armed, and else none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -233,13 +236,14 @@ impl Sleep {
         self.reset_to(due, FirstPoll::Looks);
     }
 
-    /// Moves the deadline to `duration` from now; else as [`reset_at`](Sleep::reset_at).
+    /// Moves the deadline to `duration` from now. In all else it is as
+    /// [`reset_at`](Sleep::reset_at).
     pub fn reset_after(&mut self, duration: Duration) {
         let due = self.shard.due_after(duration);
         self.reset_to(due, FirstPoll::after(duration));
     }
 
-    /// As `reset_after`, counting from a reading of the clock in any case.
+    /// As `reset_after`, but it always counts from a reading of the clock.
     pub(crate) fn reset_from_now(&mut self, duration: Duration) {
         let due = Due::At(self.shard.clock().now().after(duration.into()));
         self.reset_to(due, FirstPoll::after(duration));
@@ -290,8 +294,8 @@ impl Sleep {
         &self.shard
     }
 
-    /// Polls while the task's budget is not used up. A unit of it is taken only for progress:
-    /// nearly all polls stay pending, and have none to give back.
+    /// Polls while the task's budget is not used up. It takes a unit of the budget only for
+    /// progress, because nearly all polls stay pending and would have to give it back.
     #[inline]
     pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_elapsed(cx));
@@ -321,7 +325,7 @@ impl Sleep {
         match self.shard.arm(self.due.into(), cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
             Err(NotArmed::Fired) => return Poll::Ready(()),
-            // It passed while nobody polled it, maybe before the end.
+            // Its deadline passed while nobody polled it, maybe before the runtime shut down.
             Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(()),
             Err(NotArmed::Closed) => panic_shut_down(),
         }

@@ -1,7 +1,7 @@
 //! The [`Timeout`] future.
 //!
-//! Invariant: the inner future is polled first, so one that is ready wins over a deadline that has
-//! passed, and a timeout whose future is ready at the first poll arms nothing.
+//! Invariant: the inner future is polled first. So a future that is ready wins over a deadline that
+//! has passed. A timeout whose future is ready at the first poll arms nothing.
 
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
-/// It gives the output of the future, or [`Elapsed`] if the future is not ready in
-/// time. It behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that
-/// is ready wins over a deadline that has passed. If it is ready at the first poll, nothing is
-/// armed. See [`Timeout`] for the rest.
+/// It gives the output of the future, or [`Elapsed`] if the future is not ready in time. It behaves
+/// as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready wins
+/// over a deadline that has passed. If it is ready at the first poll, nothing is armed. See
+/// [`Timeout`] for the rest.
 ///
 /// # Panics
 ///
@@ -46,7 +46,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 
 /// Bounds the time of a future by an instant, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::timeout_at`] does, and in all else as [`timeout`].
+/// It behaves as [`tokio::time::timeout_at`] does. In all else it is as [`timeout`].
 ///
 /// # Panics
 ///
@@ -72,19 +72,19 @@ pin_project! {
     /// A future that is bounded in time: [`timeout`](crate::timeout),
     /// [`timeout_at`](crate::timeout_at).
     ///
-    /// It gives the output of the future within, or [`Elapsed`] if that was not ready before the
-    /// deadline. It behaves as [`tokio::time::Timeout`] does:
+    /// It gives the output of the inner future, or [`Elapsed`] if that future was not ready before
+    /// the deadline. It behaves as [`tokio::time::Timeout`] does:
     ///
-    /// - The inner future is polled first; if it is ready it wins, also over a deadline that has
+    /// - The inner future is polled first. If it is ready it wins, also over a deadline that has
     ///   passed.
-    /// - Dropping it drops the inner future. Await `&mut future` within, or take it back with
-    ///   [`into_inner`](Timeout::into_inner), to go on with it after the deadline.
-    /// - If the inner future uses up the task's cooperative budget, the deadline is looked at all
-    ///   the same.
+    /// - To drop the timeout drops the inner future. To go on with that after the deadline, give
+    ///   `&mut future` to the timeout, or take it back with [`into_inner`](Timeout::into_inner).
+    /// - If the inner future uses up the task's cooperative budget, the poll still looks at the
+    ///   deadline.
     ///
     /// # Panics
     ///
-    /// When it is polled while pending and the runtime that drives its timer has shut down.
+    /// When it is polled while it is pending and the runtime that drives its timer has shut down.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {
@@ -100,17 +100,17 @@ impl<F> Timeout<F> {
         Timeout { future, sleep }
     }
 
-    /// The future within.
+    /// The inner future.
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The future within, to be changed.
+    /// The inner future, by a mutable reference.
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// Gives the future back and drops the deadline.
+    /// Gives the inner future back, and drops the deadline.
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -129,7 +129,8 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// The part that does not depend on the inner future, so that it is compiled once.
+/// What does not depend on the inner future. It is a function of its own so that it is compiled
+/// once.
 fn poll_deadline(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
     let elapsed = if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
