@@ -88,6 +88,7 @@ impl Access<'_> {
     ) -> (bool, Afterwards) {
         match reset {
             Reset::Moved => (true, Afterwards::default()),
+            // W4 and W5 in `shard::word`.
             Reset::MovedUnlinked => (true, self.shard.link_word_anew(self.word)),
             Reset::TooLate => (false, Afterwards::default()),
             Reset::NeedsLock => self.change(start, locked),

@@ -31,6 +31,8 @@ mod last_reset;
 mod locked;
 mod locked_word;
 mod plan;
+#[cfg(test)]
+mod plan_tests;
 mod readings;
 mod spare;
 mod start;

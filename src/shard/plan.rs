@@ -11,6 +11,8 @@
 //! costs one empty turn, and disarming tells nobody. On a clock that can be paused the driver is
 //! told, in real time too. The clock may be paused in the next moment, and then a cancelled timer
 //! would pull time along.
+//!
+//! Its tests are in `plan_tests`, because `tests/loom` compiles this file too.
 
 use super::locked_word::LockHeld;
 use crate::sync::{AtomicU64, Ordering};

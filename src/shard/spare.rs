@@ -254,3 +254,6 @@ impl SparePlace {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

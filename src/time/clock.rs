@@ -323,3 +323,6 @@ impl Log<'_> {
 fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
 }
+
+#[cfg(test)]
+mod tests;
