@@ -42,3 +42,24 @@ impl Timeout {
         self.0 & !NOT_STAMPABLE
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_keeps_its_ticks_beside_the_mark() {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        for (duration, is_stampable, ticks) in [
+            (Duration::ZERO, false, 0),
+            (Duration::from_nanos(1), true, 1),
+            (Duration::from_secs(30), true, 30_000),
+            (Duration::MAX, false, tick.saturated_ticks(Duration::MAX)),
+        ] {
+            let timeout = Timeout::new(duration, tick);
+            assert_eq!(timeout.is_stampable(), is_stampable, "{duration:?}");
+            assert_eq!(timeout.ticks(), ticks, "{duration:?}");
+            assert_eq!(Timeout::from_bits(timeout.to_bits()), timeout);
+        }
+    }
+}
