@@ -1,4 +1,4 @@
-//! The driver's plan for a shard: when the driver comes next, and who tells it to come earlier.
+//! The driver's plan for a shard: when the driver comes next, and when it is told to come earlier.
 //!
 //! Invariant: the plan is the tick at which the driver comes next, and no timer of the wheel is due
 //! before it. It is written only under the shard's lock.

@@ -43,9 +43,9 @@ pub(crate) enum Polled {
 impl Shard {
     /// Arms a timer that wakes `waker` when it is due.
     ///
-    /// If the wheel was turned to its tick already, or tokio's time driver has worked up to it, the
-    /// timer has fired, and nothing is armed. A timer that counts from a stamp may be due later
-    /// than it is placed. So a turn judges it.
+    /// The wheel may have been turned to its tick already, or tokio's time driver may have worked
+    /// up to it. Then the timer has fired, and nothing is armed. A timer that counts from a stamp
+    /// may be due later than it is placed. So a turn judges it.
     pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, NotArmed> {
         self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
     }
@@ -85,8 +85,9 @@ impl Shard {
         locked.unlock().tell();
     }
 
-    /// Moves an armed timer, whose waker stays. If the wheel was turned to the new tick already, or
-    /// tokio's time driver has worked up to it, the timer fires here and now, as tokio's do.
+    /// Moves an armed timer, whose waker stays. The wheel may have been turned to the new tick
+    /// already, or tokio's time driver may have worked up to it. Then the timer fires here and now,
+    /// as tokio's do.
     pub(crate) fn move_to(&self, key: Key, due: Due) -> Moved {
         let tick = due.placed(self.clock.tick());
         let is_exact = matches!(due, Due::At(_));

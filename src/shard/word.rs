@@ -4,10 +4,10 @@
 //! compare-exchange decides between a reset and the expiry, and exactly one of them wins.
 //! `deadline_state` has the states.
 //!
-//! Invariant: while a thread holds the lock of the deadline's shard, a settled word stays settled,
-//! the timeout stays the same, and the due can only grow.
+//! Invariant: while a thread holds the lock of the deadline's shard, no other thread can do more
+//! than make the due later. A settled word stays settled, and the timeout stays the same.
 //!
-//! Who may touch what, and when:
+//! Which thread may touch what, and when:
 //!
 //! - What moves the due later needs no lock: `reset`, and a call that sets the due for once.
 //! - All else is done with the lock of the deadline's shard held. Such a call moves the due
@@ -15,22 +15,22 @@
 //!   the key.
 //! - The timer in the wheel is linked at the due or earlier. When its slot comes, the driver asks
 //!   the word for the true due. If that is later, the driver links the timer again.
-//! - A due that goes from a stamp to a moment may come out up to two ticks earlier, because a stamp
-//!   counts from the end of its window. The timer then fires where it is placed. That is no later
-//!   than where it would fire by the stamp.
+//! - A due that goes from a stamp to a moment may come out up to two ticks earlier. The reason is
+//!   that a stamp counts from the end of its window. The timer then fires where it is placed. That
+//!   is no later than where it would fire by the stamp.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
 //! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value. If the
 //!   reset came first, the driver's exchange fails, and the driver looks again. If the driver came
 //!   first, the reset's exchange fails, and the reset answers `false`.
-//! - **W2. A reset against `set_timeout` or `reset_after`.** The word holds when the reset was, and
-//!   not the due. So a reset carries no stale timeout with it. A reset that read a pending state
-//!   before a `reset_after` fails its exchange.
+//! - **W2. A reset against `set_timeout` or `reset_after`.** The word holds the time of the reset,
+//!   and not the due. So a reset carries no stale timeout with it. A reset that read a pending
+//!   state before a `reset_after` fails its exchange.
 //! - **W3. `set_timeout` against `reset_after`.** After a `reset_after` the word holds the due. So
-//!   when that reset was stands beside the word, in `last_reset`, and is written before the word.
-//!   What stands there is the latest of all resets. The reset that the replaced word says counts
-//!   too. Where two resets cannot be compared, the call takes the lock.
+//!   the time of that reset stands beside the word, in `last_reset`. It is written before the word.
+//!   What stands there is the latest of all resets. This includes the reset that the replaced word
+//!   says. Where two resets cannot be compared, the call takes the lock.
 //! - **W4. `set_timeout` while `reset_after` judges that it moves later.** `set_timeout` may leave
 //!   the word as it was, and then the exchange of `reset_after` does not notice. So `reset_after`
 //!   reads the timeout again after its exchange. If the exchange came after the update of the word

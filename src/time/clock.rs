@@ -27,7 +27,7 @@ use crate::time::late_windows::LateWindows;
 use crate::time::runtime_clock::RuntimeClock;
 use crate::time::tick::{Moment, TickLength};
 
-/// What is published in place of a tick while the driver rests.
+/// What is published instead of a tick while the driver rests.
 const RESTING: u64 = u64::MAX;
 
 #[derive(Debug)]

@@ -39,7 +39,7 @@
 // | reset | push a pending deadline to now plus its timeout |
 // | settle | bring a deadline to its end, with an outcome |
 // | resting, ticking | the two modes of the driver |
-// | stamp | the published tick, taken in place of a reading of the clock |
+// | stamp | the published tick, taken instead of a reading of the clock |
 // | window | the time from the publishing of a stamp until the driver has replaced it |
 // | alarm | what fires when the next turn is due |
 // | attendant | the thread that does the work of the driver at a moment |

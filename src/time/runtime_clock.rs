@@ -74,6 +74,7 @@ impl RuntimeClock {
         self.was_virtual.store(true, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn was_virtual(&self) -> bool {
         self.was_virtual.load(Ordering::Relaxed)
     }
