@@ -191,6 +191,7 @@ pub mod error;
 mod future;
 pub mod global;
 mod keyed;
+mod runtime;
 mod shard;
 mod shrinking;
 mod sync;

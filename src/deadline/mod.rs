@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::task::coop;
+use crate::runtime::coop;
 
 pub use handle::ResetHandle;
 

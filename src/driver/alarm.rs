@@ -46,8 +46,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 
-use tokio::runtime::{Handle, worker_index};
-use tokio::task::coop::unconstrained;
+use crate::runtime::coop::unconstrained;
+use crate::runtime::{Handle, worker_index};
 use tokio::time::{Instant, Sleep};
 
 use super::{Driver, Whereabouts};

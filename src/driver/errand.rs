@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::worker_index;
+use crate::runtime::worker_index;
 
 use super::alarm::RuntimeAlarm;
 use super::bell::Request;

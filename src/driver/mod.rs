@@ -51,7 +51,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::runtime::Handle;
+use crate::runtime::Handle;
 
 use crate::shard::Shard;
 use crate::time::clock::Clock;

@@ -13,8 +13,8 @@ use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
+use crate::runtime::AbortHandle;
+use crate::runtime::Handle;
 
 use super::bell::Request;
 use super::{Driver, Whereabouts};

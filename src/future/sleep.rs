@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::task::coop;
+use crate::runtime::coop;
 use tokio::time::Instant;
 
 use super::first_poll::FirstPoll;

@@ -7,8 +7,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+use crate::runtime::coop;
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 
 use crate::error::Elapsed;
 use crate::future::sleep::Sleep;

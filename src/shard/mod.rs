@@ -45,7 +45,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::runtime;
+use crate::runtime;
 
 use crate::driver::Driver;
 use crate::time::clock::Clock;

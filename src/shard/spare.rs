@@ -29,7 +29,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tokio::runtime;
+use crate::runtime;
 
 use super::{Identity, Shard};
 
@@ -180,7 +180,7 @@ impl Thread {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: the number spreads threads, and nothing else hangs on it.
         let number =
-            tokio::runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+            runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
         self.number.set(number);
         number
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use crate::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::time::due::{Due, Stamp, StampedDue, Start};

@@ -16,7 +16,7 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor, worker_index};
+use crate::runtime::{Handle, RuntimeFlavor, worker_index};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 const MILLISECOND: Duration = Duration::from_millis(1);

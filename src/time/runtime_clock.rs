@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::thread;
 
-use tokio::runtime::{self, Handle};
-use tokio::task;
+use crate::runtime::{self, Handle};
 use tokio::time::Instant;
 
 use crate::time::tick::Moment;
@@ -50,7 +49,7 @@ impl RuntimeClock {
             Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread()?,
             // Where tokio drops a future that it refuses to spawn, no code can enter another
             // context. The only sign of it is that this looks like a task outside of any runtime.
-            _ if task::try_id().is_some() && runtime::worker_index().is_none() => {
+            _ if runtime::try_id().is_some() && runtime::worker_index().is_none() => {
                 self.read_on_another_thread()?
             }
             _ => self.read_from_outside(),

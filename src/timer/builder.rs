@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle};
+use crate::runtime::{self, Handle};
 
 use super::{Inner, Timer};
 use crate::driver::Driver;

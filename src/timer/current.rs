@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::{self, Handle, TryCurrentError};
+use crate::runtime::{self, Handle, TryCurrentError};
 
 use super::{Timer, WeakTimer};
 use crate::shard::Hold;

@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::runtime::coop;
 use futures_core::{FusedStream, Stream};
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::inner::{Closed, Found, Inner};

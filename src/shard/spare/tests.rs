@@ -134,8 +134,12 @@ fn eight_timers_in_a_row_each_have_a_place() {
 #[test]
 fn a_spare_of_a_runtimes_own_timer_is_lent_once() {
     on_a_new_thread(|| {
-        let runtime = runtime::Builder::new_current_thread().build().unwrap();
-        let other = runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let other = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let (id, other) = (runtime.handle().id(), other.handle().id());
         let shards = timer(1, 1, Some(id));
         let first = hold(&shards);
@@ -153,7 +157,9 @@ fn a_spare_of_a_runtimes_own_timer_is_lent_once() {
 #[test]
 fn a_retired_timer_is_forgotten_as_the_own_one() {
     on_a_new_thread(|| {
-        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let id = runtime.handle().id();
         let shards = timer(1, 1, Some(id));
         let lent = hold(&shards);

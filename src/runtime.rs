@@ -1,0 +1,15 @@
+//! What the crate needs of tokio beside its timers and its clock: one place to import it from. A port
+//! to another runtime replaces what is named here, `driver::alarm`, and the two clocks in `time`.
+//!
+//! | what | for |
+//! |---|---|
+//! | [`Handle`], [`Id`], [`TryCurrentError`] | finding the current runtime, and stepping into another one |
+//! | [`RuntimeFlavor`] | whether the clock of a runtime can be paused |
+//! | [`worker_index`], [`try_id`] | which worker a thread is, and whether it runs a task |
+//! | [`AbortHandle`] | taking back a task that waits for the end |
+//! | [`coop`] | the budget of a task, which a timer that makes progress takes from |
+//!
+//! Invariant: nothing here is part of the crate's own mechanism.
+
+pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError, worker_index};
+pub(crate) use tokio::task::{AbortHandle, coop, try_id};
