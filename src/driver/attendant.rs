@@ -12,8 +12,8 @@
 //! alarm's own thread. Elsewhere it sets the alarm for the next moment, or sends an errand.
 //!
 //! Invariant: when the attendant leaves, the alarm is set for the earliest plan or before, or an
-//! errand is on its way that turns. If the time driver has ended, the driver has ended too, and its
-//! desk is gone.
+//! errand is on its way that turns. Once the runtime takes no task any more, the alarm tells its
+//! end, or a thread looks for it. An attendant that finds the time driver ended ends the driver.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
