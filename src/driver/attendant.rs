@@ -213,7 +213,9 @@ impl Driver {
         self.ended.store(true, Ordering::Release);
         // Nobody needs to ring any more.
         self.bell.set_for(0);
-        drop(self.watchers().end());
+        let runtime = self.watchers().end();
+        // Under no lock: the last reference to a runtime drops what it still has.
+        drop(runtime);
         desk.turner.close();
     }
 

@@ -13,8 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-use crate::runtime::AbortHandle;
-use crate::runtime::Handle;
+use crate::runtime::{AbortHandle, Handle};
 
 use super::bell::Request;
 use super::{Driver, Whereabouts};
@@ -32,8 +31,9 @@ pub(super) struct Watchers {
     /// How often the last watch has gone. A task of an earlier round is dropped for that reason,
     /// and not with its runtime.
     round: u64,
-    /// The task is on its way to the runtime, which may refuse it.
-    is_spawning: bool,
+    /// How many tasks are on their way to the runtime, which may refuse them. Two are, where the last
+    /// watch goes and a new one comes while the task of the first is being spawned.
+    spawning: usize,
     task: Option<AbortHandle>,
 }
 
@@ -48,7 +48,7 @@ impl Watch {
         let mut watchers = driver.watchers();
         watchers.count += 1;
         let is_first = watchers.count == 1;
-        watchers.is_spawning = is_first || watchers.is_spawning;
+        watchers.spawning += usize::from(is_first);
         let round = watchers.round;
         let runtime = watchers.runtime.clone();
         drop(watchers);
@@ -61,9 +61,16 @@ impl Watch {
                 })
             });
             let mut watchers = driver.watchers();
-            watchers.is_spawning = false;
+            watchers.spawning -= 1;
+            let task = task.map(|task| task.abort_handle());
             if watchers.round == round {
-                watchers.task = task.map(|task| task.abort_handle());
+                watchers.task = task;
+            } else {
+                // The last watch has gone meanwhile, and found no task to abort.
+                drop(watchers);
+                if let Some(task) = task {
+                    task.abort();
+                }
             }
         }
         Watch(driver.clone())
@@ -100,7 +107,7 @@ impl Watchers {
     /// Where a task is that is being dropped: with its runtime's tasks, before the time driver
     /// ends; or, if it was refused, anywhere.
     fn whereabouts_of_drop(&self) -> Whereabouts {
-        if self.is_spawning {
+        if self.spawning > 0 {
             Whereabouts::Caller
         } else {
             Whereabouts::Errand
