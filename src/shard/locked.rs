@@ -73,7 +73,7 @@ pub(crate) struct Afterwards {
 }
 
 impl Shard {
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_> {
         Locked {
             shard: self,
@@ -90,7 +90,7 @@ impl Shard {
 
 impl<'a> Locked<'a> {
     /// Lets the lock go, and gives what is left to do.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unlock(self) -> After<'a> {
         self.after
     }
@@ -235,7 +235,7 @@ impl<'a> Locked<'a> {
 impl<'a> After<'a> {
     /// Tells the driver, and drops what was unlinked, so that nobody is woken. `true` if the plan
     /// was lowered to a tick up to which tokio's time driver has already worked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tell(self) -> bool {
         self.shard.tell(self.change)
     }
