@@ -3,3 +3,6 @@
 //! Each file is one adapter, behind the feature of its name.
 //!
 //! Invariant: an adapter uses only what the crate offers to anybody, and no room below knows of it.
+
+#[cfg(feature = "hyper")]
+pub mod hyper;

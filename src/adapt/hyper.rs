@@ -1,0 +1,83 @@
+//! hyper with this crate's timers: [`Timer`] is a [`hyper::rt::Timer`](::hyper::rt::Timer), and
+//! [`Sleep`] is a [`hyper::rt::Sleep`](::hyper::rt::Sleep).
+//!
+//! Invariant: hyper compares the instants that `now` tells with those that it gives to
+//! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime, and a sleep that
+//! hyper finds elapsed has a deadline that `now` has passed.
+//!
+//! An HTTP/2 connection's keep-alive and the sweep of the pooled client are one sleep each, which
+//! hyper resets again and again. A reset here moves that sleep where it is: no allocation, one lock
+//! of a shard, and none while the sleep is unarmed. An HTTP/1 connection makes a sleep for each
+//! request head, and arms it only if the head is not there yet.
+//!
+//! The timer goes wherever hyper and hyper-util take one:
+//!
+//! | builder | what it times |
+//! |---|---|
+//! | `hyper::server::conn::http1::Builder::timer` | `header_read_timeout` |
+//! | `hyper::server::conn::http2::Builder::timer` | `keep_alive_interval`, `keep_alive_timeout` |
+//! | `hyper_util::server::conn::auto::Builder`, `http1().timer`, `http2().timer` | both |
+//! | `hyper_util::client::legacy::Builder::timer` | the client's HTTP/2 keep-alive |
+//! | `hyper_util::client::legacy::Builder::pool_timer` | `pool_idle_timeout` |
+//!
+//! Take [`Timer::current`] in the runtime that serves the connections, and clone it into each
+//! builder. [`Timer::global`] serves executors that are not tokio's.
+//!
+//! The package `integrations` of the repository has tests and a program with hyper's real servers
+//! and clients.
+//!
+//! # Examples
+//!
+//! A server's builder takes the timer as `.timer(Timer::current())`. This is what it does with it:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use hyper::rt::Timer; // the trait
+//!
+//! let timer: Box<dyn Timer> = Box::new(tickwheel::Timer::current());
+//! let start = timer.now();
+//! let mut keep_alive = timer.sleep(Duration::from_secs(20));
+//! timer.reset(&mut keep_alive, start + Duration::from_secs(30));
+//! keep_alive.await;
+//! assert_eq!(timer.now(), start + Duration::from_secs(30));
+//! # }
+//! ```
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use ::hyper::rt;
+
+use crate::{Sleep, Timer};
+
+/// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
+impl rt::Timer for Timer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Timer::sleep(self, duration))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Timer::sleep_until(self, deadline.into()))
+    }
+
+    /// The clock of the timer's runtime: tokio's, also when that is paused.
+    fn now(&self) -> Instant {
+        self.shard().clock().now_instant().into_std()
+    }
+
+    /// Moves a [`Sleep`] of this crate where it is. It stays on the timer that made it. A sleep of
+    /// any other type is replaced by a new one of this timer.
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(own) => own.reset(new_deadline.into()),
+            None => *sleep = rt::Timer::sleep_until(self, new_deadline),
+        }
+    }
+}
+
+/// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
+impl rt::Sleep for Sleep {}
