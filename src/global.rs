@@ -78,7 +78,7 @@
 use std::future::IntoFuture;
 
 use crate::timer::global;
-use crate::{Duration, Instant, Interval, Sleep, Timeout, Timer};
+use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
 /// The process's timer, which the functions of this module use.
 ///
@@ -166,6 +166,31 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     global::timer().timeout_at(deadline, future)
+}
+
+/// Bounds a future and every timeout that is made within it. In all else it is as
+/// [`tickwheel::scope`](crate::scope).
+///
+/// [`sleep_until`] tells which time `deadline` is in.
+///
+/// # Panics
+///
+/// If the timer's thread has to be started and cannot.
+///
+/// # Examples
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use tickwheel::{Duration, Instant, global, remaining};
+///
+/// let deadline = Instant::now() + Duration::from_secs(5);
+/// let left = global::scope(deadline, async { remaining() }).await;
+/// assert!(left.unwrap().is_some_and(|left| left <= Duration::from_secs(5)));
+/// # });
+/// ```
+#[track_caller]
+pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
+    global::timer().scope(deadline, future)
 }
 
 /// Ticks with a period, the first time at once. All else is as with

@@ -33,6 +33,25 @@
 //! # }
 //! ```
 //!
+//! **A deadline that is passed on.** A call that is made within a call has no longer to live than
+//! its caller. A [`scope`] bounds a future and each timeout that is made within it, and
+//! [`remaining`] tells what is left, for the header of the next call.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use tickwheel::{Duration, Instant, remaining, scope, timeout};
+//! # async fn query() -> u8 { 7 }
+//!
+//! let deadline = Instant::now() + Duration::from_secs(2);
+//! let answer = scope(deadline, async {
+//!     assert_eq!(remaining(), Some(Duration::from_secs(2)));
+//!     timeout(Duration::from_secs(30), query()).await // two seconds at most
+//! });
+//! assert_eq!(answer.await, Ok(Ok(7)));
+//! # }
+//! ```
+//!
 //! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`]. Any other
 //! task resets it through a [`ResetHandle`], by `&self` and without a lock. The answer tells
 //! whether the reset was in time.
@@ -193,6 +212,7 @@ mod future;
 pub mod global;
 mod keyed;
 mod runtime;
+mod scope;
 mod shard;
 mod shrinking;
 mod sync;
@@ -218,6 +238,7 @@ pub use crate::future::timeout::{Timeout, timeout, timeout_at};
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
 pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::hashing::DefaultHashBuilder;
+pub use crate::scope::{Scope, remaining, scope, scope_deadline};
 pub use crate::timer::metrics::Metrics;
 pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};

@@ -5,5 +5,6 @@
 
 mod first_poll;
 pub(crate) mod interval;
+pub(crate) mod limit;
 pub(crate) mod sleep;
 pub(crate) mod timeout;

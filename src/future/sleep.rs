@@ -271,7 +271,8 @@ impl Sleep {
         }
     }
 
-    fn has_passed(&self) -> bool {
+    /// Whether the deadline has passed, by the clock of the timer's runtime.
+    pub(crate) fn has_passed(&self) -> bool {
         if self.first_poll == FirstPoll::IsReady {
             return true;
         }
@@ -288,6 +289,12 @@ impl Sleep {
     #[inline]
     fn forget_key(&mut self) {
         self.key_sequence = None;
+    }
+
+    /// Whether it was neither polled nor reset.
+    #[inline]
+    pub(crate) fn is_new(&self) -> bool {
+        self.phase == Phase::New
     }
 
     pub(crate) fn shard(&self) -> &Hold {

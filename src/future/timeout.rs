@@ -6,15 +6,17 @@
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::runtime::coop;
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 
 use crate::error::Elapsed;
+use crate::future::limit;
 use crate::future::sleep::Sleep;
-use crate::future::sleep::{sleep, sleep_until};
-use std::time::Duration;
-use tokio::time::Instant;
+use crate::shard::Hold;
+use crate::timer::current;
 
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
@@ -41,7 +43,7 @@ use tokio::time::Instant;
 /// ```
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep(duration))
+    Timeout::after(current::hold(), duration, future.into_future())
 }
 
 /// Bounds the time of a future by an instant, on the current runtime's own timer.
@@ -65,7 +67,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// ```
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep_until(deadline))
+    Timeout::until(current::hold(), deadline, future.into_future())
 }
 
 pin_project! {
@@ -81,6 +83,7 @@ pin_project! {
     ///   `&mut future` to the timeout, or take it back with [`into_inner`](Timeout::into_inner).
     /// - If the inner future uses up the task's cooperative budget, the poll still looks at the
     ///   deadline.
+    /// - One that is made within a [`scope`](crate::scope) elapses with that scope at the latest.
     ///
     /// # Panics
     ///
@@ -96,7 +99,13 @@ pin_project! {
 
 impl<F> Timeout<F> {
     #[inline]
-    pub(crate) fn new(future: F, sleep: Sleep) -> Timeout<F> {
+    pub(crate) fn after(shard: Hold, duration: Duration, future: F) -> Timeout<F> {
+        let sleep = limit::sleep_after(shard, duration);
+        Timeout { future, sleep }
+    }
+
+    pub(crate) fn until(shard: Hold, deadline: Instant, future: F) -> Timeout<F> {
+        let sleep = limit::sleep_until(shard, deadline);
         Timeout { future, sleep }
     }
 
@@ -131,15 +140,23 @@ impl<F: Future> Future for Timeout<F> {
 
 /// What does not depend on the inner future. It is a function of its own so that it is compiled
 /// once.
-fn poll_deadline(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
-    let elapsed = if coop::has_budget_remaining() {
+pub(crate) fn poll_deadline(
+    sleep: &mut Sleep,
+    had_budget: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Elapsed> {
+    let is_first_poll = sleep.is_new();
+    let mut elapsed = if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
     } else if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the
         // budget would never be looked at.
-        pin!(coop::unconstrained(sleep)).poll(cx)
+        pin!(coop::unconstrained(&mut *sleep)).poll(cx)
     } else {
-        Pin::new(sleep).poll(cx)
+        Pin::new(&mut *sleep).poll(cx)
     };
+    if let Some(limit) = limit::current() {
+        elapsed = limit::judge(limit, sleep, is_first_poll, elapsed, cx);
+    }
     elapsed.map(|()| Elapsed::new())
 }

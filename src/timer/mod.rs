@@ -23,6 +23,7 @@ use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
+use crate::scope::Scope;
 use crate::shard::{self, Hold, Shard, TimerNumber};
 use crate::time::clock::Clock;
 use crate::timer::metrics::Metrics;
@@ -138,7 +139,7 @@ impl Timer {
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep(duration))
+        Timeout::after(self.hold(), duration, future.into_future())
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this
@@ -148,7 +149,16 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep_until(deadline))
+        Timeout::until(self.hold(), deadline, future.into_future())
+    }
+
+    /// Bounds a future and every timeout that is made within it, as
+    /// [`tickwheel::scope`](crate::scope) does, on this timer.
+    ///
+    /// `deadline` is in the time of the runtime that polls the scope. If a clock is paused, let the
+    /// timer be one of that runtime.
+    pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
+        Scope::new(self.hold(), deadline, future.into_future())
     }
 
     /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval)

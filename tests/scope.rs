@@ -1,0 +1,409 @@
+//! Deadlines that are passed on: `scope`, `remaining`, and the timeouts within.
+//!
+//! Invariant: nothing within a scope outlives it, nothing outside is bounded by it, and nothing
+//! stays armed after it.
+
+use std::cell::Cell;
+use std::future::{Future, pending, poll_fn, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tickwheel::error::Elapsed;
+use tickwheel::{
+    Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, sleep, timeout,
+    timeout_at,
+};
+use tokio_test::{assert_pending, assert_ready, task};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn in_seconds(seconds: u32) -> Instant {
+    Instant::now() + seconds * SECOND
+}
+
+fn assert_nothing_is_armed() {
+    assert_eq!(Timer::current().metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_bounds_its_future() {
+    let start = Instant::now();
+    assert!(scope(in_seconds(2), pending::<()>()).await.is_err());
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert_eq!(scope(in_seconds(2), async { 7 }).await, Ok(7));
+    assert_eq!(scope(in_seconds(2), ready(8)).await, Ok(8));
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ready_future_wins_over_a_passed_deadline() {
+    let past = Instant::now();
+    tokio::time::advance(SECOND).await;
+    assert_eq!(scope(past, ready(7)).await, Ok(7));
+    assert!(scope(past, pending::<()>()).await.is_err());
+    assert_eq!(Instant::now(), past + SECOND, "at once");
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_timeout_within_is_bounded() {
+    let timer = Timer::new();
+    let long = 60 * SECOND;
+    for kind in 0..4 {
+        let start = Instant::now();
+        let timer = timer.clone();
+        let within = scope(in_seconds(2), async move {
+            match kind {
+                0 => timeout(long, pending::<()>()).await,
+                1 => timeout_at(Instant::now() + long, pending::<()>()).await,
+                2 => timer.timeout(long, pending::<()>()).await,
+                _ => {
+                    timer
+                        .timeout_at(Instant::now() + long, pending::<()>())
+                        .await
+                }
+            }
+        });
+        assert!(within.await.expect("the code within hears first").is_err());
+        assert_eq!(start.elapsed(), 2 * SECOND, "kind {kind}");
+    }
+    assert_eq!(timer.metrics().pending, 0);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shorter_timeout_within_keeps_its_own_time() {
+    let start = Instant::now();
+    let within = scope(in_seconds(10), async {
+        assert!(timeout(SECOND, pending::<()>()).await.is_err());
+        assert!(timeout_at(in_seconds(1), pending::<()>()).await.is_err());
+        assert!(timeout(Duration::ZERO, pending::<()>()).await.is_err());
+        start.elapsed()
+    });
+    assert_eq!(within.await, Ok(2 * SECOND));
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_code_within_may_answer_after_its_timeout() {
+    let within = scope(in_seconds(2), async {
+        match timeout(Duration::MAX, pending::<()>()).await {
+            Ok(()) => unreachable!(),
+            Err(Elapsed { .. }) => "an answer of its own",
+        }
+    });
+    assert_eq!(within.await, Ok("an answer of its own"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_a_coarse_timer_hears_first_too() {
+    let coarse = Timer::builder().tick(SECOND).build().unwrap();
+    let start = Instant::now();
+    let within = scope(start + Duration::from_millis(2050), async {
+        // Its timer comes at the third second.
+        coarse.timeout(60 * SECOND, pending::<()>()).await
+    });
+    assert!(within.await.expect("the code within hears first").is_err());
+    assert_eq!(start.elapsed(), Duration::from_millis(2050));
+    assert_eq!(coarse.metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_in_the_past_still_lets_the_code_answer() {
+    let within = scope(Instant::now(), async {
+        assert_eq!(remaining(), Some(Duration::ZERO));
+        timeout(SECOND, pending::<()>()).await.is_err()
+    });
+    assert_eq!(within.await, Ok(true));
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_tries_for_ever_ends_with_its_scope() {
+    for seconds in [0, 3] {
+        let start = Instant::now();
+        let tries = Cell::new(0);
+        let within = scope(in_seconds(seconds), async {
+            loop {
+                tries.set(tries.get() + 1);
+                let _ = timeout(SECOND, pending::<()>()).await;
+            }
+        });
+        let ended: Result<(), Elapsed> = within.await;
+        assert!(ended.is_err());
+        assert_eq!(start.elapsed(), seconds * SECOND);
+        assert!(tries.get() <= seconds + 2, "{} tries", tries.get());
+    }
+    assert_nothing_is_armed();
+}
+
+#[test]
+fn code_that_tries_for_ever_ends_without_a_budget_too() {
+    // No runtime bounds what one poll does here.
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let within = global::scope(deadline, async {
+        loop {
+            let _ = global::timeout(Duration::from_millis(20), pending::<()>()).await;
+            let _ = global::scope(deadline + SECOND, pending::<()>()).await;
+        }
+    });
+    let ended: Result<(), Elapsed> = futures::executor::block_on(within);
+    assert!(ended.is_err());
+    assert!(Instant::now() >= deadline);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_polls_within_a_passed_scope_is_woken() {
+    // As a `block_on` within would, which polls again only when it is woken.
+    let within = scope(Instant::now(), async {
+        let mut call = task::spawn(timeout(SECOND, pending::<()>()));
+        assert_pending!(call.poll());
+        assert!(call.is_woken());
+        assert_ready!(call.poll()).is_err()
+    });
+    assert_eq!(within.await, Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_nested_scopes_the_earliest_deadline_holds() {
+    for (outer, inner) in [(2, 5), (5, 2)] {
+        let start = Instant::now();
+        let nested = scope(in_seconds(outer), async {
+            let nested = scope(in_seconds(inner), async {
+                assert_eq!(remaining(), Some(2 * SECOND));
+                timeout(60 * SECOND, pending::<()>()).await
+            });
+            assert_eq!(nested.deadline(), start + 2 * SECOND);
+            let nested = nested.await;
+            assert_eq!(
+                remaining(),
+                Some((outer - 2) * SECOND),
+                "the outer one is put back"
+            );
+            nested
+        });
+        assert!(
+            matches!(nested.await, Ok(Ok(Err(_)))),
+            "the innermost code hears first"
+        );
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    }
+    assert_eq!(remaining(), None);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_made_outside_is_bounded_where_it_is_polled() {
+    let start = Instant::now();
+    let inner = scope(in_seconds(60), async {
+        assert_eq!(remaining(), Some(2 * SECOND));
+        timeout(60 * SECOND, pending::<()>()).await
+    });
+    let outer = scope(in_seconds(2), inner).await;
+    assert!(matches!(outer, Ok(Ok(Err(_)))), "{outer:?}");
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_taken_out_of_a_scope_stays_bounded() {
+    let start = Instant::now();
+    let call = scope(in_seconds(2), async {
+        timeout(60 * SECOND, pending::<()>())
+    });
+    let call = call.await.unwrap();
+    assert!(call.await.is_err());
+    assert_eq!(start.elapsed(), 2 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_made_outside_keeps_its_time_within() {
+    let start = Instant::now();
+    let call = timeout(3 * SECOND, pending::<()>());
+    let mut call = pin!(call);
+    assert!(scope(in_seconds(2), call.as_mut()).await.is_err());
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert!(call.await.is_err());
+    assert_eq!(start.elapsed(), 3 * SECOND);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_tasks_and_sleeps_are_not_bounded() {
+    let start = Instant::now();
+    let within = scope(in_seconds(5), async {
+        let other = tokio::spawn(async { (remaining(), timeout(2 * SECOND, sleep(SECOND)).await) });
+        assert_eq!(other.await.unwrap(), (None, Ok(())));
+        assert_eq!(tokio::task::spawn_blocking(remaining).await.unwrap(), None);
+        sleep(SECOND).await;
+        remaining()
+    });
+    assert_eq!(within.await, Ok(Some(3 * SECOND)));
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scope_is_closed_between_its_polls() {
+    let mut waiting = task::spawn(scope(in_seconds(2), pending::<()>()));
+    assert_pending!(waiting.poll());
+    assert_eq!((remaining(), scope_deadline()), (None, None));
+    drop(waiting);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_within_closes_the_scope() {
+    let mut panics = task::spawn(scope(in_seconds(2), async {
+        timeout(SECOND, poll_fn(|_| -> Poll<()> { panic!("on purpose") })).await
+    }));
+    assert!(catch_unwind(AssertUnwindSafe(|| panics.poll())).is_err());
+    assert_eq!(remaining(), None);
+    drop(panics);
+    assert_nothing_is_armed();
+
+    let outer = scope(in_seconds(9), async {
+        let mut panics = task::spawn(scope(in_seconds(2), async { panic!("on purpose") }));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let _: Poll<Result<(), Elapsed>> = panics.poll();
+        }));
+        assert!(caught.is_err());
+        remaining()
+    });
+    assert_eq!(
+        outer.await,
+        Ok(Some(9 * SECOND)),
+        "the outer one is put back"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_shrinks_and_ends_at_zero() {
+    let within = scope(in_seconds(2), async {
+        let mut told = vec![remaining().unwrap()];
+        for _ in 0..3 {
+            tokio::time::advance(SECOND).await;
+            told.push(remaining().unwrap());
+        }
+        told
+    });
+    // The clock moves within one poll of the scope's future at a time.
+    let mut within = task::spawn(within);
+    let told = loop {
+        match within.poll() {
+            Poll::Ready(told) => break told,
+            Poll::Pending => tokio::task::yield_now().await,
+        }
+    };
+    match told {
+        Ok(told) => assert_eq!(told, [2 * SECOND, SECOND, Duration::ZERO, Duration::ZERO]),
+        Err(elapsed) => assert_eq!(elapsed.to_string(), "deadline has elapsed"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_uses_its_budget_up_is_bounded() {
+    let start = Instant::now();
+    let greedy = poll_fn(|cx| -> Poll<()> {
+        while let Poll::Ready(budget) = tokio::task::coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    let ticking = tokio::spawn(async {
+        for _ in 0..30 {
+            tokio::time::advance(SECOND / 10).await;
+        }
+    });
+    assert!(scope(in_seconds(2), greedy).await.is_err());
+    assert!(start.elapsed() >= 2 * SECOND);
+    ticking.abort();
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_in_a_set_of_futures_are_bounded() {
+    let start = Instant::now();
+    let within = scope(in_seconds(2), async {
+        let mut calls: FuturesUnordered<_> = (0..100)
+            .map(|_| timeout(60 * SECOND, pending::<()>()))
+            .collect();
+        while calls.next().await.is_some() {}
+    });
+    let _either = within.await;
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_far_away_bound_nothing() {
+    let far = Instant::now() + Duration::from_secs(60 * 365 * 24 * 3600);
+    let within = scope(far, async { timeout(SECOND, pending::<()>()).await });
+    assert!(within.await.unwrap().is_err());
+    let mut waiting = task::spawn(scope(far, timeout(Duration::MAX, pending::<()>())));
+    assert_pending!(waiting.poll());
+    drop(waiting);
+    assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_process_timer_within_is_bounded_by_its_own_clock() {
+    // This runtime's time is an hour ahead of the system's.
+    tokio::time::advance(3600 * SECOND).await;
+    let system = std::time::Instant::now();
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let mut within = task::spawn(scope(deadline, async {
+        global::timeout(60 * SECOND, pending::<()>()).await
+    }));
+    assert_pending!(within.poll());
+    while !within.is_woken() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(system.elapsed() >= Duration::from_millis(50));
+    assert!(matches!(assert_ready!(within.poll()), Ok(Err(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_is_early_and_all_within_hear_first_in_real_time() {
+    let timer = Timer::current();
+    let calls = (0..200u64).map(|number| {
+        tokio::spawn(async move {
+            let deadline = Instant::now() + Duration::from_micros(5_000 + 97 * number);
+            let within = scope(deadline, async {
+                tokio::task::yield_now().await;
+                timeout(60 * SECOND, pending::<()>()).await
+            });
+            let heard = within.await;
+            assert!(Instant::now() >= deadline, "early");
+            heard
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(matches!(call.await.unwrap(), Ok(Err(_))));
+    }
+    assert_eq!(timer.metrics().pending, 0);
+}
+
+#[tokio::test]
+async fn get_ref_get_mut_and_into_inner_reach_the_future() {
+    let mut call: Scope<_> = Timer::current().scope(in_seconds(2), ready(7));
+    assert_eq!(call.get_ref().clone().into_inner(), 7);
+    *call.get_mut() = ready(8);
+    assert_eq!(call.into_inner().await, 8);
+}
+
+#[test]
+#[should_panic(expected = "there is no reactor running")]
+fn a_scope_outside_a_runtime_panics() {
+    let _ = scope(Instant::now(), ready(()));
+}
+
+#[test]
+fn a_scope_is_as_sendable_as_its_future() {
+    fn is_send_and_sync<T: Send + Sync + Unpin>() {}
+    is_send_and_sync::<Scope<std::future::Ready<()>>>();
+}
