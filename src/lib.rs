@@ -199,6 +199,7 @@
 //! | feature | what |
 //! |---|---|
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
+//! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]
@@ -231,6 +232,9 @@ pub use tokio::time::{advance, pause, resume};
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use crate::adapt::hyper;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub use crate::adapt::tower;
 pub use crate::deadline::{Deadline, ResetHandle};
 pub use crate::future::interval::{Interval, interval, interval_at};
 pub use crate::future::sleep::{Sleep, sleep, sleep_until};

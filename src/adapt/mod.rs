@@ -6,3 +6,5 @@
 
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "tower")]
+pub mod tower;

@@ -1,0 +1,239 @@
+//! The `grpc-timeout` header: read by a server, written by a client.
+//!
+//! Invariant: a header that is written never tells more time than is left.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::BoxError;
+use super::future::GrpcResponseFuture;
+use crate::remaining;
+
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
+/// The most digits that a header has, and the greatest number with so many.
+const DIGITS: usize = 8;
+const GREATEST: u128 = 99_999_999;
+
+/// The units of the header, the finest first, with their nanoseconds.
+const UNITS: [(u8, u64); 6] = [
+    (b'n', 1),
+    (b'u', 1_000),
+    (b'm', 1_000_000),
+    (b'S', 1_000_000_000),
+    (b'M', 60_000_000_000),
+    (b'H', 3_600_000_000_000),
+];
+
+/// The time that the caller waits, by the request's `grpc-timeout` header; `None` without one, and
+/// if it is malformed.
+///
+/// The header has up to eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`, from hours to
+/// nanoseconds. It is for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), and for
+/// a closure there that sets a bound of its own:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::tower::{TimeoutLayer, grpc_timeout};
+///
+/// const LONGEST: Duration = Duration::from_secs(60);
+/// let layer = TimeoutLayer::per_request(|request: &http::Request<String>| {
+///     Some(grpc_timeout(request).map_or(LONGEST, |asked| asked.min(LONGEST)))
+/// });
+/// # let _ = layer;
+/// let request = http::Request::builder().header("grpc-timeout", "250m").body(()).unwrap();
+/// assert_eq!(grpc_timeout(&request), Some(Duration::from_millis(250)));
+/// ```
+pub fn grpc_timeout<B>(request: &Request<B>) -> Option<Duration> {
+    read(request.headers())
+}
+
+fn read(headers: &HeaderMap) -> Option<Duration> {
+    let (unit, digits) = headers.get(GRPC_TIMEOUT)?.as_bytes().split_last()?;
+    let is_number =
+        (1..=DIGITS).contains(&digits.len()) && digits.iter().all(|digit| digit.is_ascii_digit());
+    if !is_number {
+        return None;
+    }
+    let number = digits
+        .iter()
+        .fold(0, |number, digit| 10 * number + u32::from(digit - b'0'));
+    let (_, nanos) = UNITS.iter().find(|(letter, _)| letter == unit)?;
+    // At most eight digits of hours, which no duration is too short for.
+    Duration::from_nanos(*nanos).checked_mul(number)
+}
+
+/// The header for what is left, in the finest unit that has room for it, rounded down.
+fn written(left: Duration) -> HeaderValue {
+    let nanos = left.as_nanos();
+    let numbers = UNITS.map(|(unit, length)| (unit, nanos / u128::from(length)));
+    let fits = numbers.into_iter().find(|(_, number)| *number <= GREATEST);
+    let (unit, number) = fits.unwrap_or((b'H', GREATEST));
+    let text = format!("{number}{}", char::from(unit));
+    HeaderValue::try_from(text).expect("digits and a letter are a header's text")
+}
+
+/// Puts a [`GrpcTimeout`] around a client.
+///
+/// The module's page has [an example](super#examples).
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "a layer does nothing until a service is given to it"]
+pub struct GrpcTimeoutLayer(());
+
+impl GrpcTimeoutLayer {
+    /// A layer for a client's service.
+    pub const fn new() -> GrpcTimeoutLayer {
+        GrpcTimeoutLayer(())
+    }
+}
+
+impl<S> Layer<S> for GrpcTimeoutLayer {
+    type Service = GrpcTimeout<S>;
+
+    fn layer(&self, inner: S) -> GrpcTimeout<S> {
+        GrpcTimeout { inner }
+    }
+}
+
+/// A client that passes the deadline of the [`scope`](crate::scope) on which it is called:
+/// [`GrpcTimeoutLayer`].
+///
+/// - It writes what is [`remaining`] into the `grpc-timeout` header, rounded down, so that it never
+///   tells more than is left.
+/// - A header that the request has already stays, if it tells less.
+/// - Where no scope is open, the request passes as it is.
+/// - It bounds no call by itself: the scope does.
+///
+/// # Errors
+///
+/// [`Elapsed`](crate::error::Elapsed) in a box if nothing is left; the service is not called then.
+/// Else the service's own error in a box.
+#[derive(Clone, Debug)]
+pub struct GrpcTimeout<S> {
+    inner: S,
+}
+
+impl<S> GrpcTimeout<S> {
+    /// A client that passes deadlines on.
+    pub const fn new(inner: S) -> GrpcTimeout<S> {
+        GrpcTimeout { inner }
+    }
+
+    /// The service within.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service within, to be changed.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Gives the service back.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B> Service<Request<B>> for GrpcTimeout<S>
+where
+    S: Service<Request<B>>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = GrpcResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let call = match remaining() {
+            Some(Duration::ZERO) => None,
+            Some(left) => {
+                let headers = request.headers_mut();
+                if read(headers).is_none_or(|asked| asked > left) {
+                    headers.insert(GRPC_TIMEOUT, written(left));
+                }
+                Some(self.inner.call(request))
+            }
+            None => Some(self.inner.call(request)),
+        };
+        GrpcResponseFuture::new(call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<Duration> {
+        let request = Request::builder().header("grpc-timeout", text);
+        grpc_timeout(&request.body(()).unwrap())
+    }
+
+    #[test]
+    fn every_unit_is_read() {
+        assert_eq!(parsed("2H"), Some(Duration::from_secs(7200)));
+        assert_eq!(parsed("3M"), Some(Duration::from_secs(180)));
+        assert_eq!(parsed("4S"), Some(Duration::from_secs(4)));
+        assert_eq!(parsed("5m"), Some(Duration::from_millis(5)));
+        assert_eq!(parsed("6u"), Some(Duration::from_micros(6)));
+        assert_eq!(parsed("7n"), Some(Duration::from_nanos(7)));
+        assert_eq!(parsed("0n"), Some(Duration::ZERO));
+        assert_eq!(parsed("00000001S"), Some(Duration::from_secs(1)));
+        assert_eq!(
+            parsed("99999999H"),
+            Some(Duration::from_secs(99_999_999 * 3600))
+        );
+    }
+
+    #[test]
+    fn malformed_headers_are_no_timeout() {
+        let malformed = [
+            "",
+            "S",
+            "5",
+            "5s",
+            "5h",
+            "-5S",
+            "+5S",
+            "5.0S",
+            " 5S",
+            "5 S",
+            "5SS",
+            "123456789S",
+            "5\u{b5}",
+        ];
+        for text in malformed {
+            assert_eq!(parsed(text), None, "{text:?}");
+        }
+        assert_eq!(grpc_timeout(&Request::new(())), None);
+    }
+
+    #[test]
+    fn what_is_written_is_rounded_down_and_read_again() {
+        let mut left = Duration::from_nanos(1);
+        while left < Duration::MAX / 4 {
+            let text = written(left);
+            assert!(text.len() <= DIGITS + 1, "{text:?}");
+            let again = parsed(text.to_str().unwrap()).unwrap();
+            assert!(again <= left, "{text:?} tells more than {left:?}");
+            let is_near = again.as_secs_f64() > left.as_secs_f64() * 0.9999;
+            let is_greatest = text == "99999999H";
+            assert!(
+                left < Duration::from_micros(1) || is_near || is_greatest,
+                "{text:?} of {left:?}"
+            );
+            left = left * 3 + Duration::from_nanos(7);
+        }
+        assert_eq!(written(Duration::MAX), "99999999H");
+        assert_eq!(written(Duration::from_nanos(99_999_999)), "99999999n");
+        assert_eq!(written(Duration::from_nanos(100_000_999)), "100000u");
+    }
+}

@@ -1,0 +1,85 @@
+//! tower with this crate's timers: timeouts for services, and deadlines that calls pass on.
+//!
+//! Invariant: a service of this module does to the service within what tower's documentation
+//! demands. Readiness is passed through, and a call goes to the very instance that was ready.
+//!
+//! | layer | for | what |
+//! |---|---|---|
+//! | [`TimeoutLayer::new`] | any service | one timeout for each call |
+//! | [`TimeoutLayer::per_request`] | a server | a timeout that the request decides; the call is a [`scope`](crate::scope) |
+//! | [`GrpcTimeoutLayer`] | a client | passes the scope's deadline on in the `grpc-timeout` header |
+//!
+//! A call that is not answered in time fails with [`Elapsed`](crate::error::Elapsed) in a box, as
+//! tower's own timeout does with its own error. [`TimeoutLayer::on_elapsed`] answers in place of
+//! that, and keeps the service's error type, which axum asks for.
+//!
+//! The timer is the current runtime's own, looked up in each call. `with_timer` gives another one,
+//! and saves the look-up.
+//!
+//! # Examples
+//!
+//! A timeout with a boxed error:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use tickwheel::error::Elapsed;
+//! use tickwheel::tower::TimeoutLayer;
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//!
+//! let mut service = ServiceBuilder::new()
+//!     .layer(TimeoutLayer::new(Duration::from_secs(1)))
+//!     .service(service_fn(async |_: &str| std::future::pending::<Result<(), std::io::Error>>().await));
+//! let error = service.ready().await.unwrap().call("hello").await.unwrap_err();
+//! assert!(error.is::<Elapsed>());
+//! # }
+//! ```
+//!
+//! A server whose calls end when their caller has stopped waiting. What it calls itself is told
+//! how much of that is left:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use http::{Request, Response};
+//! use tickwheel::sleep;
+//! use tickwheel::tower::{GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
+//! use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+//!
+//! // The last service of the chain answers with the header that it got.
+//! let backend = ServiceBuilder::new()
+//!     .layer(GrpcTimeoutLayer::new())
+//!     .service(service_fn(async |request: Request<()>| {
+//!         Ok::<_, BoxError>(Response::new(request.headers()["grpc-timeout"].clone()))
+//!     }));
+//! let server = ServiceBuilder::new()
+//!     .layer(TimeoutLayer::per_request(grpc_timeout))
+//!     .service(service_fn(move |request: Request<()>| {
+//!         let backend = backend.clone();
+//!         async move {
+//!             sleep(Duration::from_millis(500)).await;
+//!             backend.oneshot(Request::new(request.into_body())).await
+//!         }
+//!     }));
+//! let request = Request::builder().header("grpc-timeout", "2S").body(()).unwrap();
+//! let answer = server.oneshot(request).await.unwrap();
+//! assert_eq!(answer.into_body(), "1500000u");
+//! # }
+//! ```
+
+mod bound;
+mod future;
+mod grpc;
+mod outcome;
+mod timeout;
+
+pub use bound::{Bound, Fixed, PerRequest};
+pub use future::{GrpcResponseFuture, ResponseFuture};
+pub use grpc::{GrpcTimeout, GrpcTimeoutLayer, grpc_timeout};
+pub use outcome::{Boxed, Mapped, OnElapsed};
+pub use timeout::{Timeout, TimeoutLayer};
+
+/// An error of any type, as tower has it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

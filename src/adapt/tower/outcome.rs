@@ -1,0 +1,78 @@
+//! What a call gives that was not answered in time: a boxed error, or what a closure makes of it.
+//!
+//! Invariant: the service's own answers and errors are never mapped by the closure.
+
+use std::any::type_name;
+use std::fmt;
+
+use super::BoxError;
+use crate::error::Elapsed;
+
+/// What becomes of a call that was not answered in time: [`Boxed`] or [`Mapped`].
+///
+/// It is sealed: a closure for [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed) can
+/// give anything.
+pub trait OnElapsed<Response, Error>: sealed::OnElapsed<Response, Error> {}
+
+/// [`Elapsed`] in a box, beside the service's own errors in boxes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Boxed;
+
+/// What a closure gives, in the service's own types:
+/// [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed).
+#[derive(Clone, Copy)]
+pub struct Mapped<F>(pub(super) F);
+
+pub(super) mod sealed {
+    use crate::error::Elapsed;
+
+    pub trait OnElapsed<Response, Error> {
+        /// The error of the service with the timeout.
+        type Error;
+
+        /// What becomes of the service's own error.
+        fn error(error: Error) -> Self::Error;
+
+        fn elapsed(self, elapsed: Elapsed) -> Result<Response, Self::Error>;
+    }
+}
+
+impl<Response, Error: Into<BoxError>> sealed::OnElapsed<Response, Error> for Boxed {
+    type Error = BoxError;
+
+    fn error(error: Error) -> BoxError {
+        error.into()
+    }
+
+    fn elapsed(self, elapsed: Elapsed) -> Result<Response, BoxError> {
+        Err(elapsed.into())
+    }
+}
+
+impl<Response, Error: Into<BoxError>> OnElapsed<Response, Error> for Boxed {}
+
+impl<F, Response, Error> sealed::OnElapsed<Response, Error> for Mapped<F>
+where
+    F: FnOnce(Elapsed) -> Result<Response, Error>,
+{
+    type Error = Error;
+
+    fn error(error: Error) -> Error {
+        error
+    }
+
+    fn elapsed(self, elapsed: Elapsed) -> Result<Response, Error> {
+        (self.0)(elapsed)
+    }
+}
+
+impl<F, Response, Error> OnElapsed<Response, Error> for Mapped<F> where
+    F: FnOnce(Elapsed) -> Result<Response, Error>
+{
+}
+
+impl<F> fmt::Debug for Mapped<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mapped").field(&type_name::<F>()).finish()
+    }
+}

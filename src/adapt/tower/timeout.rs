@@ -1,0 +1,244 @@
+//! [`Timeout`]: a service whose calls are bounded in time, and its [`TimeoutLayer`].
+//!
+//! Invariant: a clone shares nothing with its original but the timer.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::bound::sealed::Call as Bounded;
+use super::bound::{Bound, Fixed, PerRequest};
+use super::future::{Call, ResponseFuture};
+use super::outcome::{Boxed, Mapped, OnElapsed};
+use crate::error::Elapsed;
+use crate::future::limit::{self, Limit};
+use crate::{Instant, Scope, Timer, scope, timeout};
+
+/// Puts a [`Timeout`] around a service.
+///
+/// The module's page has [examples](super#examples).
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until a service is given to it"]
+pub struct TimeoutLayer<B = Fixed, O = Boxed> {
+    bound: B,
+    on_elapsed: O,
+    timer: Option<Timer>,
+}
+
+impl TimeoutLayer {
+    /// Bounds each call by `timeout`, which counts from the call.
+    ///
+    /// It opens no [`scope`](crate::scope). Where one is open, the call ends with that at the
+    /// latest.
+    pub const fn new(timeout: Duration) -> TimeoutLayer {
+        TimeoutLayer {
+            bound: Fixed(timeout),
+            on_elapsed: Boxed,
+            timer: None,
+        }
+    }
+
+    /// Bounds each call by what `timeout` reads in its request; `None` bounds it not at all.
+    ///
+    /// The call is a [`scope`](crate::scope), from the service's `call` until its future is done.
+    /// So what is called within it has no longer to live, and
+    /// [`remaining`](crate::remaining) tells what is left. [`grpc_timeout`](super::grpc_timeout)
+    /// reads a gRPC header. A closure names the type of the request:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::tower::TimeoutLayer;
+    ///
+    /// let by_route = TimeoutLayer::per_request(|request: &http::Request<String>| {
+    ///     match request.uri().path() {
+    ///         "/events" => None,
+    ///         "/report" => Some(Duration::from_secs(60)),
+    ///         _ => Some(Duration::from_secs(5)),
+    ///     }
+    /// });
+    /// # let _ = by_route;
+    /// ```
+    pub const fn per_request<F, Request>(timeout: F) -> TimeoutLayer<PerRequest<F>>
+    where
+        F: Fn(&Request) -> Option<Duration>,
+    {
+        TimeoutLayer {
+            bound: PerRequest(timeout),
+            on_elapsed: Boxed,
+            timer: None,
+        }
+    }
+}
+
+impl<B, O> TimeoutLayer<B, O> {
+    /// Answers a call that took too long with what `answer` gives, in the service's own types.
+    ///
+    /// The service keeps its error type then, and its own errors pass through.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    /// use tickwheel::tower::TimeoutLayer;
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// let service = ServiceBuilder::new()
+    ///     .layer(TimeoutLayer::new(Duration::from_secs(1)).on_elapsed(|_| Ok("too late")))
+    ///     .service(service_fn(async |()| {
+    ///         std::future::pending::<Result<&str, Infallible>>().await
+    ///     }));
+    /// assert_eq!(service.oneshot(()).await, Ok("too late"));
+    /// # }
+    /// ```
+    pub fn on_elapsed<F, Response, Error>(self, answer: F) -> TimeoutLayer<B, Mapped<F>>
+    where
+        F: FnOnce(Elapsed) -> Result<Response, Error> + Clone,
+    {
+        TimeoutLayer {
+            bound: self.bound,
+            on_elapsed: Mapped(answer),
+            timer: self.timer,
+        }
+    }
+
+    /// Takes this timer in place of the current runtime's own.
+    pub fn with_timer(self, timer: Timer) -> Self {
+        TimeoutLayer {
+            timer: Some(timer),
+            ..self
+        }
+    }
+}
+
+impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
+    type Service = Timeout<S, B, O>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Timeout {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A service whose calls are bounded in time: [`TimeoutLayer`].
+///
+/// - The service's future is polled first. An answer that is there wins over a deadline that has
+///   passed, so a call with a timeout of zero is polled once.
+/// - Waiting for the service to be ready is not bounded. Put the timeout around a buffer for that.
+/// - A call that took too long is dropped with its response future.
+/// - It needs no lock, no task and no allocation. A call arms a timer only if it has to wait.
+///
+/// # Errors
+///
+/// [`Elapsed`] in a box if a call took too long, else the service's own error in a box;
+/// with [`on_elapsed`](TimeoutLayer::on_elapsed) what that gives.
+///
+/// # Panics
+///
+/// A call panics outside a tokio runtime, if the layer was not given a timer.
+#[derive(Clone, Debug)]
+pub struct Timeout<S, B = Fixed, O = Boxed> {
+    inner: S,
+    layer: TimeoutLayer<B, O>,
+}
+
+impl<S> Timeout<S> {
+    /// Bounds each call of `inner` by `timeout`.
+    pub const fn new(inner: S, timeout: Duration) -> Timeout<S> {
+        Timeout {
+            inner,
+            layer: TimeoutLayer::new(timeout),
+        }
+    }
+}
+
+impl<S, B, O> Timeout<S, B, O> {
+    /// Takes this timer in place of the current runtime's own.
+    #[must_use = "this gives the changed service back"]
+    pub fn with_timer(self, timer: Timer) -> Self {
+        Timeout {
+            layer: self.layer.with_timer(timer),
+            ..self
+        }
+    }
+
+    /// The service within.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service within, to be changed.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Gives the service back.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B, O, Request> Service<Request> for Timeout<S, B, O>
+where
+    S: Service<Request>,
+    B: Bound<Request>,
+    O: OnElapsed<S::Response, S::Error> + Clone,
+{
+    type Response = S::Response;
+    type Error = O::Error;
+    type Future = ResponseFuture<S::Future, O>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(O::error)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let timer = self.layer.timer.as_ref();
+        let call = match self.layer.bound.bound(&request) {
+            Bounded::Unbounded => {
+                let future = self.inner.call(request);
+                Call::Unbounded { future }
+            }
+            Bounded::Timeout(duration) => {
+                let future = self.inner.call(request);
+                let future = match timer {
+                    Some(timer) => timer.timeout(duration, future),
+                    None => timeout(duration, future),
+                };
+                Call::Timeout { future }
+            }
+            Bounded::Scope(duration) => {
+                let future = call_within(&mut self.inner, request, timer, duration);
+                Call::Scope { future }
+            }
+        };
+        ResponseFuture::new(call, self.layer.on_elapsed.clone())
+    }
+}
+
+/// A service may do much of its work in `call`, such as to make timeouts. So the scope is open in
+/// that too.
+fn call_within<S: Service<Request>, Request>(
+    service: &mut S,
+    request: Request,
+    timer: Option<&Timer>,
+    duration: Duration,
+) -> Scope<S::Future> {
+    let deadline = after(duration);
+    let future = limit::within(Limit::until(deadline), || service.call(request));
+    match timer {
+        Some(timer) => timer.scope(deadline, future),
+        None => scope(deadline, future),
+    }
+}
+
+fn after(duration: Duration) -> Instant {
+    /// What no instant can name is taken to be this far away, tokio's bound.
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or_else(|| now + FAR)
+}
