@@ -1,0 +1,156 @@
+//! tower's layers around axum's handlers, with a real client over loopback.
+//!
+//! Invariant: after each scenario nothing stays armed on the timer of the layer.
+
+use std::future::pending;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::error_handling::HandleErrorLayer;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tickwheel::error::Elapsed;
+use tickwheel::tower::{BoxError, TimeoutLayer, grpc_timeout};
+use tickwheel::{Instant, Timer, remaining, timeout};
+use tokio::net::TcpListener;
+use tower::ServiceBuilder;
+
+/// Short, for what waits in real time.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// How long a test waits for what must happen, and fails after that.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Serves the routes, and gives their address.
+async fn serve(router: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+fn routes() -> Router {
+    Router::new()
+        .route("/fast", get(async || "fast"))
+        .route("/hangs", get(async || pending::<String>().await))
+        .route("/panics", get(async || -> String { panic!("on purpose") }))
+        .route(
+            "/left",
+            get(async || format!("{:?}", remaining().is_some())),
+        )
+        .route(
+            "/calls",
+            get(async || {
+                let call = timeout(PATIENCE, pending::<()>()).await;
+                match call {
+                    Err(Elapsed { .. }) => "told within",
+                    Ok(()) => "never",
+                }
+            }),
+        )
+}
+
+async fn get_text(url: String) -> (StatusCode, String) {
+    let answer = tokio::time::timeout(PATIENCE, reqwest::get(url)).await;
+    let answer = answer.expect("it is answered").unwrap();
+    (answer.status(), answer.text().await.unwrap())
+}
+
+/// A call may still be going away when its answer has come.
+async fn assert_nothing_stays_armed(timer: &Timer) {
+    let gone = async {
+        while timer.metrics().pending > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let gone = tokio::time::timeout(PATIENCE, gone).await;
+    gone.expect("nothing stays armed");
+}
+
+#[tokio::test]
+async fn a_handler_that_hangs_is_answered_for() {
+    let timer = Timer::new();
+    let answer = TimeoutLayer::new(SHORT)
+        .with_timer(timer.clone())
+        .on_elapsed(|_| Ok((StatusCode::GATEWAY_TIMEOUT, "too late").into_response()));
+    let server = serve(routes().layer(answer)).await;
+
+    let start = Instant::now();
+    let (status, text) = get_text(format!("{server}/hangs")).await;
+    assert_eq!(
+        (status, text.as_str()),
+        (StatusCode::GATEWAY_TIMEOUT, "too late")
+    );
+    assert!(start.elapsed() >= SHORT);
+    let (status, text) = get_text(format!("{server}/fast")).await;
+    assert_eq!((status, text.as_str()), (StatusCode::OK, "fast"));
+    assert_nothing_stays_armed(&timer).await;
+}
+
+#[tokio::test]
+async fn a_boxed_timeout_goes_through_axums_error_handler() {
+    let timer = Timer::new();
+    let layers = ServiceBuilder::new()
+        .layer(HandleErrorLayer::new(async |error: BoxError| {
+            assert!(error.is::<Elapsed>());
+            (StatusCode::REQUEST_TIMEOUT, error.to_string())
+        }))
+        .layer(TimeoutLayer::new(SHORT).with_timer(timer.clone()));
+    let server = serve(routes().layer(layers)).await;
+    let (status, text) = get_text(format!("{server}/hangs")).await;
+    assert_eq!(
+        (status, text.as_str()),
+        (StatusCode::REQUEST_TIMEOUT, "deadline has elapsed")
+    );
+    assert_nothing_stays_armed(&timer).await;
+}
+
+#[tokio::test]
+async fn the_route_or_the_header_decides() {
+    let timer = Timer::new();
+    let layer = TimeoutLayer::per_request(|request: &Request<Body>| match request.uri().path() {
+        "/hangs" | "/calls" => Some(SHORT),
+        _ => grpc_timeout(request),
+    })
+    .with_timer(timer.clone())
+    .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));
+    let server = serve(routes().layer(layer)).await;
+
+    assert_eq!(
+        get_text(format!("{server}/hangs")).await.0,
+        StatusCode::GATEWAY_TIMEOUT
+    );
+    assert_eq!(get_text(format!("{server}/calls")).await.1, "told within");
+    assert_eq!(get_text(format!("{server}/left")).await.1, "false");
+    let asked = reqwest::Client::new()
+        .get(format!("{server}/left"))
+        .header("grpc-timeout", "20S");
+    assert_eq!(asked.send().await.unwrap().text().await.unwrap(), "true");
+    assert_nothing_stays_armed(&timer).await;
+}
+
+#[tokio::test]
+async fn panics_and_clients_that_vanish_leave_nothing_armed() {
+    let timer = Timer::new();
+    let layer = TimeoutLayer::per_request(|_: &Request<Body>| Some(PATIENCE))
+        .with_timer(timer.clone())
+        .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));
+    let server = serve(routes().layer(layer)).await;
+    assert!(reqwest::get(format!("{server}/panics")).await.is_err());
+
+    let vanishes = tokio::spawn(reqwest::get(format!("{server}/hangs")));
+    while timer.metrics().pending == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    vanishes.abort();
+    let _ = vanishes.await;
+    assert_nothing_stays_armed(&timer).await;
+    assert_eq!(
+        get_text(format!("{server}/fast")).await.1,
+        "fast",
+        "it serves on"
+    );
+}
