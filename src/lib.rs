@@ -198,8 +198,8 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
-//! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
+//! | `hyper` | `tickwheel::hyper`: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
+//! | `tower` | `tickwheel::tower`: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]

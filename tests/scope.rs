@@ -4,7 +4,7 @@
 //! stays armed after it.
 
 use std::cell::Cell;
-use std::future::{Future, pending, poll_fn, ready};
+use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
@@ -211,10 +211,8 @@ async fn a_scope_made_outside_is_bounded_where_it_is_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_taken_out_of_a_scope_stays_bounded() {
     let start = Instant::now();
-    let call = scope(in_seconds(2), async {
-        timeout(60 * SECOND, pending::<()>())
-    });
-    let call = call.await.unwrap();
+    let make = poll_fn(|_| Poll::Ready(timeout(60 * SECOND, pending::<()>())));
+    let call = scope(in_seconds(2), make).await.unwrap();
     assert!(call.await.is_err());
     assert_eq!(start.elapsed(), 2 * SECOND);
 }
@@ -399,7 +397,7 @@ async fn get_ref_get_mut_and_into_inner_reach_the_future() {
 #[test]
 #[should_panic(expected = "there is no reactor running")]
 fn a_scope_outside_a_runtime_panics() {
-    let _ = scope(Instant::now(), ready(()));
+    drop(scope(Instant::now(), ready(())));
 }
 
 #[test]
