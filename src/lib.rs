@@ -200,6 +200,7 @@
 //! |---|---|
 //! | `hyper` | `tickwheel::hyper`: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `tower` | `tickwheel::tower`: timeouts for services, also by what the request says, and deadlines in headers |
+//! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]
@@ -232,6 +233,9 @@ pub use tokio::time::{advance, pause, resume};
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use crate::adapt::hyper;
+#[cfg(feature = "io")]
+#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
+pub use crate::adapt::io;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;

@@ -6,5 +6,7 @@
 
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "io")]
+pub mod io;
 #[cfg(feature = "tower")]
 pub mod tower;

@@ -1,0 +1,179 @@
+//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and who is told that it has expired.
+//!
+//! Two tasks may poll one stream, one for each direction: the halves of `tokio::io::split`. The
+//! deadline belongs to both. It is polled by whichever had to wait, always with the waker of
+//! [`Waiters`], which wakes both.
+//!
+//! ```text
+//!             a byte was moved: reset, lock-free
+//!               +----+
+//!               |    v
+//!   new ----> pending --(expiry)--> expired --(a poll that has to wait)--> told
+//!               ^                      |                                    |
+//!               |                      | (a byte was moved)                 | (a byte was moved, or
+//!               +----------------------+------------------------------------+  a poll has to wait)
+//!
+//!   any --(cancelled, or the runtime has gone)--> cancelled --(restart)--> pending
+//! ```
+//!
+//! - *Expired*: nobody knows yet. If a byte is moved first, the connection was not idle: the bytes
+//!   may have come in time, while the process was stalled.
+//! - *Told*: one direction was given `TimedOut`. If the other was waiting too, it is owed the same
+//!   error, and gets it when it is polled and still has to wait. Nothing is armed. The next byte
+//!   moved, or the next poll that has to wait, starts the deadline anew, for a goodbye.
+//! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
+//!
+//! Invariants:
+//!
+//! - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
+//!   a poll that has to wait need not poll the deadline again, unless that waker was woken.
+//! - A direction waits with its waker in `Waiters`, or was woken since it put it there.
+//! - An expiry is told to a direction at most once.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *The poll of one direction finds the expiry before the driver does.* Then the deadline wakes
+//!   nobody, because it takes the one that polls to be the only one. So the other is woken here.
+//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker of
+//!   that poll and wakes its task, and `woken` is left for the next poll.
+//! - *One direction takes `woken` away from the other.* It polls the deadline. If that is pending, it
+//!   is registered for both. If not, the other is woken and polls it too, or is owed the error.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::waiters::{Direction, PerDirection, Waiters};
+use super::{cancelled, poll_deadline, timed_out};
+use crate::{Deadline, ResetHandle, Timer};
+
+#[derive(Debug)]
+pub(super) struct Idle {
+    deadline: Deadline,
+    handle: ResetHandle,
+    waiters: Arc<Waiters>,
+    /// The one of `waiters`, made once.
+    waker: Waker,
+    is_registered: bool,
+    is_told: bool,
+    waits: PerDirection<Wait>,
+}
+
+/// What a direction does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wait {
+    /// Its last poll did not have to wait, or was told of the end.
+    #[default]
+    No,
+    Waits,
+    /// It waited when the other direction was told of the expiry.
+    IsOwedTimedOut,
+}
+
+impl Idle {
+    pub(super) fn new(timer: &Timer, timeout: Duration) -> Idle {
+        let deadline = timer.deadline(timeout);
+        let waiters = Arc::new(Waiters::default());
+        Idle {
+            handle: deadline.handle(),
+            deadline,
+            waker: waiters.clone().into(),
+            waiters,
+            is_registered: false,
+            is_told: false,
+            waits: PerDirection::default(),
+        }
+    }
+
+    pub(super) fn handle(&self) -> &ResetHandle {
+        &self.handle
+    }
+
+    /// Makes the deadline pending again, counting from now. What was owed is forgiven.
+    pub(super) fn restart(&mut self) {
+        self.start_anew();
+        for direction in [Direction::Read, Direction::Write] {
+            let wait = self.waits.of(direction);
+            if *wait == Wait::IsOwedTimedOut {
+                *wait = Wait::Waits;
+            }
+        }
+    }
+
+    /// Whoever waits was woken when the deadline came to its end, and registers it again.
+    fn start_anew(&mut self) {
+        self.deadline.restart();
+        self.is_registered = false;
+        self.is_told = false;
+    }
+
+    /// What every poll of the I/O ends with. `has_moved` tells whether a result moved a byte.
+    #[inline]
+    pub(super) fn after<R: Copy>(
+        &mut self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<R>>,
+        has_moved: impl FnOnce(R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        let Poll::Ready(result) = result else {
+            return self.poll_wait(direction, cx).map(Err);
+        };
+        *self.waits.of(direction) = Wait::No;
+        if matches!(result, Ok(value) if has_moved(value)) && !self.handle.reset() {
+            self.move_on();
+        }
+        Poll::Ready(result)
+    }
+
+    /// A byte was moved after the deadline had come to its end.
+    #[cold]
+    fn move_on(&mut self) {
+        let mut cx = Context::from_waker(&self.waker);
+        if poll_deadline(&mut self.deadline, &mut cx) == Poll::Ready(Ok(())) {
+            self.start_anew();
+        }
+    }
+
+    /// The I/O has to wait: ready with the error if the time is over.
+    fn poll_wait(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let wait = self.waits.of(direction);
+        if *wait == Wait::IsOwedTimedOut {
+            *wait = Wait::No;
+            return Poll::Ready(timed_out());
+        }
+        *wait = Wait::Waits;
+        let woken = self.waiters.register(direction, cx.waker());
+        if self.is_registered && !woken {
+            return Poll::Pending;
+        }
+        if self.is_told {
+            self.start_anew();
+        }
+        self.poll_end(direction)
+    }
+
+    fn poll_end(&mut self, direction: Direction) -> Poll<io::Error> {
+        let mut cx = Context::from_waker(&self.waker);
+        let end = poll_deadline(&mut self.deadline, &mut cx);
+        self.is_registered = end.is_pending();
+        let Poll::Ready(end) = end else {
+            return Poll::Pending;
+        };
+        *self.waits.of(direction) = Wait::No;
+        let other = self.waits.of(direction.other());
+        let error = match end {
+            Ok(()) => {
+                self.is_told = true;
+                if *other == Wait::Waits {
+                    *other = Wait::IsOwedTimedOut;
+                }
+                timed_out()
+            }
+            Err(cause) => cancelled(cause),
+        };
+        self.waiters.wake(direction.other());
+        Poll::Ready(error)
+    }
+}

@@ -1,0 +1,228 @@
+//! The [`IdleTimeout`]: one idle deadline for both directions of a stream.
+//!
+//! Invariant: each poll polls the stream first, and gives what it was given to [`Idle::after`]. That
+//! alone knows the deadline.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::idle::Idle;
+use super::waiters::Direction;
+use crate::{ResetHandle, Timer};
+
+pin_project! {
+    /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too long.
+    ///
+    /// It is for any [`AsyncRead`], any [`AsyncWrite`], and what is both. The two directions share
+    /// one deadline. Every byte moved, in either direction, pushes it back. The deadline runs from
+    /// the making of the stream on.
+    ///
+    /// - **The I/O is polled first.** What is ready wins, also over a deadline that has passed: the
+    ///   bytes may have come in time while the process was stalled. They start the deadline anew.
+    /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
+    ///   shutdown push nothing back.
+    /// - **Nothing hangs.** A read, write, flush or shutdown that has to wait fails when the
+    ///   deadline expires. Both halves of [`tokio::io::split`] do, also in two tasks.
+    /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is.
+    /// - **Zero** lets pass only what need not wait. [`Duration::MAX`] never times out.
+    ///
+    /// # After the time is over
+    ///
+    /// Each direction that had an operation waiting is told once. After that the stream is as
+    /// usable as before, for a goodbye: a protocol's last message, or a shutdown. The goodbye has
+    /// the whole timeout again, from its first byte moved or from when it first has to wait.
+    /// Until then nothing is armed, and [`reset`](ResetHandle::reset) of the handle answers
+    /// `false`.
+    ///
+    /// # The handle
+    ///
+    /// Any task may act on the deadline through a [`handle`](IdleTimeout::handle):
+    ///
+    /// | call | what the stream does |
+    /// |---|---|
+    /// | `reset()` | as if a byte was moved |
+    /// | `expire()` | as if it was idle for too long; bytes that are ready at once win over that too |
+    /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
+    /// | `set_timeout(Duration::MAX)` | it never times out |
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream, and those [of the deadline](crate::io#errors). When the runtime that
+    /// drives the timer has shut down, what has to wait fails. It neither hangs nor panics.
+    ///
+    /// # Cancel safety
+    ///
+    /// As the stream within: nothing is buffered here, and dropping a read or a write loses nothing
+    /// of the deadline.
+    ///
+    /// # Cost
+    ///
+    /// A poll that moves bytes adds one [`reset`](ResetHandle::reset), which takes no lock. A poll
+    /// that has to wait adds one lock that is nearly always free, to keep the waker. The
+    /// timer itself is polled only at first, and after it has woken. No poll allocates.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::io::ErrorKind;
+    /// use tickwheel::{Duration, io::IdleTimeout};
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let (server, mut client) = tokio::io::duplex(64);
+    /// let mut server = IdleTimeout::new(server, Duration::from_secs(60));
+    ///
+    /// client.write_all(b"ping").await?;
+    /// let mut request = [0; 4];
+    /// server.read_exact(&mut request).await?;
+    ///
+    /// let silence = server.read(&mut request).await.unwrap_err();
+    /// assert_eq!(silence.kind(), ErrorKind::TimedOut);
+    /// server.write_all(b"bye").await?;
+    /// server.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[derive(Debug)]
+    pub struct IdleTimeout<T> {
+        #[pin]
+        stream: T,
+        idle: Idle,
+    }
+}
+
+impl<T> IdleTimeout<T> {
+    /// Gives `stream` an idle timeout, on the current runtime's own timer.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    pub fn new(stream: T, timeout: Duration) -> IdleTimeout<T> {
+        IdleTimeout::with_timer(&Timer::current(), stream, timeout)
+    }
+
+    /// Gives `stream` an idle timeout, on this timer.
+    ///
+    /// A server that holds a [`Timer`] saves the look-up of the runtime's own for each connection.
+    pub fn with_timer(timer: &Timer, stream: T, timeout: Duration) -> IdleTimeout<T> {
+        IdleTimeout {
+            stream,
+            idle: Idle::new(timer, timeout),
+        }
+    }
+
+    /// A handle to the deadline, for any task. See [above](IdleTimeout#the-handle) for what its
+    /// calls do here.
+    pub fn handle(&self) -> ResetHandle {
+        self.idle.handle().clone()
+    }
+
+    /// The timeout.
+    pub fn timeout(&self) -> Duration {
+        self.idle.handle().timeout()
+    }
+
+    /// Changes the timeout, which counts from the last byte moved.
+    ///
+    /// If that makes the deadline due already, it expires at once. A deadline that has expired
+    /// stays so: the new timeout holds from the next byte moved, or from a
+    /// [`restart`](IdleTimeout::restart).
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.idle.handle().set_timeout(timeout);
+    }
+
+    /// Has the whole timeout count from now, whatever happened before.
+    ///
+    /// It forgives an expiry that was not told yet, and undoes a
+    /// [`cancel`](ResetHandle::cancel). Only if the timer's runtime has gone it changes nothing.
+    pub fn restart(&mut self) {
+        self.idle.restart();
+    }
+
+    /// As [`restart`](IdleTimeout::restart), for a stream that is pinned.
+    pub fn restart_pinned(self: Pin<&mut Self>) {
+        self.project().idle.restart();
+    }
+
+    /// The stream within.
+    pub fn get_ref(&self) -> &T {
+        &self.stream
+    }
+
+    /// The stream within, to be changed. Bytes that are moved through it do not push the deadline
+    /// back.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.stream
+    }
+
+    /// As [`get_mut`](IdleTimeout::get_mut), for a stream that is pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut T> {
+        self.project().stream
+    }
+
+    /// Gives the stream back and drops the deadline.
+    pub fn into_inner(self) -> T {
+        self.stream
+    }
+}
+
+impl<T: AsyncRead> AsyncRead for IdleTimeout<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let before = buf.filled().len();
+        let result = this.stream.poll_read(cx, buf);
+        let moved = |()| buf.filled().len() > before;
+        this.idle.after(Direction::Read, cx, result, moved)
+    }
+}
+
+impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let result = this.stream.poll_write(cx, buf);
+        this.idle
+            .after(Direction::Write, cx, result, |written| written > 0)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.stream.poll_flush(cx);
+        this.idle.after(Direction::Write, cx, result, |()| false)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.stream.poll_shutdown(cx);
+        this.idle.after(Direction::Write, cx, result, |()| false)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let result = this.stream.poll_write_vectored(cx, bufs);
+        this.idle
+            .after(Direction::Write, cx, result, |written| written > 0)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

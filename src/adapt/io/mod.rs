@@ -1,0 +1,57 @@
+//! Timeouts for anything that reads and writes: [`IdleTimeout`], and [`TimeoutStream`] for separate
+//! read and write timeouts.
+//!
+//! Invariant: the I/O itself is polled first, and a deadline is polled only when that has to wait.
+//! What is ready wins over a deadline that has passed, and pays for no poll of a timer.
+//!
+//! | type | times out | typical use |
+//! |---|---|---|
+//! | [`IdleTimeout`] | when no byte was moved, in either direction, for so long | idle connections of a server or a proxy |
+//! | [`TimeoutStream`] | when one read, or one write, has waited for so long | a client that waits for an answer; tokio-io-timeout's users |
+//! | [`TimeoutReader`], [`TimeoutWriter`] | the same for one direction | the halves of a socket |
+//!
+//! # Errors
+//!
+//! | error | when |
+//! |---|---|
+//! | kind [`TimedOut`](std::io::ErrorKind::TimedOut) | the time is over |
+//! | kind [`Other`](std::io::ErrorKind::Other), with a [`Cancelled`] within | a [`ResetHandle`] cancelled the deadline, or the runtime that drives the timer has shut down |
+//!
+//! The operating system also reports `TimedOut`, for a peer that acknowledges nothing. Its error
+//! has a [`raw_os_error`](std::io::Error::raw_os_error), and the one of this module has none.
+//!
+//! [`Cancelled`]: crate::error::Cancelled
+//! [`ResetHandle`]: crate::ResetHandle
+
+mod countdown;
+mod idle;
+mod idle_timeout;
+mod timeout_stream;
+mod waiters;
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use tokio::task::coop;
+
+pub use idle_timeout::IdleTimeout;
+pub use timeout_stream::{TimeoutReader, TimeoutStream, TimeoutWriter};
+
+use crate::Deadline;
+use crate::error::{Cancelled, Elapsed};
+
+/// Polls a deadline whatever is left of the task's budget. I/O that had to wait may have used the
+/// budget up, and the deadline must be looked at all the same.
+fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    pin!(coop::unconstrained(deadline)).poll(cx)
+}
+
+fn timed_out() -> io::Error {
+    Elapsed::new().into()
+}
+
+fn cancelled(cancelled: Cancelled) -> io::Error {
+    io::Error::other(cancelled)
+}
