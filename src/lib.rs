@@ -201,6 +201,7 @@
 //! | `hyper` | `tickwheel::hyper`: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `tower` | `tickwheel::tower`: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
+//! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]
@@ -210,7 +211,7 @@ mod adapt;
 mod deadline;
 mod driver;
 pub mod error;
-mod future;
+pub mod future;
 pub mod global;
 mod keyed;
 mod runtime;
@@ -239,6 +240,9 @@ pub use crate::adapt::io;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
+#[cfg(feature = "stream")]
+#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
+pub use crate::adapt::stream;
 pub use crate::deadline::{Deadline, ResetHandle};
 pub use crate::future::interval::{Interval, interval, interval_at};
 pub use crate::future::sleep::{Sleep, sleep, sleep_until};

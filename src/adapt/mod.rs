@@ -10,3 +10,5 @@ pub mod hyper;
 pub mod io;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "stream")]
+pub mod stream;

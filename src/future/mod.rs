@@ -1,10 +1,14 @@
-//! The futures that wait: a sleep, a timeout around another future, an interval.
+//! The futures that wait: a sleep, a timeout around another future, an interval. The futures
+//! themselves are at the crate's root, and here is what goes with them: [`FutureExt`].
 //!
 //! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
 //! timer.
 
 mod first_poll;
+mod future_ext;
 pub(crate) mod interval;
 pub(crate) mod limit;
 pub(crate) mod sleep;
 pub(crate) mod timeout;
+
+pub use future_ext::FutureExt;

@@ -244,12 +244,15 @@ async fn whoever_waits_is_told(steps: Vec<Step>) {
             }
         }
     }
-    // Both wait now, maybe after they were told of what was before.
+    // Both wait now, maybe after they were told of what was before: of an expiry that they are owed,
+    // and of one that came after it.
     for way in Way::BOTH {
-        if let Poll::Ready(result) = halves.poll(way) {
-            assert_timed_out(result);
-            assert_pending!(halves.poll(way), "told once");
+        for _ in 0..2 {
+            if let Poll::Ready(result) = halves.poll(way) {
+                assert_timed_out(result);
+            }
         }
+        assert_pending!(halves.poll(way), "each expiry is told once");
     }
     for _ in 0..2 {
         // One of them may have been told before, and then waits again.
