@@ -200,6 +200,7 @@
 //! |---|---|
 //! | `hyper` | `tickwheel::hyper`: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `tower` | `tickwheel::tower`: timeouts for services, also by what the request says, and deadlines in headers |
+//! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
@@ -231,18 +232,21 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 
+#[cfg(feature = "http-body")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http-body")))]
+pub use crate::adapt::http_body;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use crate::adapt::hyper;
 #[cfg(feature = "io")]
 #[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub use crate::adapt::io;
-#[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
-pub use crate::adapt::tower;
 #[cfg(feature = "stream")]
 #[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
 pub use crate::adapt::stream;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub use crate::adapt::tower;
 pub use crate::deadline::{Deadline, ResetHandle};
 pub use crate::future::interval::{Interval, interval, interval_at};
 pub use crate::future::sleep::{Sleep, sleep, sleep_until};

@@ -4,11 +4,13 @@
 //!
 //! Invariant: an adapter uses only what the crate offers to anybody, and no room below knows of it.
 
+#[cfg(feature = "http-body")]
+pub mod http_body;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 #[cfg(feature = "io")]
 pub mod io;
-#[cfg(feature = "tower")]
-pub mod tower;
 #[cfg(feature = "stream")]
 pub mod stream;
+#[cfg(feature = "tower")]
+pub mod tower;
