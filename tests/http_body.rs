@@ -14,10 +14,12 @@ use tokio_test::{assert_pending, assert_ready, task};
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
+type Step = Result<Frame<&'static [u8]>, std::io::Error>;
+
 /// A body that waits where it has no frame.
 #[derive(Debug, Default)]
 struct Scripted {
-    frames: VecDeque<Option<Result<Frame<&'static [u8]>, std::io::Error>>>,
+    frames: VecDeque<Option<Step>>,
     is_endless: bool,
 }
 
@@ -25,10 +27,7 @@ impl Body for Scripted {
     type Data = &'static [u8];
     type Error = std::io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<&'static [u8]>, std::io::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Step>> {
         if self.is_endless {
             return Poll::Ready(Some(data()));
         }
@@ -40,7 +39,7 @@ impl Body for Scripted {
     }
 }
 
-fn data() -> Result<Frame<&'static [u8]>, std::io::Error> {
+fn data() -> Step {
     Ok(Frame::data(b"data"))
 }
 
