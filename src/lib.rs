@@ -203,6 +203,7 @@
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
+//! | `quinn` | `quinn::TickwheelRuntime`: quinn's connections on this crate's timers |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]
@@ -241,6 +242,9 @@ pub use crate::adapt::hyper;
 #[cfg(feature = "io")]
 #[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub use crate::adapt::io;
+#[cfg(feature = "quinn")]
+#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
+pub use crate::adapt::quinn;
 #[cfg(feature = "stream")]
 #[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
 pub use crate::adapt::stream;

@@ -1,0 +1,341 @@
+//! quinn on tickwheel's timers: real endpoints over loopback, on links that lose packets.
+//!
+//! Most tests pause tokio's clock. quinn's clock follows it, so minutes of QUIC pass in an instant.
+
+#[path = "quinn/link.rs"]
+mod link;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use quinn::{
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Runtime, ServerConfig,
+    TransportConfig,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use tickwheel::quinn::TickwheelRuntime;
+use tickwheel::{Duration, Instant, Timer, sleep, timeout};
+use tokio::task::JoinSet;
+
+use crate::link::Link;
+
+const IDLE: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const SERVER_NAME: &str = "localhost";
+
+/// A client and a server, and the link that each of them sends on.
+struct Pair {
+    timer: Timer,
+    client: Endpoint,
+    client_link: Arc<Link>,
+    server: Endpoint,
+    server_link: Arc<Link>,
+}
+
+impl Pair {
+    /// Every `loses`-th packet is lost, in either direction.
+    fn new(timer: &Timer, transport: TransportConfig, loses: Option<usize>) -> Pair {
+        let runtime = Arc::new(TickwheelRuntime::new(timer));
+        let transport = Arc::new(transport);
+        let (server_config, client_config) = configs(&transport);
+        let (server, server_link) = endpoint(&runtime, Some(server_config), loses);
+        let (mut client, client_link) = endpoint(&runtime, None, loses);
+        client.set_default_client_config(client_config);
+        Pair {
+            timer: timer.clone(),
+            client,
+            client_link,
+            server,
+            server_link,
+        }
+    }
+
+    fn server_address(&self) -> SocketAddr {
+        self.server.local_addr().unwrap()
+    }
+
+    async fn connect(&self) -> (Connection, Connection) {
+        let connecting = self.client.connect(self.server_address(), SERVER_NAME);
+        let accepting = async { self.server.accept().await.unwrap().await.unwrap() };
+        let (client, server) = tokio::join!(connecting.unwrap(), accepting);
+        (client.unwrap(), server)
+    }
+
+    /// Waits until both sides have forgotten all connections, and their timers with them.
+    async fn assert_nothing_stays_armed(&self) {
+        self.client.wait_idle().await;
+        self.server.wait_idle().await;
+        let nothing_armed = async {
+            while self.timer.metrics().pending > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let wait = tokio::time::timeout(LONGEST_WAIT, nothing_armed).await;
+        wait.expect("nothing stays armed");
+        assert!(self.timer.metrics().armed > 0, "it was in use");
+    }
+}
+
+fn endpoint(
+    runtime: &Arc<TickwheelRuntime>,
+    config: Option<ServerConfig>,
+    loses: Option<usize>,
+) -> (Endpoint, Arc<Link>) {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let link = Arc::new(Link::new(runtime.wrap_udp_socket(socket).unwrap(), loses));
+    let endpoint = Endpoint::new_with_abstract_socket(
+        EndpointConfig::default(),
+        config,
+        link.clone(),
+        runtime.clone(),
+    );
+    (endpoint.unwrap(), link)
+}
+
+fn configs(transport: &Arc<TransportConfig>) -> (ServerConfig, ClientConfig) {
+    let signed = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).unwrap();
+    let certificate = CertificateDer::from(signed.cert);
+    let key = PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der());
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+
+    let mut server = ServerConfig::with_single_cert(vec![certificate], key.into()).unwrap();
+    server.transport_config(transport.clone());
+    let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
+    client.transport_config(transport.clone());
+    (server, client)
+}
+
+fn transport(idle: Duration) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(idle.try_into().unwrap()));
+    transport
+}
+
+/// Sends `sent` to the peer, which sends it back.
+async fn assert_echo(client: &Connection, server: &Connection, sent: &[u8]) {
+    let echo = async {
+        let (mut send, mut receive) = server.accept_bi().await.unwrap();
+        let received = receive.read_to_end(sent.len()).await.unwrap();
+        send.write_all(&received).await.unwrap();
+        send.finish().unwrap();
+        // The stream is told to be stopped once the peer has everything.
+        send.stopped().await.unwrap();
+    };
+    let ask = async {
+        let (mut send, mut receive) = client.open_bi().await.unwrap();
+        let write = async {
+            send.write_all(sent).await.unwrap();
+            send.finish().unwrap();
+        };
+        let (_, received) = tokio::join!(write, receive.read_to_end(sent.len()));
+        received.unwrap()
+    };
+    let (_, received) = tokio::join!(echo, ask);
+    assert!(received == sent, "what arrives is what was sent");
+}
+
+fn payload(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_arrives_whole_though_packets_are_lost() {
+    let pair = Pair::new(&Timer::new(), transport(IDLE), Some(5));
+    let (client, server) = pair.connect().await;
+    assert_echo(&client, &server, &payload(1 << 20)).await;
+    assert!(pair.client_link.lost() > 100, "{}", pair.client_link.lost());
+    assert!(pair.server_link.lost() > 100, "{}", pair.server_link.lost());
+    assert!(client.stats().path.lost_packets > 0);
+    client.close(0u32.into(), b"done");
+    server.closed().await;
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_on_many_threads_lose_packets_too() {
+    let pair = Arc::new(Pair::new(&Timer::current(), transport(IDLE), Some(7)));
+    let sent = Arc::new(payload(1 << 16));
+    let accepting = {
+        let pair = pair.clone();
+        tokio::spawn(async move {
+            let mut echoes = JoinSet::new();
+            for _ in 0..16 {
+                let incoming = pair.server.accept().await.unwrap();
+                echoes.spawn(async move {
+                    let connection = incoming.await.unwrap();
+                    let (mut send, mut receive) = connection.accept_bi().await.unwrap();
+                    let received = receive.read_to_end(1 << 16).await.unwrap();
+                    send.write_all(&received).await.unwrap();
+                    send.finish().unwrap();
+                    connection.closed().await
+                });
+            }
+            echoes.join_all().await;
+        })
+    };
+    let mut clients = JoinSet::new();
+    for _ in 0..16 {
+        let (pair, sent) = (pair.clone(), sent.clone());
+        clients.spawn(async move {
+            let connecting = pair.client.connect(pair.server_address(), SERVER_NAME);
+            let connection = connecting.unwrap().await.unwrap();
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            send.write_all(&sent).await.unwrap();
+            send.finish().unwrap();
+            let received = receive.read_to_end(sent.len()).await.unwrap();
+            assert!(received == *sent, "what arrives is what was sent");
+            connection
+        });
+    }
+    let connections = clients.join_all().await;
+    assert!(pair.client_link.lost() > 16, "{}", pair.client_link.lost());
+    // A goodbye that is lost is not sent again: the server would wait for its idle timeout.
+    pair.client_link.heal();
+    for connection in connections {
+        connection.close(0u32.into(), b"done");
+    }
+    accepting.await.unwrap();
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_idle_timeout_fires_when_the_peer_vanishes() {
+    let pair = Pair::new(&Timer::new(), transport(IDLE), None);
+    let (client, server) = pair.connect().await;
+    let last_heard = Instant::now();
+    assert_echo(&client, &server, b"ping").await;
+    pair.client_link.vanish();
+    pair.server_link.vanish();
+
+    assert_eq!(server.closed().await, ConnectionError::TimedOut);
+    let silent = last_heard.elapsed();
+    assert!(silent >= IDLE, "{silent:?} is early");
+    assert!(
+        silent < IDLE + Duration::from_secs(10),
+        "{silent:?} is late"
+    );
+    assert_eq!(client.closed().await, ConnectionError::TimedOut);
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_fails_when_the_peer_vanishes_within_it() {
+    let pair = Pair::new(&Timer::new(), transport(IDLE), None);
+    let (client, server) = pair.connect().await;
+    let mut send = client.open_uni().await.unwrap();
+    send.write_all(b"half of the ").await.unwrap();
+    let mut receive = server.accept_uni().await.unwrap();
+    let start = Instant::now();
+    pair.client_link.vanish();
+    let error = receive.read_to_end(1000).await.unwrap_err();
+    assert!(start.elapsed() + Duration::from_secs(1) >= IDLE);
+    assert!(error.to_string().contains("read error"), "{error}");
+    assert_eq!(server.close_reason(), Some(ConnectionError::TimedOut));
+    assert_eq!(client.closed().await, ConnectionError::TimedOut);
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_times_the_connect_out() {
+    let pair = Pair::new(&Timer::new(), transport(IDLE), None);
+    pair.server_link.vanish();
+    let start = Instant::now();
+    let connecting = pair.client.connect(pair.server_address(), SERVER_NAME);
+    let error = connecting.unwrap().await.unwrap_err();
+    assert_eq!(error, ConnectionError::TimedOut);
+    assert!(start.elapsed() >= IDLE);
+    // The server holds an attempt that nobody has accepted; that ends with it.
+    pair.server.accept().await.unwrap().ignore();
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn keep_alive_packets_hold_an_unused_connection_open() {
+    let mut transport = transport(IDLE);
+    transport.keep_alive_interval(Some(IDLE / 3));
+    let pair = Pair::new(&Timer::new(), transport, Some(10));
+    let (client, server) = pair.connect().await;
+    sleep(100 * IDLE).await;
+    assert_eq!(client.close_reason(), None);
+    assert_echo(&client, &server, b"still here").await;
+    assert!(pair.timer.metrics().pending <= 2, "one timer a connection");
+
+    pair.client_link.vanish();
+    assert_eq!(server.closed().await, ConnectionError::TimedOut);
+    assert_eq!(client.closed().await, ConnectionError::TimedOut);
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_byte_a_second_holds_a_connection_open() {
+    let idle = Duration::from_secs(3);
+    let pair = Pair::new(&Timer::new(), transport(idle), None);
+    let (client, server) = pair.connect().await;
+    let mut send = client.open_uni().await.unwrap();
+    send.write_all(&[0]).await.unwrap();
+    let mut receive = server.accept_uni().await.unwrap();
+    for second in 1..=60 {
+        sleep(Duration::from_secs(1)).await;
+        send.write_all(&[second]).await.unwrap();
+    }
+    send.finish().unwrap();
+    let received = receive.read_to_end(1000).await.unwrap();
+    assert_eq!(received, Vec::from_iter(0..=60));
+    drop((client, server, send, receive));
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_reads_blocks_the_writer_only() {
+    let pair = Pair::new(&Timer::new(), transport(IDLE), Some(5));
+    let (client, server) = pair.connect().await;
+    let mut send = client.open_uni().await.unwrap();
+    let too_much = vec![0; 32 << 20];
+    let write = timeout(IDLE / 2, send.write_all(&too_much)).await;
+    assert!(write.is_err(), "the peer's window is full");
+    assert_echo(&client, &server, &payload(1 << 10)).await;
+    drop((client, server, send));
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[tokio::test]
+async fn the_process_timer_serves_quinn_too() {
+    let idle = Duration::from_millis(300);
+    let pair = Pair::new(&Timer::global(), transport(idle), Some(5));
+    let (client, server) = pair.connect().await;
+    assert_echo(&client, &server, &payload(1 << 16)).await;
+    let last_heard = Instant::now();
+    assert_echo(&client, &server, b"ping").await;
+    pair.client_link.vanish();
+    pair.server_link.vanish();
+    assert_eq!(server.closed().await, ConnectionError::TimedOut);
+    assert!(last_heard.elapsed() >= idle);
+    assert_eq!(client.closed().await, ConnectionError::TimedOut);
+    pair.assert_nothing_stays_armed().await;
+}
+
+#[test]
+fn connections_go_on_when_the_timers_runtime_has_gone() {
+    let driving = tokio::runtime::Runtime::new().unwrap();
+    let timer = Timer::builder().build_on(driving.handle()).unwrap();
+    let using = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    using.block_on(async {
+        let idle = Duration::from_millis(500);
+        let pair = Pair::new(&timer, transport(idle), Some(5));
+        let (client, server) = pair.connect().await;
+        driving.shutdown_background();
+        assert_echo(&client, &server, &payload(1 << 16)).await;
+        let last_heard = Instant::now();
+        assert_echo(&client, &server, b"ping").await;
+        pair.client_link.vanish();
+        assert_eq!(server.closed().await, ConnectionError::TimedOut);
+        assert!(last_heard.elapsed() >= idle);
+        assert_eq!(client.closed().await, ConnectionError::TimedOut);
+        pair.assert_nothing_stays_armed().await;
+    });
+}

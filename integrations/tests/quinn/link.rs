@@ -1,0 +1,110 @@
+//! The [`Link`]: a UDP socket that loses packets on purpose.
+//!
+//! Invariant: what is lost is lost silently. The sender is told that it was sent, as on a network.
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+
+/// A real socket, of whose packets every n-th is lost.
+pub(crate) struct Link {
+    socket: Arc<dyn AsyncUdpSocket>,
+    loses: Option<usize>,
+    sent: AtomicUsize,
+    lost: AtomicUsize,
+    has_vanished: AtomicBool,
+    is_healed: AtomicBool,
+}
+
+impl Link {
+    /// Every `loses`-th packet that is sent is lost, if any.
+    pub(crate) fn new(socket: Arc<dyn AsyncUdpSocket>, loses: Option<usize>) -> Link {
+        Link {
+            socket,
+            loses,
+            sent: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
+            has_vanished: AtomicBool::new(false),
+            is_healed: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on every packet that is sent is lost.
+    pub(crate) fn vanish(&self) {
+        self.has_vanished.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on no packet is lost.
+    pub(crate) fn heal(&self) {
+        self.is_healed.store(true, Ordering::Relaxed);
+    }
+
+    /// So many packets were lost.
+    pub(crate) fn lost(&self) -> usize {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn loses_now(&self) -> bool {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        let loses_one = self.loses.is_some_and(|loses| number % loses == 0);
+        let is_healed = self.is_healed.load(Ordering::Relaxed);
+        self.has_vanished.load(Ordering::Relaxed) || (loses_one && !is_healed)
+    }
+}
+
+impl AsyncUdpSocket for Link {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        self.socket.clone().create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        if self.loses_now() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.socket.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_recv(cx, buffers, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// One packet at a time, so that each is lost or sent on its own.
+    fn max_transmit_segments(&self) -> usize {
+        1
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.socket.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.socket.may_fragment()
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("socket", &self.socket)
+            .field("loses", &self.loses)
+            .field("lost", &self.lost)
+            .finish_non_exhaustive()
+    }
+}
