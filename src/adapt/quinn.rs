@@ -48,19 +48,36 @@ use crate::timer::Timer;
 /// # Examples
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> std::io::Result<()> {
+/// use std::io;
 /// use std::net::UdpSocket;
 /// use std::sync::Arc;
 ///
-/// use quinn::{Endpoint, EndpointConfig};
+/// use quinn::{Endpoint, EndpointConfig, ServerConfig};
+/// use tickwheel::Timer;
 /// use tickwheel::quinn::TickwheelRuntime;
 ///
-/// let socket = UdpSocket::bind("127.0.0.1:0")?;
-/// let runtime = Arc::new(TickwheelRuntime::current());
-/// let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime)?;
-/// println!("a client at {}", endpoint.local_addr()?);
-/// # Ok(())
+/// fn listen(timer: &Timer, config: EndpointConfig, server: ServerConfig) -> io::Result<Endpoint> {
+///     let socket = UdpSocket::bind("[::]:4433")?;
+///     let runtime = Arc::new(TickwheelRuntime::new(timer));
+///     Endpoint::new(config, Some(server), socket, runtime)
+/// }
+/// ```
+///
+/// The timers can be used without quinn's connections:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use quinn::Runtime;
+/// use tickwheel::Duration;
+/// use tickwheel::quinn::TickwheelRuntime;
+///
+/// let runtime = TickwheelRuntime::current();
+/// let start = runtime.now();
+/// let mut timer = runtime.new_timer(start + Duration::from_secs(1));
+/// timer.as_mut().reset(start + Duration::from_secs(5));
+/// std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
+/// assert_eq!(runtime.now() - start, Duration::from_secs(5));
 /// # }
 /// ```
 #[derive(Clone, Debug)]

@@ -1,0 +1,206 @@
+//! The front of an MQTT 3.1.1 broker: CONNECT with a keep-alive, and the rule of 1.5 times.
+//!
+//! The standard, in section 3.1.2.10: the server must close a client from which it has received no
+//! packet for one and a half times the keep-alive. What the server sends does not count. So the
+//! deadline is reset where packets are read, and nowhere else.
+//!
+//! A `DeadlineMap` has one deadline for each client identifier. A client that connects once more
+//! replaces its older deadline, and so ends its older connection, as section 3.1.4 wants it.
+//!
+//! Every client that has subscribed to anything gets the topic `ticks`, so that there are clients
+//! which only receive. There is no other routing.
+//!
+//! Invariant: the deadline runs beside all that reads and writes, so no client that blocks either of
+//! them outlives it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use clap::Parser;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use rumqttc::{
+    Codec, ConnAck, Connect, ConnectReturnCode, Packet, Protocol, PubAck, Publish, QoS, SubAck,
+    SubscribeReasonCode, UnsubAck,
+};
+use tickwheel::{DeadlineMap, Duration, MissedTickBehavior, ResetHandle, Timer};
+use tickwheel_integrations::{parse_duration, parse_period, serve};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_util::codec::Framed;
+
+/// Closes MQTT clients that send nothing for 1.5 times their keep-alive.
+#[derive(Clone, Debug, Parser)]
+struct Options {
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:1883")]
+    listen: SocketAddr,
+    /// A client must send its CONNECT so soon.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    connect_within: Duration,
+    /// How often subscribed clients get something.
+    #[arg(long, default_value = "1s", value_parser = parse_period)]
+    publish_every: Duration,
+}
+
+const LARGEST_PACKET: usize = 64 * 1024;
+
+type Transport = Framed<TcpStream, Codec>;
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let options = Options::parse();
+    let timer = Timer::current();
+    let sessions = DeadlineMap::new(&timer);
+    serve(options.listen, timer.clone(), move |stream| {
+        let (options, timer, sessions) = (options.clone(), timer.clone(), sessions.clone());
+        async move {
+            let ended = run(stream, &options, &timer, &sessions).await;
+            ended.err().unwrap_or(Closed::ByPeer)
+        }
+    })
+    .await
+}
+
+async fn run(
+    stream: TcpStream,
+    options: &Options,
+    timer: &Timer,
+    sessions: &DeadlineMap<String>,
+) -> Result<(), Closed> {
+    let codec = Codec {
+        max_incoming_size: LARGEST_PACKET,
+        max_outgoing_size: LARGEST_PACKET,
+    };
+    let mut transport = Framed::new(stream, codec);
+    let handshake = timer.timeout(options.connect_within, accept(&mut transport));
+    let connect = handshake.await.map_err(|_| Closed::NoConnect)??;
+    let silent_after = match connect.keep_alive {
+        0 => Duration::MAX,
+        seconds => Duration::from_secs(seconds.into()) * 3 / 2,
+    };
+    let keep_alive = sessions.insert(connect.client_id, silent_after);
+    let keep_alive = keep_alive.expect("the map has no limit and is never closed");
+    let heard = keep_alive.handle();
+    let (sink, stream) = transport.split();
+    let (answers, to_send) = mpsc::channel(16);
+    tokio::select! {
+        ended = keep_alive => Err(match ended {
+            Ok(()) => Closed::Silent(silent_after),
+            Err(_) => Closed::TakenOver,
+        }),
+        ended = read(stream, heard, answers) => ended,
+        ended = write(sink, to_send, options, timer) => ended,
+    }
+}
+
+/// Waits for CONNECT and answers it.
+async fn accept(transport: &mut Transport) -> Result<Connect, Closed> {
+    let connect = match transport.next().await.transpose()? {
+        None => return Err(Closed::ByPeer),
+        Some(Packet::Connect(connect)) => connect,
+        Some(_) => return Err(Closed::Protocol("the first packet is not CONNECT")),
+    };
+    let refused = if connect.protocol != Protocol::V4 {
+        Some(ConnectReturnCode::RefusedProtocolVersion)
+    } else if connect.client_id.is_empty() {
+        Some(ConnectReturnCode::BadClientId)
+    } else {
+        None
+    };
+    let code = refused.unwrap_or(ConnectReturnCode::Success);
+    transport
+        .send(Packet::ConnAck(ConnAck::new(code, false)))
+        .await?;
+    match refused {
+        None => Ok(connect),
+        Some(code) => Err(Closed::Refused(code)),
+    }
+}
+
+/// Each packet that comes in, of whatever kind, pushes the deadline back.
+async fn read(
+    mut stream: SplitStream<Transport>,
+    heard: ResetHandle,
+    answers: mpsc::Sender<Packet>,
+) -> Result<(), Closed> {
+    while let Some(packet) = stream.next().await.transpose()? {
+        heard.reset();
+        let answer = match packet {
+            Packet::PingReq => Packet::PingResp,
+            Packet::Subscribe(subscribe) => {
+                let granted = SubscribeReasonCode::Success(QoS::AtMostOnce);
+                let codes = vec![granted; subscribe.filters.len()];
+                Packet::SubAck(SubAck::new(subscribe.pkid, codes))
+            }
+            Packet::Unsubscribe(unsubscribe) => Packet::UnsubAck(UnsubAck::new(unsubscribe.pkid)),
+            Packet::Publish(publish) if publish.qos == QoS::AtLeastOnce => {
+                Packet::PubAck(PubAck::new(publish.pkid))
+            }
+            Packet::Connect(_) => return Err(Closed::Protocol("a second CONNECT")),
+            Packet::Disconnect => return Ok(()),
+            _ => continue,
+        };
+        if answers.send(answer).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn write(
+    mut sink: SplitSink<Transport, Packet>,
+    mut to_send: mpsc::Receiver<Packet>,
+    options: &Options,
+    timer: &Timer,
+) -> Result<(), Closed> {
+    let mut ticks = timer.interval(options.publish_every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_subscribed = false;
+    loop {
+        let packet = tokio::select! {
+            answer = to_send.recv() => match answer {
+                None => return Ok(()),
+                Some(answer) => answer,
+            },
+            _ = ticks.tick(), if is_subscribed => {
+                Packet::Publish(Publish::new("ticks", QoS::AtMostOnce, "tick"))
+            }
+        };
+        is_subscribed |= matches!(packet, Packet::SubAck(_));
+        sink.send(packet).await?;
+    }
+}
+
+/// Why a connection has ended.
+#[derive(Debug)]
+enum Closed {
+    ByPeer,
+    NoConnect,
+    Refused(ConnectReturnCode),
+    Silent(Duration),
+    TakenOver,
+    Protocol(&'static str),
+    Failed(rumqttc::Error),
+}
+
+impl From<rumqttc::Error> for Closed {
+    fn from(error: rumqttc::Error) -> Closed {
+        Closed::Failed(error)
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Closed::ByPeer => f.write_str("by the client"),
+            Closed::NoConnect => f.write_str("no CONNECT in time"),
+            Closed::Refused(code) => write!(f, "refused: {code:?}"),
+            Closed::Silent(silent_after) => write!(f, "silent for {silent_after:?}"),
+            Closed::TakenOver => f.write_str("taken over by a newer connection"),
+            Closed::Protocol(fault) => f.write_str(fault),
+            Closed::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}

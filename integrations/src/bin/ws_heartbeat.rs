@@ -1,0 +1,165 @@
+//! A WebSocket server with heartbeats: a ping when nothing was heard, and a count of missed pongs.
+//!
+//! ```text
+//!             nothing heard for --ping-after          no pong within --pong-within
+//!   listening ------------------------------> pinged -----------------------------> missed + 1
+//!       ^                                       |                                     |
+//!       +---------- any frame: missed = 0 ------+      fewer than --missed: ping again, else close
+//! ```
+//!
+//! Every frame that comes in pushes the ping back. On a busy connection that is all that happens:
+//! one `reset()` a frame, which takes no lock, and no ping at all.
+//!
+//! Invariant: whatever is written is bounded in time. A client that never reads is closed too.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use clap::Parser;
+use futures::{SinkExt, StreamExt};
+use tickwheel::{Deadline, Duration, Timer};
+use tickwheel_integrations::{parse_duration, serve};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, accept_async};
+
+/// Echoes what WebSocket clients send, and closes those that answer no ping.
+#[derive(Clone, Debug, Parser)]
+struct Options {
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:9001")]
+    listen: SocketAddr,
+    /// A client that was not heard for so long is pinged.
+    #[arg(long, default_value = "20s", value_parser = parse_duration)]
+    ping_after: Duration,
+    /// A pong, or anything else, must come so soon. Also the limit for whatever is written.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pong_within: Duration,
+    /// A client that misses so many pongs in a row is closed.
+    #[arg(long, default_value_t = 2)]
+    missed: u32,
+}
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let options = Options::parse();
+    let timer = Timer::current();
+    serve(options.listen, timer.clone(), move |stream| {
+        let (options, timer) = (options.clone(), timer.clone());
+        async move {
+            match run(stream, &options, &timer).await {
+                Ok(()) => Closed::ByPeer,
+                Err(closed) => closed,
+            }
+        }
+    })
+    .await
+}
+
+async fn run(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), Closed> {
+    let handshake = timer.timeout(options.pong_within, accept_async(stream));
+    let socket = handshake.await.map_err(|_| Closed::NoHandshake)??;
+    let mut connection = Connection {
+        socket,
+        timer,
+        pong_within: options.pong_within,
+    };
+    let mut ping_due = timer.deadline(options.ping_after);
+    let mut pong_due: Option<Deadline> = None;
+    let mut missed = 0;
+    let heard = ping_due.handle();
+    loop {
+        tokio::select! {
+            biased; // A pong that is there is heard, also when it comes at the last moment.
+            message = connection.socket.next() => {
+                let Some(message) = message.transpose()? else { return Ok(()) };
+                (missed, pong_due) = (0, None);
+                if !heard.reset() {
+                    ping_due.restart();
+                }
+                if message.is_text() || message.is_binary() {
+                    connection.send(message).await?;
+                }
+            }
+            _ = &mut ping_due, if pong_due.is_none() => {
+                connection.ping().await?;
+                pong_due = Some(timer.deadline(options.pong_within));
+            }
+            _ = async { pong_due.as_mut().expect("it was pinged").await }, if pong_due.is_some() => {
+                missed += 1;
+                if missed >= options.missed {
+                    connection.say_goodbye().await;
+                    return Err(Closed::MissedPongs(missed));
+                }
+                connection.ping().await?;
+                pong_due = Some(timer.deadline(options.pong_within));
+            }
+        }
+    }
+}
+
+struct Connection<'a> {
+    socket: WebSocketStream<TcpStream>,
+    timer: &'a Timer,
+    pong_within: Duration,
+}
+
+impl Connection<'_> {
+    async fn send(&mut self, message: Message) -> Result<(), Closed> {
+        let send = self
+            .timer
+            .timeout(self.pong_within, self.socket.send(message));
+        Ok(send.await.map_err(|_| Closed::NeverReads)??)
+    }
+
+    async fn ping(&mut self) -> Result<(), Closed> {
+        self.send(Message::Ping(Default::default())).await
+    }
+
+    /// Closes as the protocol has it: what is still on its way from the client is read, so that the
+    /// system does not reset the connection before the client has seen why. The client may be
+    /// gone, so no failure matters.
+    async fn say_goodbye(&mut self) {
+        let why = CloseFrame {
+            code: CloseCode::Policy,
+            reason: "no heartbeat".into(),
+        };
+        let goodbye = async {
+            self.socket.send(Message::Close(Some(why))).await?;
+            while self.socket.next().await.transpose()?.is_some() {}
+            Ok::<_, tungstenite::Error>(())
+        };
+        let _ = self.timer.timeout(self.pong_within, goodbye).await;
+    }
+}
+
+/// Why a connection has ended.
+#[derive(Debug)]
+enum Closed {
+    ByPeer,
+    NoHandshake,
+    NeverReads,
+    MissedPongs(u32),
+    Failed(tungstenite::Error),
+}
+
+impl From<tungstenite::Error> for Closed {
+    fn from(error: tungstenite::Error) -> Closed {
+        Closed::Failed(error)
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Closed::ByPeer => f.write_str("by the client"),
+            Closed::NoHandshake => f.write_str("no handshake in time"),
+            Closed::NeverReads => f.write_str("the client does not read"),
+            Closed::MissedPongs(missed) => write!(f, "missed {missed} pongs"),
+            Closed::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}

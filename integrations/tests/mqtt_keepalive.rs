@@ -1,0 +1,195 @@
+//! The program `mqtt_keepalive`, by `rumqttc`.
+
+#[allow(dead_code, reason = "each program's test uses some of it")]
+mod process;
+
+use std::time::{Duration, Instant};
+
+use process::{LONGEST_WAIT, Program};
+use rumqttc::{AsyncClient, Event, EventLoop, MqttOptions, Outgoing, Packet, QoS};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn start() -> Program {
+    start_with(&["--publish-every", "100"])
+}
+
+fn start_with(options: &[&str]) -> Program {
+    Program::start(env!("CARGO_BIN_EXE_mqtt_keepalive"), options)
+}
+
+/// A client that is connected, with what drives it. A client that is not polled does nothing.
+async fn connect(program: &Program, id: &str, keep_alive: Duration) -> (AsyncClient, EventLoop) {
+    let address = program.address();
+    let mut options = MqttOptions::new(id, address.ip().to_string(), address.port());
+    options.set_keep_alive(keep_alive);
+    let (client, mut events) = AsyncClient::new(options, 10);
+    let first = timeout(LONGEST_WAIT, events.poll()).await.unwrap().unwrap();
+    assert!(
+        matches!(first, Event::Incoming(Packet::ConnAck(_))),
+        "{first:?}"
+    );
+    (client, events)
+}
+
+/// Polls until the connection has ended. Gives how much was published, and how often it pinged.
+async fn poll_to_end(events: &mut EventLoop) -> (usize, usize) {
+    let (mut published, mut pings) = (0, 0);
+    loop {
+        match events.poll().await {
+            Ok(Event::Incoming(Packet::Publish(_))) => published += 1,
+            Ok(Event::Outgoing(Outgoing::PingReq)) => pings += 1,
+            Ok(_) => {}
+            Err(_) => return (published, pings),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_is_disconnected() {
+    let program = start();
+    let start = Instant::now();
+    let (_client, mut events) = connect(&program, "silent", SECOND).await;
+    // Its event loop is not polled: the socket is open, and nothing is sent.
+    let line = program.prints(&["closed"]).await;
+    assert!(
+        line.contains("silent for 1.5s; 0 open, 0 timers armed"),
+        "{line}"
+    );
+    assert!(start.elapsed() >= 3 * SECOND / 2);
+    let end = timeout(LONGEST_WAIT, poll_to_end(&mut events)).await;
+    assert!(end.is_ok(), "the client is told");
+}
+
+#[tokio::test]
+async fn a_client_that_only_receives_is_disconnected() {
+    let program = start();
+    let (client, mut events) = connect(&program, "listener", SECOND).await;
+    // From now on it sends no ping. The broker has been told of a keep-alive of a second.
+    events.mqtt_options.set_keep_alive(Duration::ZERO);
+    let last_sent = Instant::now();
+    client.subscribe("ticks", QoS::AtMostOnce).await.unwrap();
+    let end = timeout(LONGEST_WAIT, poll_to_end(&mut events)).await;
+    let (published, pings) = end.expect("it is disconnected");
+    assert!(last_sent.elapsed() >= 3 * SECOND / 2);
+    assert!(published > 0, "it has received something all the time");
+    assert_eq!(pings, 0);
+    let line = program.prints(&["closed"]).await;
+    assert!(
+        line.contains("silent for 1.5s; 0 open, 0 timers armed"),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_pings_stays() {
+    let program = start();
+    let (client, mut events) = connect(&program, "pinger", 3 * SECOND).await;
+    client.subscribe("ticks", QoS::AtMostOnce).await.unwrap();
+    let silent_after = 3 * 3 * SECOND / 2;
+    let mut pongs = 0;
+    let polling = async {
+        loop {
+            let event = events.poll().await.expect("it stays connected");
+            pongs += usize::from(event == Event::Incoming(Packet::PingResp));
+        }
+    };
+    assert!(timeout(2 * silent_after, polling).await.is_err());
+    assert!(pongs >= 2, "{pongs}");
+    client.disconnect().await.unwrap();
+    timeout(LONGEST_WAIT, poll_to_end(&mut events))
+        .await
+        .unwrap();
+    program
+        .prints(&["by the client; 0 open, 0 timers armed"])
+        .await;
+}
+
+#[tokio::test]
+async fn no_keep_alive_means_no_deadline() {
+    let program = start();
+    let (client, mut events) = connect(&program, "forever", Duration::ZERO).await;
+    sleep(3 * SECOND).await;
+    client.disconnect().await.unwrap();
+    timeout(LONGEST_WAIT, poll_to_end(&mut events))
+        .await
+        .unwrap();
+    program
+        .prints(&["by the client; 0 open, 0 timers armed"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_newer_connection_takes_the_identifier_over() {
+    let program = start();
+    let (_older, _events) = connect(&program, "same", 3600 * SECOND).await;
+    let (newer, mut events) = connect(&program, "same", 3600 * SECOND).await;
+    program
+        .prints(&["taken over by a newer connection; 1 open"])
+        .await;
+    newer.disconnect().await.unwrap();
+    timeout(LONGEST_WAIT, poll_to_end(&mut events))
+        .await
+        .unwrap();
+    program.lets_all_timers_go().await;
+}
+
+#[tokio::test]
+async fn half_a_packet_a_second_is_silence() {
+    let program = start();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    // CONNECT of MQTT 3.1.1, clean session, a keep-alive of a second, the identifier «a».
+    let connect = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x01\x00\x01a";
+    stream.write_all(connect).await.unwrap();
+    let mut connack = [0; 4];
+    stream.read_exact(&mut connack).await.unwrap();
+    assert_eq!(connack, [0x20, 2, 0, 0]);
+    let start = Instant::now();
+    let drip = async {
+        // The head of a PUBLISH of 100 bytes, and then a byte a second.
+        stream.write_all(b"\x30\x64").await.unwrap();
+        while stream.write_all(b"a").await.is_ok() {
+            sleep(SECOND).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = drip => {}
+        line = program.prints(&["closed"]) => {
+            assert!(line.contains("silent for 1.5s; 0 open, 0 timers armed"), "{line}");
+        }
+    }
+    // The server counts from before it has answered.
+    assert!(start.elapsed() + SECOND / 2 >= 3 * SECOND / 2);
+}
+
+#[tokio::test]
+async fn no_connect_is_cut_off() {
+    let program = start_with(&["--connect-within", "300ms"]);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    stream.write_all(b"\x10").await.unwrap();
+    program
+        .prints(&["no CONNECT in time; 0 open, 0 timers armed"])
+        .await;
+    assert!(start.elapsed() >= Duration::from_millis(300));
+}
+
+#[tokio::test]
+async fn what_is_no_mqtt_is_refused() {
+    let program = start();
+    for nonsense in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"\xc0\x00",
+        b"\x10\xff\xff\xff\xff",
+    ] {
+        let mut stream = TcpStream::connect(program.address()).await.unwrap();
+        stream.write_all(nonsense).await.unwrap();
+        program
+            .prints(&["closed", "; 0 open, 0 timers armed"])
+            .await;
+    }
+}

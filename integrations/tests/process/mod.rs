@@ -1,0 +1,88 @@
+//! A program of this package as a process of its own: where it listens, and what it prints.
+//!
+//! Invariant: the process ends with the test, whatever becomes of that.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Nothing that a test waits for takes so long.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Program {
+    process: Child,
+    address: SocketAddr,
+    printed: Receiver<String>,
+}
+
+impl Program {
+    /// Starts a program, `env!("CARGO_BIN_EXE_name")`, which chooses its port itself.
+    pub(crate) fn start(path: &str, options: &[&str]) -> Program {
+        let mut process = Command::new(path)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stdout = process.stdout.take().expect("stdout is piped");
+        let printed = lines(BufReader::new(stdout).lines());
+        let first = printed.recv_timeout(LONGEST_WAIT);
+        let first = first.expect("the program prints where it listens");
+        let address = first.strip_prefix("listening on ");
+        let address = address.and_then(|address| address.parse().ok());
+        Program {
+            process,
+            address: address.unwrap_or_else(|| panic!("no address: {first:?}")),
+            printed,
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until the program prints a line with all of `parts` in it, and gives that. Lines before
+    /// it are passed over.
+    pub(crate) async fn prints(&self, parts: &[&str]) -> String {
+        let end = Instant::now() + LONGEST_WAIT;
+        let mut others = Vec::new();
+        while Instant::now() < end {
+            match self.printed.try_recv() {
+                Ok(line) if parts.iter().all(|part| line.contains(part)) => return line,
+                Ok(line) => others.push(line),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+        panic!("the program printed {others:?}, and nothing with {parts:?}");
+    }
+
+    /// Waits until its last connection has ended and no timer is left.
+    pub(crate) async fn lets_all_timers_go(&self) {
+        self.prints(&["; 0 open, 0 timers armed"]).await;
+    }
+}
+
+/// A thread reads, so that the process never waits for the test.
+fn lines(lines: Lines<BufReader<ChildStdout>>) -> Receiver<String> {
+    let (printed, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            if printed.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
