@@ -1,5 +1,5 @@
-//! What the programs of this package share: a listening socket, a task for each connection, and a
-//! line on stdout for whatever happens to one.
+//! What the programs of this package share: a listening socket, a task for each connection, a line
+//! on stdout for whatever happens to one, and the signal to end.
 //!
 //! ```text
 //! listening on 127.0.0.1:40123
@@ -71,6 +71,26 @@ where
             let armed = timer.metrics().pending;
             println!("{peer} closed: {reason}; {open} open, {armed} timers armed");
         });
+    }
+}
+
+/// Is ready when the process is asked to end, by `SIGTERM` or from the keyboard.
+///
+/// # Panics
+///
+/// If the system does not let it listen to signals.
+pub async fn shutdown_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut signals = signal(SignalKind::terminate()).expect("signals can be listened to");
+        signals.recv().await;
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    tokio::select! {
+        () = terminated => {}
+        interrupted = tokio::signal::ctrl_c() => interrupted.expect("signals can be listened to"),
     }
 }
 

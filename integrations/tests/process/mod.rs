@@ -46,19 +46,38 @@ impl Program {
         self.address
     }
 
+    /// Asks it to end, by `SIGTERM`.
+    pub(crate) fn terminate(&self) {
+        let id = self.process.id().to_string();
+        let kill = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(kill.expect("there is a program `kill`").success());
+    }
+
     /// Waits until the program prints a line with all of `parts` in it, and gives that. Lines before
     /// it are passed over.
     pub(crate) async fn prints(&self, parts: &[&str]) -> String {
+        let mut lines = self.prints_up_to(parts).await;
+        lines.pop().expect("the line is there")
+    }
+
+    /// Waits until the program prints a line with all of `parts` in it, and gives all lines up to
+    /// that.
+    pub(crate) async fn prints_up_to(&self, parts: &[&str]) -> Vec<String> {
         let end = Instant::now() + LONGEST_WAIT;
-        let mut others = Vec::new();
+        let mut lines = Vec::new();
         while Instant::now() < end {
             match self.printed.try_recv() {
-                Ok(line) if parts.iter().all(|part| line.contains(part)) => return line,
-                Ok(line) => others.push(line),
+                Ok(line) => {
+                    let is_the_one = parts.iter().all(|part| line.contains(part));
+                    lines.push(line);
+                    if is_the_one {
+                        return lines;
+                    }
+                }
                 Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
-        panic!("the program printed {others:?}, and nothing with {parts:?}");
+        panic!("the program printed {lines:?}, and nothing with {parts:?}");
     }
 
     /// Waits until its last connection has ended and no timer is left.

@@ -1,0 +1,100 @@
+//! A TCP proxy whose connections end when no byte has passed for too long.
+//!
+//! Both sockets have an idle timeout of their own, and each sees every byte that passes. Both are
+//! needed: a side that does not read is waited for on its own socket only.
+//!
+//! tokio's `copy_bidirectional` does the rest. A side that closes its half has that passed on, and
+//! the other half goes on, within the same idle timeouts.
+//!
+//! Invariant: as long as a connection is open, one of its sockets is being waited for, and so is
+//! that one's deadline.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use clap::Parser;
+use tickwheel::io::IdleTimeout;
+use tickwheel::{Duration, Timer};
+use tickwheel_integrations::{parse_duration, serve};
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+
+/// Passes TCP connections on, and ends those on which nothing happens.
+#[derive(Clone, Debug, Parser)]
+struct Options {
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where connections are passed on to.
+    #[arg(long)]
+    to: SocketAddr,
+    /// The upstream must accept a connection so soon.
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    connect_within: Duration,
+    /// A connection on which no byte has passed for so long is ended.
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    idle: Duration,
+}
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let options = Options::parse();
+    let timer = Timer::current();
+    serve(options.listen, timer.clone(), move |client| {
+        let (options, timer) = (options.clone(), timer.clone());
+        async move {
+            match run(client, &options, &timer).await {
+                Ok(passed) => Ended::ByPeers(passed),
+                Err(ended) => ended,
+            }
+        }
+    })
+    .await
+}
+
+async fn run(client: TcpStream, options: &Options, timer: &Timer) -> Result<Passed, Ended> {
+    let connecting = timer.timeout(options.connect_within, TcpStream::connect(options.to));
+    let upstream = connecting.await.map_err(|_| Ended::NoAnswer)?;
+    let upstream = upstream.map_err(Ended::NoUpstream)?;
+    // Small messages are to pass at once. Where that cannot be set they pass all the same.
+    let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
+    let mut client = IdleTimeout::with_timer(timer, client, options.idle);
+    let mut upstream = IdleTimeout::with_timer(timer, upstream, options.idle);
+    match copy_bidirectional(&mut client, &mut upstream).await {
+        Ok((up, down)) => Ok(Passed { up, down }),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Ended::Idle(options.idle)),
+        Err(error) => Err(Ended::Failed(error)),
+    }
+}
+
+/// So many bytes were passed on.
+#[derive(Debug)]
+struct Passed {
+    up: u64,
+    down: u64,
+}
+
+/// Why a connection has ended.
+#[derive(Debug)]
+enum Ended {
+    ByPeers(Passed),
+    NoAnswer,
+    NoUpstream(io::Error),
+    Idle(Duration),
+    Failed(io::Error),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::ByPeers(Passed { up, down }) => {
+                write!(f, "by both sides, {up} bytes up and {down} down")
+            }
+            Ended::NoAnswer => f.write_str("the upstream does not answer"),
+            Ended::NoUpstream(error) => write!(f, "no upstream: {error}"),
+            Ended::Idle(idle) => write!(f, "idle for {idle:?}"),
+            Ended::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The program `hyper_server`, by reqwest and by clients that behave badly.
+
+#[allow(dead_code, reason = "each program's test uses some of it")]
+mod process;
+
+use std::time::{Duration, Instant};
+
+use process::{LONGEST_WAIT, Program};
+use reqwest::{Client, ClientBuilder, StatusCode, Version};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+const PING: u8 = 6;
+
+fn start(options: &[&str]) -> Program {
+    Program::start(env!("CARGO_BIN_EXE_hyper_server"), options)
+}
+
+fn client() -> ClientBuilder {
+    Client::builder().no_proxy().timeout(LONGEST_WAIT)
+}
+
+fn url(program: &Program, path: &str) -> String {
+    format!("http://{}{path}", program.address())
+}
+
+/// Has the server end, which has nothing in flight.
+async fn shuts_down_with_nothing_armed(program: &Program) {
+    program.terminate();
+    program
+        .prints(&["shut down: all requests were answered; 0 timers armed"])
+        .await;
+}
+
+/// Reads until the server closes the connection, in whatever way.
+async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    let end = timeout(LONGEST_WAIT, stream.read_to_end(&mut read)).await;
+    let _ = end.expect("the server closes it");
+    read
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_answered() {
+    let program = start(&[]);
+    let http1 = client().http1_only().build().unwrap();
+    let http2 = client().http2_prior_knowledge().build().unwrap();
+    for (client, version) in [(http1, Version::HTTP_11), (http2, Version::HTTP_2)] {
+        for _ in 0..3 {
+            let response = client.get(url(&program, "/")).send().await.unwrap();
+            assert_eq!(
+                (response.status(), response.version()),
+                (StatusCode::OK, version)
+            );
+            assert_eq!(response.text().await.unwrap(), "hello\n");
+        }
+        let response = client.get(url(&program, "/nothing")).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    }
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn half_a_request_head_is_cut_off() {
+    let program = start(&["--header-within", "400ms"]);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: loc")
+        .await
+        .unwrap();
+    read_to_end(&mut stream).await;
+    assert!(start.elapsed() >= Duration::from_millis(400));
+    program.prints(&["closed: ", "header", "timeout"]).await;
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn a_request_head_byte_by_byte_is_cut_off() {
+    let program = start(&["--header-within", "1s", "--idle", "1h"]);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let (mut read, mut write) = stream.split();
+    let drip = async {
+        // The version is known after some bytes; from then on the head has its time.
+        let _ = write.write_all(b"GET / HTTP/1.1\r\nX: ").await;
+        while write.write_all(b"x").await.is_ok() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let mut rest = Vec::new();
+    let end = timeout(LONGEST_WAIT, async {
+        tokio::select! {
+            () = drip => {}
+            _ = read.read_to_end(&mut rest) => {}
+        }
+    });
+    end.await.expect("the server closes it");
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_cut_off() {
+    let program = start(&["--idle", "400ms"]);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    assert_eq!(read_to_end(&mut stream).await, b"");
+    assert!(start.elapsed() >= Duration::from_millis(400));
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn an_http2_client_that_answers_no_ping_is_cut_off() {
+    let program = start(&[
+        "--ping-every",
+        "300ms",
+        "--pong-within",
+        "300ms",
+        "--idle",
+        "1h",
+    ]);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    stream.write_all(EMPTY_SETTINGS).await.unwrap();
+    let frames = read_to_end(&mut stream).await;
+    assert!(start.elapsed() >= Duration::from_millis(600));
+    let is_ping = |frame: &[u8]| frame[..5] == [0, 0, 8, PING, 0];
+    assert!(frames.windows(9).any(is_ping), "{frames:?}");
+    program.prints(&["closed: ", "keep-alive"]).await;
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn an_http2_client_that_answers_pings_stays() {
+    let program = start(&[
+        "--ping-every",
+        "200ms",
+        "--pong-within",
+        "3s",
+        "--idle",
+        "1h",
+    ]);
+    let client = client().http2_prior_knowledge().build().unwrap();
+    client.get(url(&program, "/")).send().await.unwrap();
+    sleep(Duration::from_secs(4)).await;
+    client.get(url(&program, "/")).send().await.unwrap();
+    program.terminate();
+    let lines = program
+        .prints_up_to(&["shut down: all requests were answered"])
+        .await;
+    let opened = lines.iter().filter(|line| line.contains("opened")).count();
+    assert_eq!(opened, 1, "{lines:?}");
+    assert!(
+        lines.last().unwrap().ends_with("; 0 timers armed"),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_in_flight_is_answered_before_the_end() {
+    let program = start(&["--slow", "1s"]);
+    let in_flight = client().build().unwrap().get(url(&program, "/slow")).send();
+    let in_flight = tokio::spawn(in_flight);
+    program.prints(&["GET /slow"]).await;
+    program.terminate();
+    let response = in_flight.await.unwrap().unwrap();
+    assert_eq!(response.text().await.unwrap(), "at last\n");
+    program
+        .prints(&["shut down: all requests were answered; 0 timers armed"])
+        .await;
+    assert!(TcpStream::connect(program.address()).await.is_err());
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_cut_off_at_the_end() {
+    let program = start(&["--slow", "1h", "--shutdown-within", "300ms"]);
+    let in_flight = client().build().unwrap().get(url(&program, "/slow")).send();
+    let in_flight = tokio::spawn(in_flight);
+    program.prints(&["GET /slow"]).await;
+    let start = Instant::now();
+    program.terminate();
+    assert!(in_flight.await.unwrap().is_err());
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    program
+        .prints(&["shut down: some requests were cut off; 0 timers armed"])
+        .await;
+}
+
+#[tokio::test]
+async fn clients_that_vanish_leave_nothing_behind() {
+    let program = start(&["--slow", "1h"]);
+    for request in [
+        &b""[..],
+        b"GET",
+        b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n",
+        PREFACE,
+    ] {
+        let mut stream = TcpStream::connect(program.address()).await.unwrap();
+        program.prints(&["opened"]).await;
+        stream.write_all(request).await.unwrap();
+        sleep(Duration::from_millis(100)).await;
+        stream.set_zero_linger().unwrap();
+        drop(stream);
+        program.prints(&["closed"]).await;
+    }
+    shuts_down_with_nothing_armed(&program).await;
+}
