@@ -94,6 +94,18 @@ pub async fn shutdown_signal() {
     }
 }
 
+/// How many timers are armed at the end of a program. A server may tell that its connections have
+/// ended just before their tasks let go of what they hold, so this waits for them, for a second.
+pub async fn armed_at_the_end(timer: &Timer) -> usize {
+    for _ in 0..100 {
+        if timer.metrics().pending == 0 {
+            break;
+        }
+        timer.sleep(Duration::from_millis(10)).await;
+    }
+    timer.metrics().pending
+}
+
 /// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`), for the command line.
 ///
 /// # Errors

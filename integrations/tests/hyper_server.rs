@@ -179,8 +179,17 @@ async fn what_is_in_flight_is_answered_before_the_end() {
 
 #[tokio::test]
 async fn what_takes_too_long_is_cut_off_at_the_end() {
+    assert_cut_off_at_the_end(client()).await;
+}
+
+#[tokio::test]
+async fn http2_that_takes_too_long_is_cut_off_at_the_end() {
+    assert_cut_off_at_the_end(client().http2_prior_knowledge()).await;
+}
+
+async fn assert_cut_off_at_the_end(client: ClientBuilder) {
     let program = start(&["--slow", "1h", "--shutdown-within", "300ms"]);
-    let in_flight = client().build().unwrap().get(url(&program, "/slow")).send();
+    let in_flight = client.build().unwrap().get(url(&program, "/slow")).send();
     let in_flight = tokio::spawn(in_flight);
     program.prints(&["GET /slow"]).await;
     let start = Instant::now();

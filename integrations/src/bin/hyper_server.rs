@@ -28,7 +28,9 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Timer};
-use tickwheel_integrations::{listen, parse_duration, parse_period, shutdown_signal};
+use tickwheel_integrations::{
+    armed_at_the_end, listen, parse_duration, parse_period, shutdown_signal,
+};
 use tokio::task::JoinSet;
 
 /// Serves HTTP, and bounds in time whatever a client can keep waiting.
@@ -99,7 +101,8 @@ async fn main() -> io::Result<()> {
         Err(_) => "some requests were cut off",
     };
     connections.shutdown().await;
-    println!("shut down: {how}; {} timers armed", timer.metrics().pending);
+    let armed = armed_at_the_end(&timer).await;
+    println!("shut down: {how}; {armed} timers armed");
     Ok(())
 }
 

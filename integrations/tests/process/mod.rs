@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,8 @@ impl Program {
                         return lines;
                     }
                 }
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(TryRecvError::Empty) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(TryRecvError::Disconnected) => break,
             }
         }
         panic!("the program printed {lines:?}, and nothing with {parts:?}");
