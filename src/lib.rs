@@ -201,6 +201,8 @@
 //! | `hyper` | `tickwheel::hyper`: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `tower` | `tickwheel::tower`: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
+//! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
+//! | `quinn` | [`quinn`]: a runtime for quinn whose timers are this crate's |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `quinn` | `quinn::TickwheelRuntime`: quinn's connections on this crate's timers |

@@ -8,10 +8,10 @@
 //! replaces its older deadline, and so ends its older connection, as section 3.1.4 wants it.
 //!
 //! Every client that has subscribed to anything gets the topic `ticks`, so that there are clients
-//! which only receive. There is no other routing.
+//! that only receive. There is no other routing.
 //!
-//! Invariant: the deadline runs beside all that reads and writes, so no client that blocks either of
-//! them outlives it.
+//! Invariant: the deadline runs beside all that reads and writes, so no client that blocks either
+//! of them outlives it.
 
 use std::fmt;
 use std::io;

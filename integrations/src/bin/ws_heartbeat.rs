@@ -13,6 +13,7 @@
 //! Invariant: whatever is written is bounded in time. A client that never reads is closed too.
 
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 
@@ -88,7 +89,7 @@ async fn run(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), 
                 connection.ping().await?;
                 pong_due = Some(timer.deadline(options.pong_within));
             }
-            _ = async { pong_due.as_mut().expect("it was pinged").await }, if pong_due.is_some() => {
+            () = expiry(&mut pong_due) => {
                 missed += 1;
                 if missed >= options.missed {
                     connection.say_goodbye().await;
@@ -98,6 +99,14 @@ async fn run(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), 
                 pong_due = Some(timer.deadline(options.pong_within));
             }
         }
+    }
+}
+
+/// A deadline that there is not never expires.
+async fn expiry(deadline: &mut Option<Deadline>) {
+    match deadline {
+        Some(deadline) => drop(deadline.await),
+        None => pending().await,
     }
 }
 

@@ -53,8 +53,8 @@ impl Program {
         assert!(kill.expect("there is a program `kill`").success());
     }
 
-    /// Waits until the program prints a line with all of `parts` in it, and gives that. Lines before
-    /// it are passed over.
+    /// Waits until the program prints a line with all of `parts` in it, and gives that. Lines
+    /// before it are passed over.
     pub(crate) async fn prints(&self, parts: &[&str]) -> String {
         let mut lines = self.prints_up_to(parts).await;
         lines.pop().expect("the line is there")
