@@ -83,6 +83,29 @@ async fn a_client_that_answers_no_ping_is_closed() {
 }
 
 #[tokio::test]
+async fn a_client_that_misses_one_pong_now_and_then_stays() {
+    let program = start_with(&[
+        "--ping-after",
+        "200",
+        "--pong-within",
+        "2s",
+        "--missed",
+        "2",
+    ]);
+    let mut client = connect(&program).await;
+    for _ in 0..2 {
+        // One pong is missed after 2.2 s, and the next one would be after 4.2 s.
+        sleep(Duration::from_millis(3200)).await;
+        let closed = timeout(Duration::from_millis(500), read_to_end(&mut client)).await;
+        assert!(closed.is_err(), "one missed pong is forgiven");
+    }
+    client.close(None).await.unwrap();
+    program
+        .prints(&["by the client; 0 open, 0 timers armed"])
+        .await;
+}
+
+#[tokio::test]
 async fn a_client_that_sends_often_is_never_pinged() {
     let program = start_with(&["--ping-after", "3s", "--pong-within", "3s"]);
     let mut client = connect(&program).await;
