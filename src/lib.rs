@@ -198,14 +198,13 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `hyper` | `tickwheel::hyper`: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
-//! | `tower` | `tickwheel::tower`: timeouts for services, also by what the request says, and deadlines in headers |
+//! | `full` | all of these but `test-util` |
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
-//! | `quinn` | [`quinn`]: a runtime for quinn whose timers are this crate's |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
+//! | `quinn` | [`quinn`]: a runtime for quinn whose timers are this crate's |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
-//! | `quinn` | `quinn::TickwheelRuntime`: quinn's connections on this crate's timers |
+//! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]
