@@ -9,8 +9,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use crate::runtime::coop;
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 use tokio::time::{Duration, Instant};
 
 use crate::error::Elapsed;

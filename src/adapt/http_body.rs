@@ -13,9 +13,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::runtime::coop;
 use ::http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 
 use crate::error::Cancelled;
 use crate::{Deadline, ResetHandle, Timer};

@@ -34,7 +34,7 @@ use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use tokio::task::coop;
+use crate::runtime::coop;
 
 pub use idle_timeout::IdleTimeout;
 pub use timeout_stream::{TimeoutReader, TimeoutStream, TimeoutWriter};

@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::runtime::coop;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 
 use crate::error::Elapsed;
 use crate::future::timeout::poll_deadline;
