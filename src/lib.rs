@@ -12,7 +12,9 @@
 //! - [When not to use it](#when-not-to-use-it): and what is lost.
 //! - [The cost of the free functions](#the-cost-of-the-free-functions): when to hold a [`Timer`].
 //! - [Features](#features).
-//! - [Coming from another timer](docs::compare): what to write here for what you have there.
+//! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after; and a table of
+//!   the crates that take this timer, from hyper to backon.
+//! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //!
@@ -277,9 +279,16 @@ pub mod docs {
     #[doc = include_str!("../docs/SIZING.md")]
     pub mod sizing {}
 
-    #[doc = "[DESIGN.md]: crate::docs::design\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = "[DESIGN.md]: crate::docs::design\n[MIGRATION.md]: crate::docs::migration\n"]
+    #[doc = "[SIZING.md]: crate::docs::sizing\n"]
     #[doc = include_str!("../docs/COMPARE.md")]
     pub mod compare {}
+
+    // Its examples need the crates that it moves from. `integrations/src/lib.rs` compiles them.
+    #[cfg(not(doctest))]
+    #[doc = "[COMPARE.md]: crate::docs::compare\n"]
+    #[doc = include_str!("../docs/MIGRATION.md")]
+    pub mod migration {}
 }
 
 /// The README's examples, compiled with the documentation's.

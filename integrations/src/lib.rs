@@ -129,3 +129,8 @@ pub fn parse_period(text: &str) -> Result<Duration, String> {
         period => Ok(period),
     }
 }
+
+/// The examples of the migration guide: what they move from is a dependency of this package only.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/MIGRATION.md")]
+struct MigrationExamples;
