@@ -125,6 +125,10 @@
 //! });
 //! ```
 //!
+//! **In other crates.** Features make the timer one of hyper's and quinn's, a layer of tower's, and a
+//! timeout for sockets, streams and HTTP bodies. Many crates take one of these, or a closure. The
+//! [guide](docs::migration#where-it-plugs-in) has them in a table.
+//!
 //! **The wheel alone**, without async, clock or lock: [`wheel`]. It is for simulations and for
 //! other runtimes.
 //!

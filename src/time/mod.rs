@@ -2,7 +2,8 @@
 //! nothing else.
 //!
 //! All that sleeps is this crate's own, on the current runtime's own timer. All that only names or
-//! tells time is tokio's.
+//! tells time is tokio's. Types of other crates that hold tokio's timers go on as before. The
+//! [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) has the way round for each.
 //!
 //! ```
 //! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};
