@@ -211,6 +211,7 @@
 //! | `quinn` | [`quinn`]: a runtime for quinn whose timers are this crate's |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
+//! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 
 #![forbid(unsafe_code)]
@@ -220,6 +221,7 @@ mod adapt;
 mod deadline;
 mod driver;
 pub mod error;
+mod events;
 pub mod future;
 pub mod global;
 mod keyed;

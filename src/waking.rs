@@ -5,6 +5,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use crate::events;
+
 /// Wakes and drops each waker, also after a panic in one of them.
 pub(crate) fn wake_all(wakers: &mut Vec<Waker>) {
     for waker in wakers.drain(..) {
@@ -16,6 +18,7 @@ pub(crate) fn wake_all(wakers: &mut Vec<Waker>) {
 pub(crate) fn wake(waker: Waker) {
     let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     if let Err(payload) = outcome {
+        events::waker_panicked();
         // A payload may panic when it is dropped. Then nothing better can be done than to forget
         // what that gives.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

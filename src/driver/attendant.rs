@@ -26,6 +26,7 @@ use super::lateness::FiredAlarm;
 use super::thread_alarm::{AT_ONCE, ThreadAlarm};
 use super::turner::{CameTo, Turner};
 use super::{Driver, Whereabouts};
+use crate::events;
 use crate::time::tick::NEVER;
 
 /// What the attendant works with.
@@ -139,6 +140,8 @@ impl Driver {
         let turned = desk.turner.turn();
         if let Some(lateness) = desk.fired_alarm.answered(turned.began) {
             self.lateness.set(lateness);
+            let late = self.clock.tick().span(lateness.ticks).into();
+            events::driver_was_late(lateness.ticks, late, || self.clock.is_virtual());
         }
         match turned.came_to {
             CameTo::Until(tick) => Next::at(tick),

@@ -50,6 +50,7 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::runtime::Handle;
 
@@ -188,6 +189,11 @@ impl Driver {
         // Acquire: pairs with the Release in `end`. A thread that sees the end sees each turn
         // before it.
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// How late the driver came to the last turn that its alarm has asked for.
+    pub(crate) fn lateness(&self) -> Duration {
+        self.clock.tick().span(self.lateness.get().ticks).into()
     }
 
     /// How often the alarm has fired.

@@ -3,6 +3,8 @@
 //! Invariant: `armed` is the sum of `pending`, `fired` and `disarmed`. Each shard is read at one
 //! moment, under its lock.
 
+use std::time::Duration;
+
 use crate::shard::Counts;
 
 /// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
@@ -34,6 +36,9 @@ pub struct Metrics {
     pub disarmed: u64,
     /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
+    /// How late the driver came to the last turn that its alarm has asked for, in whole ticks. It is
+    /// great after a stall: something has blocked the runtime's time driver.
+    pub lateness: Duration,
     /// Whether the driver ticks now, so that arming and resetting read no clock. It ticks under a
     /// load of very many operations.
     pub ticking: bool,
@@ -43,10 +48,12 @@ impl Metrics {
     pub(crate) fn new(
         shards: impl Iterator<Item = Counts>,
         wake_ups: u64,
+        lateness: Duration,
         ticking: bool,
     ) -> Metrics {
         let mut metrics = Metrics {
             wake_ups,
+            lateness,
             ticking,
             ..Metrics::default()
         };
@@ -78,7 +85,7 @@ mod tests {
             armed,
             fired,
         });
-        let metrics = Metrics::new(counts.into_iter(), 7, true);
+        let metrics = Metrics::new(counts.into_iter(), 7, Duration::from_millis(3), true);
         let expected = Metrics {
             shards: 3,
             pending: 4,
@@ -86,6 +93,7 @@ mod tests {
             fired: 5,
             disarmed: 2,
             wake_ups: 7,
+            lateness: Duration::from_millis(3),
             ticking: true,
         };
         assert_eq!(metrics, expected);

@@ -195,7 +195,13 @@ impl Timer {
     pub fn metrics(&self) -> Metrics {
         let counts = self.inner.shards.iter().map(|shard| shard.counts());
         let wake_ups = self.inner.driver.wake_ups();
-        Metrics::new(counts, wake_ups, self.inner.clock.stamp().is_some())
+        let lateness = self.inner.driver.lateness();
+        Metrics::new(
+            counts,
+            wake_ups,
+            lateness,
+            self.inner.clock.stamp().is_some(),
+        )
     }
 
     /// What every slot of every level holds. The call counts under the lock of each shard, one
