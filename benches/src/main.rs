@@ -18,9 +18,9 @@ use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about fifteen minutes, and the first time two more, to build tokio's
-/// alternative timer and kestrel-timer. It writes benches/RESULTS.md and benches/charts/. A run
-/// with --quick or --only writes to the target folder instead.
+/// A whole run takes about seventeen minutes, and the first time two more, to build tokio's
+/// alternative timer and kestrel-timer. It writes benches/RESULTS.md and benches/charts/; one with
+/// --quick or --only writes to the target folder instead.
 #[derive(Parser)]
 struct Options {
     /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build
@@ -36,11 +36,11 @@ struct Options {
     #[arg(long)]
     list: bool,
 
-    /// Measure a part within this process, and print records. The program calls itself with this.
+    /// Measure a part within this process, and print records. What the program calls itself with.
     #[arg(long, hide = true)]
     inside: Option<String>,
 
-    /// Measure one contender of that part.
+    /// Of that part, one contender.
     #[arg(long, hide = true)]
     contender: Option<String>,
 }

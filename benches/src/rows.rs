@@ -109,6 +109,16 @@ pub fn rows() -> Vec<Row> {
         CpuNanoseconds,
         "hyper server and its client, timeouts for heads and requests: a request",
     );
+    row(
+        "hyper-load-rate",
+        RequestsASecond,
+        "hyper server, 64 connections kept alive, a timeout for heads",
+    );
+    row(
+        "hyper-load-cpu",
+        CpuNanoseconds,
+        "the same: a request, the server's side alone",
+    );
     row("ready-1", Nanoseconds, "timeout, inner ready at once");
     row(
         "ready-2",
@@ -303,6 +313,27 @@ pub fn rows() -> Vec<Row> {
         RequestsASecond,
         "echo server, 200 connections, each read under a timeout",
     );
+    for (part, what, whose) in [
+        (
+            "queries",
+            "client, 256 queries in flight over one connection, each under a timeout",
+            "a query, the client's side alone",
+        ),
+        (
+            "proxy",
+            "proxy, 32 connections with timeouts, messages of 64 bytes",
+            "a message there and back, the proxy alone",
+        ),
+        (
+            "quic",
+            "quinn, 16 connections, a small stream for each request",
+            "a request, both sides",
+        ),
+    ] {
+        row(&format!("{part}-rate"), RequestsASecond, what);
+        let title = format!("the same: {whose}");
+        row(&format!("{part}-cpu"), CpuNanoseconds, &title);
+    }
     rows
 }
 

@@ -10,13 +10,19 @@ mod delay_map;
 mod drain;
 mod echo;
 mod expire;
+mod http_server;
 mod hyper;
+mod hyper_load;
 mod idle;
 mod kestrel;
+mod loopback;
 mod map;
 pub mod memory;
 pub mod pending;
 mod program;
+mod proxy;
+mod queries;
+mod quic;
 mod ready;
 mod reset_many;
 mod reset_one;
@@ -38,11 +44,13 @@ pub mod name {
     pub const DROP_IN: &str = "tickwheel drop-in";
     pub const GLOBAL: &str = "tickwheel global";
     pub const AT_REST: &str = "tickwheel at rest";
+    pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
     pub const TOKIO: &str = "tokio";
     pub const ALT_TIMER: &str = "tokio alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";
     pub const PINGORA: &str = "pingora-timeout";
     pub const HIERARCHICAL: &str = "hierarchical_hash_wheel_timer";
+    pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
     pub const KESTREL: &str = "kestrel-timer";
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
     pub const NOTIFY: &str = "Notify loop, caller's part";
@@ -89,6 +97,7 @@ pub enum How {
 pub const PARTS: &[Part] = &[
     program::PART,
     hyper::PART,
+    hyper_load::PART,
     ready::PART,
     pending::PART,
     alt_timer::PART,
@@ -105,4 +114,7 @@ pub const PARTS: &[Part] = &[
     idle::PART,
     steady::PART,
     echo::PART,
+    queries::PART,
+    proxy::PART,
+    quic::PART,
 ];

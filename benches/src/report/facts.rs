@@ -9,6 +9,10 @@ const PEERS: &[&str] = &[
     "tokio-util",
     "pingora-timeout",
     "hierarchical_hash_wheel_timer",
+    "hyper",
+    "hyper-util",
+    "tokio-io-timeout",
+    "quinn",
 ];
 
 /// What a run was made with.
