@@ -15,7 +15,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use ::quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
@@ -38,7 +39,8 @@ use crate::timer::Timer;
 /// # Cost
 ///
 /// A connection whose timer moves later takes no lock for that. One whose timer moves earlier takes
-/// the lock of the timer's shard. Asking whether the timer has expired takes that lock too.
+/// the lock of the timer's shard. Asking whether the timer has expired is one load of an atomic, but
+/// for the first time and after each expiry.
 ///
 /// # Panics
 ///
@@ -140,6 +142,8 @@ struct ConnectionTimer {
     instant: Instant,
     deadline: Deadline,
     handle: ResetHandle,
+    /// What the deadline will wake, once it was polled.
+    registered: Option<Registered>,
     /// Takes over once the timer's runtime has gone. quinn's trait has no error to report that by,
     /// and a panic here would poison the connection's lock.
     fallback: Option<Pin<Box<dyn AsyncTimer>>>,
@@ -153,6 +157,7 @@ impl ConnectionTimer {
             deadline,
             timer,
             instant,
+            registered: None,
             fallback: None,
         }
     }
@@ -171,15 +176,29 @@ impl AsyncTimer for ConnectionTimer {
         } else if !self.handle.reset_at(instant.into()) {
             self.deadline = arm(&self.timer, instant);
             self.handle = self.deadline.handle();
+            self.registered = None;
         }
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let instant = self.instant;
         if self.fallback.is_none() {
-            match Pin::new(&mut self.deadline).poll(cx) {
+            if matches!(&self.registered, Some(registered) if registered.still_waits(cx.waker())) {
+                return Poll::Pending;
+            }
+            let registered = self
+                .registered
+                .insert(Registered::new(cx.waker()))
+                .waker
+                .clone();
+            let mut cx = Context::from_waker(&registered);
+            match Pin::new(&mut self.deadline).poll(&mut cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => return Poll::Ready(()),
+                // This poll may have found the end before the driver did: then nothing rings.
+                Poll::Ready(Ok(())) => {
+                    self.registered = None;
+                    return Poll::Ready(());
+                }
                 // Nobody else can cancel it: the runtime that drives the timer has gone.
                 Poll::Ready(Err(_)) => {}
             }
@@ -188,6 +207,46 @@ impl AsyncTimer for ConnectionTimer {
             .fallback
             .get_or_insert_with(|| TokioRuntime.new_timer(instant));
         fallback.as_mut().poll(cx)
+    }
+}
+
+/// The task that a deadline wakes, and whether it has. While it has not, the deadline need not be
+/// polled again. A poll takes a lock and reads the clock, and quinn polls with each packet.
+struct Registered {
+    alarm: Arc<Alarm>,
+    waker: Waker,
+}
+
+struct Alarm {
+    task: Waker,
+    has_rung: AtomicBool,
+}
+
+impl Registered {
+    fn new(task: &Waker) -> Registered {
+        let alarm = Arc::new(Alarm {
+            task: task.clone(),
+            has_rung: AtomicBool::new(false),
+        });
+        Registered {
+            waker: alarm.clone().into(),
+            alarm,
+        }
+    }
+
+    fn still_waits(&self, task: &Waker) -> bool {
+        self.alarm.task.will_wake(task) && !self.alarm.has_rung.load(Ordering::Acquire)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.has_rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
     }
 }
 
