@@ -2,6 +2,7 @@
 //! in real time on sockets.
 #![cfg(feature = "io")]
 
+mod goodbye;
 mod idle_timeout;
 mod scripted;
 mod sockets;

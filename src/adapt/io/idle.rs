@@ -13,22 +13,36 @@
 //!               |                      | (a byte was moved)                 | (a byte was moved, or
 //!               +----------------------+------------------------------------+  a poll has to wait)
 //!
-//!   any --(cancelled, or the runtime has gone)--> cancelled --(restart)--> pending
+//!   any --(cancelled, or the runtime has shut down)--> cancelled --(restart)--> pending
 //! ```
 //!
-//! - *Expired*: nobody knows yet. If a byte is moved first, the connection was not idle: the bytes
-//!   may have come in time, while the process was stalled.
+//! - *Expired*: neither direction was told yet. If a byte is moved first, the connection was not
+//!   idle: the bytes may have come in time, while the process was stalled.
 //! - *Told*: one direction was given `TimedOut`. If the other was waiting too, it is owed the same
-//!   error, and gets it when it is polled and still has to wait. Nothing is armed. The next byte
-//!   moved, or the next poll that has to wait, starts the deadline anew, for a goodbye.
+//!   error. Nothing is armed. The next byte moved, or the next poll that has to wait, starts the
+//!   deadline anew, for a goodbye.
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
+//!
+//! # What is owed
+//!
+//! A direction that is owed `TimedOut` gets it when it is polled and still has to wait. The error is
+//! true for as long as no byte is moved. So a byte that is moved in either direction forgives it,
+//! and so does a restart.
+//!
+//! - *Why nothing hangs then.* The task of the owed direction was woken when the other was told. So
+//!   it polls after the byte was moved, or it polled before and took the error. If it polls after,
+//!   the deadline is pending and takes its waker. The next expiry is told to it.
+//! - *Why a debt may not stay for ever.* The operation that waited may have been dropped, which no
+//!   stream can see. A later operation would be told of an idle time that ended long before.
+//! - *Why a poll that has to wait forgives nothing.* A direction that is told, and waits again in
+//!   the same poll of its task, would always come first. The other would never be told.
 //!
 //! Invariants:
 //!
 //! - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
 //!   a poll that has to wait need not poll the deadline again, unless that waker was woken.
 //! - A direction waits with its waker in `Waiters`, or was woken since it put it there.
-//! - An expiry is told to a direction at most once.
+//! - An expiry is told to a direction at most once, and never after a byte was moved.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -67,7 +81,7 @@ enum Wait {
     #[default]
     No,
     Waits,
-    /// It waited when the other direction was told of the expiry.
+    /// It waited when the other direction was told of the expiry. No byte was moved since then.
     IsOwedTimedOut,
 }
 
@@ -93,15 +107,21 @@ impl Idle {
     /// Makes the deadline pending again, counting from now. What was owed is forgiven.
     pub(super) fn restart(&mut self) {
         self.start_anew();
-        for direction in [Direction::Read, Direction::Write] {
-            let wait = self.waits.of(direction);
-            if *wait == Wait::IsOwedTimedOut {
-                *wait = Wait::Waits;
-            }
+        self.forgive(Direction::Read);
+        self.forgive(Direction::Write);
+    }
+
+    /// The direction waits on, if it is owed an error.
+    #[inline]
+    fn forgive(&mut self, direction: Direction) {
+        let wait = self.waits.of(direction);
+        if *wait == Wait::IsOwedTimedOut {
+            *wait = Wait::Waits;
         }
     }
 
-    /// Whoever waits was woken when the deadline came to its end, and registers it again.
+    /// The task of each direction that waits was woken when the deadline came to its end. It
+    /// registers again when it polls.
     fn start_anew(&mut self) {
         self.deadline.restart();
         self.is_registered = false;
@@ -121,8 +141,11 @@ impl Idle {
             return self.poll_wait(direction, cx).map(Err);
         };
         *self.waits.of(direction) = Wait::No;
-        if matches!(result, Ok(value) if has_moved(value)) && !self.handle.reset() {
-            self.move_on();
+        if matches!(result, Ok(value) if has_moved(value)) {
+            self.forgive(direction.other());
+            if !self.handle.reset() {
+                self.move_on();
+            }
         }
         Poll::Ready(result)
     }

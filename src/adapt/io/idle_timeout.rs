@@ -20,7 +20,8 @@ pin_project! {
     ///
     /// It is for any [`AsyncRead`], any [`AsyncWrite`], and what is both. The two directions share
     /// one deadline. Every byte moved, in either direction, pushes it back. The deadline runs from
-    /// the making of the stream on.
+    /// the making of the stream on. If the stream is first used later than that, call
+    /// [`restart`](IdleTimeout::restart) then.
     ///
     /// - **The I/O is polled first.** What is ready wins, also over a deadline that has passed: the
     ///   bytes may have come in time while the process was stalled. They start the deadline anew.
@@ -33,11 +34,18 @@ pin_project! {
     ///
     /// # After the time is over
     ///
-    /// Each direction that had an operation waiting is told once. After that the stream is as
-    /// usable as before, for a goodbye: a protocol's last message, or a shutdown. The goodbye has
-    /// the whole timeout again, from its first byte moved or from when it first has to wait.
-    /// Until then nothing is armed, and [`reset`](ResetHandle::reset) of the handle answers
-    /// `false`.
+    /// Each direction that had an operation waiting is told once, unless a byte is moved before it
+    /// is polled again. After that the stream is as usable as before, for a goodbye: a protocol's
+    /// last message, or a shutdown. The goodbye has the whole timeout again, from its first byte
+    /// moved or from when it first has to wait. Until then nothing is armed, and
+    /// [`reset`](ResetHandle::reset) of the handle answers `false`.
+    ///
+    /// An operation that was dropped while it waited counts as one that waits, because a stream
+    /// cannot see the drop. So the first read after a failed [`copy_bidirectional`] may fail at
+    /// once, with what the copy's own read was to be told. Before a goodbye that begins with a read,
+    /// call [`restart`](IdleTimeout::restart).
+    ///
+    /// [`copy_bidirectional`]: tokio::io::copy_bidirectional
     ///
     /// # The handle
     ///
@@ -138,10 +146,10 @@ impl<T> IdleTimeout<T> {
         self.idle.handle().set_timeout(timeout);
     }
 
-    /// Has the whole timeout count from now, whatever happened before.
+    /// Lets the whole timeout count from now on, whatever happened before.
     ///
-    /// It forgives an expiry that was not told yet, and undoes a
-    /// [`cancel`](ResetHandle::cancel). Only if the timer's runtime has gone it changes nothing.
+    /// It forgives an expiry that was not told yet, to one direction or to both. It undoes a
+    /// [`cancel`](ResetHandle::cancel). After the timer's runtime has shut down it changes nothing.
     pub fn restart(&mut self) {
         self.idle.restart();
     }
