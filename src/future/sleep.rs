@@ -27,6 +27,7 @@ use crate::runtime::coop;
 use tokio::time::Instant;
 
 use super::first_poll::FirstPoll;
+use crate::error::Cancelled;
 use crate::shard::{Hold, Moved, NotArmed, Polled};
 use crate::time::due::{Due, PackedDue};
 use crate::time::tick::Moment;
@@ -305,50 +306,56 @@ impl Sleep {
     /// progress, because nearly all polls stay pending and would have to give it back.
     #[inline]
     pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_elapsed(cx));
+        if ready!(self.poll_or_cancelled(cx)).is_err() {
+            panic_shut_down();
+        }
         if let Poll::Ready(budget) = coop::poll_proceed(cx) {
             budget.made_progress();
         }
         Poll::Ready(())
     }
 
+    /// Polls outside of the task's budget, and gives an error where `poll` panics.
     #[inline]
-    fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_or_cancelled(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cancelled>> {
         match (self.phase, self.key()) {
-            (Phase::Elapsed, _) => return Poll::Ready(()),
-            (_, None) => ready!(self.poll_unarmed(cx)),
-            (_, Some(key)) => ready!(self.poll_armed(key, cx)),
+            (Phase::Elapsed, _) => return Poll::Ready(Ok(())),
+            (_, None) => ready!(self.poll_unarmed(cx))?,
+            (_, Some(key)) => ready!(self.poll_armed(key, cx))?,
         }
         self.forget_key();
         self.phase = Phase::Elapsed;
-        Poll::Ready(())
+        Poll::Ready(Ok(()))
     }
 
     #[inline]
-    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         if self.first_poll.finds_due(&self.shard, self.due.into()) {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         match self.shard.arm(self.due.into(), cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
-            Err(NotArmed::Fired) => return Poll::Ready(()),
+            Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.
-            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(()),
-            Err(NotArmed::Closed) => panic_shut_down(),
+            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),
+            Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
         }
         self.phase = Phase::Touched;
         Poll::Pending
     }
 
-    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let due = self.due.into();
         if self.shard.has_surely_fired(due) {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         match self.shard.poll_armed(key, due, cx.waker()) {
-            Polled::Fired => Poll::Ready(()),
+            Polled::Fired => Poll::Ready(Ok(())),
             Polled::Pending => Poll::Pending,
-            Polled::Closed => panic_shut_down(),
+            Polled::Closed => Poll::Ready(Err(Cancelled::SHUTDOWN)),
         }
     }
 }

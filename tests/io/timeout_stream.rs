@@ -1,8 +1,9 @@
 //! `TimeoutReader`, `TimeoutWriter` and `TimeoutStream`, under the paused clock.
 
 use std::future::Future;
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
+use std::task::Poll;
 
 use tickwheel::io::{TimeoutReader, TimeoutStream, TimeoutWriter};
 use tickwheel::{Duration, Instant, Timer, sleep};
@@ -10,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, s
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::scripted::Scripted;
-use crate::{HOUR, SECOND, assert_cancelled, assert_nothing_armed, assert_timed_out};
+use crate::{HOUR, MS, SECOND, assert_cancelled, assert_nothing_armed, assert_timed_out};
 
 /// Reads have a second, writes have two.
 fn stream() -> (TimeoutStream<DuplexStream>, DuplexStream) {
@@ -161,6 +162,72 @@ async fn a_timeout_set_anew_counts_from_the_next_poll() {
     let start = Instant::now();
     assert_timed_out(reader.read_u8().await);
     assert_eq!(start.elapsed(), SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_changed_while_a_read_waits_counts_from_then() {
+    for timeout in [Duration::ZERO, SECOND, 10 * SECOND, 20 * SECOND] {
+        let mut reader = waiting_reader(10 * SECOND);
+        sleep(3 * SECOND).await;
+        let start = Instant::now();
+        reader.enter(|_, reader| reader.set_timeout_pinned(Some(timeout)));
+        woken(&mut reader).await;
+        assert_timed_out(assert_ready!(poll_read(&mut reader)));
+        let late = if timeout.is_zero() {
+            MS
+        } else {
+            Duration::ZERO
+        };
+        assert!((timeout..=timeout + late).contains(&start.elapsed()));
+    }
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_changed_after_it_expired_is_a_new_one() {
+    let mut reader = waiting_reader(SECOND);
+    sleep(SECOND).await;
+    assert!(reader.is_woken());
+    reader.enter(|_, reader| reader.set_timeout_pinned(Some(2 * SECOND)));
+    let start = Instant::now();
+    assert_pending!(poll_read(&mut reader));
+    woken(&mut reader).await;
+    assert_timed_out(assert_ready!(poll_read(&mut reader)));
+    assert_eq!(start.elapsed(), 2 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_taken_away_while_a_read_waits_is_disarmed() {
+    let mut reader = waiting_reader(SECOND);
+    reader.enter(|_, reader| reader.set_timeout_pinned(None));
+    assert_nothing_armed();
+    sleep(HOUR).await;
+    assert!(!reader.is_woken());
+    assert_pending!(poll_read(&mut reader));
+}
+
+type WaitingReader = task::Spawn<TimeoutReader<Scripted>>;
+
+/// A reader whose read waits since now.
+fn waiting_reader(timeout: Duration) -> WaitingReader {
+    let mut reader = TimeoutReader::new(Scripted::default());
+    reader.set_timeout(Some(timeout));
+    let mut reader = task::spawn(reader);
+    assert_pending!(poll_read(&mut reader));
+    reader
+}
+
+fn poll_read(reader: &mut WaitingReader) -> Poll<io::Result<u8>> {
+    reader.enter(|cx, mut reader| pin!(reader.read_u8()).poll(cx))
+}
+
+/// Waits until the task of the read is woken, as a runtime does.
+async fn woken(reader: &mut WaitingReader) {
+    let start = Instant::now();
+    while !reader.is_woken() {
+        assert!(start.elapsed() < HOUR, "the read hangs");
+        sleep(MS).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

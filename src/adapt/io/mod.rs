@@ -23,9 +23,9 @@
 //! [`Cancelled`]: crate::error::Cancelled
 //! [`ResetHandle`]: crate::ResetHandle
 
-mod countdown;
 mod idle;
 mod idle_timeout;
+mod timeout_halves;
 mod timeout_stream;
 mod waiters;
 
@@ -37,7 +37,8 @@ use std::task::{Context, Poll};
 use crate::runtime::coop;
 
 pub use idle_timeout::IdleTimeout;
-pub use timeout_stream::{TimeoutReader, TimeoutStream, TimeoutWriter};
+pub use timeout_halves::{TimeoutReader, TimeoutWriter};
+pub use timeout_stream::TimeoutStream;
 
 use crate::Deadline;
 use crate::error::{Cancelled, Elapsed};

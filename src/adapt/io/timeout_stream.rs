@@ -1,8 +1,7 @@
-//! Separate timeouts for reading and for writing: [`TimeoutReader`], [`TimeoutWriter`] and
-//! [`TimeoutStream`], with the names and the methods of the crate tokio-io-timeout.
+//! The [`TimeoutStream`]: a timeout for reading and another one for writing, with the names and the
+//! methods of the crate tokio-io-timeout.
 //!
-//! Invariant: each poll polls the I/O first, and gives what it was given to the [`Countdown`] of its
-//! direction.
+//! Invariant: it only joins a [`TimeoutReader`] and a [`TimeoutWriter`]. It knows nothing of time.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,67 +11,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::countdown::Countdown;
+use super::timeout_halves::{TimeoutReader, TimeoutWriter, pass_writes_on};
 use crate::Timer;
-
-pin_project! {
-    /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
-    ///
-    /// See [`TimeoutStream`], which has all that is told of the two directions. Writes go through
-    /// to what is within, without a timeout.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::io::ErrorKind;
-    /// use tickwheel::{Duration, io::TimeoutReader};
-    /// use tokio::io::AsyncReadExt;
-    ///
-    /// let (reader, _silent_peer) = tokio::io::duplex(64);
-    /// let mut reader = TimeoutReader::new(reader);
-    /// reader.set_timeout(Some(Duration::from_secs(5)));
-    /// assert_eq!(reader.read_u8().await.unwrap_err().kind(), ErrorKind::TimedOut);
-    /// # }
-    /// ```
-    #[derive(Debug)]
-    pub struct TimeoutReader<R> {
-        #[pin]
-        reader: R,
-        countdown: Countdown,
-    }
-}
-
-pin_project! {
-    /// A writer whose writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
-    /// long.
-    ///
-    /// See [`TimeoutStream`], which has all that is told of the two directions. A flush and a
-    /// shutdown are bounded as a write is. Reads go through to what is within, without a timeout.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::io::ErrorKind;
-    /// use tickwheel::{Duration, io::TimeoutWriter};
-    /// use tokio::io::AsyncWriteExt;
-    ///
-    /// let (writer, _peer_that_never_reads) = tokio::io::duplex(4);
-    /// let mut writer = TimeoutWriter::new(writer);
-    /// writer.set_timeout(Some(Duration::from_secs(5)));
-    /// assert_eq!(writer.write_all(b"hello").await.unwrap_err().kind(), ErrorKind::TimedOut);
-    /// # }
-    /// ```
-    #[derive(Debug)]
-    pub struct TimeoutWriter<W> {
-        #[pin]
-        writer: W,
-        countdown: Countdown,
-    }
-}
 
 pin_project! {
     /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait
@@ -91,8 +31,10 @@ pin_project! {
     ///   at once.
     /// - **A flush and a shutdown are writes.** One that hangs times out.
     /// - **A read or write that is dropped while it waits** does not end its time, because a stream
-    ///   cannot see that. The next one of its direction has what is left. To set a timeout again
+    ///   cannot see that. The next one of its direction has what is left. To set the timeout again
     ///   starts anew.
+    /// - **A timeout that is set while an operation waits** bounds it from then on. The task that
+    ///   waits is woken in time. It need not poll before that.
     ///
     /// # Errors
     ///
@@ -104,8 +46,8 @@ pin_project! {
     ///
     /// # Cost
     ///
-    /// An operation that has to wait takes four short locks of the timer's shard. The first one of
-    /// each direction allocates.
+    /// An operation that has to wait takes two short locks of the timer's shard, and one for each
+    /// further poll. It allocates nothing.
     ///
     /// # Examples
     ///
@@ -133,116 +75,6 @@ pin_project! {
     }
 }
 
-impl<R> TimeoutReader<R> {
-    /// Wraps a reader, without a timeout, on the current runtime's own timer.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
-    #[track_caller]
-    pub fn new(reader: R) -> TimeoutReader<R> {
-        TimeoutReader::with_timer(&Timer::current(), reader)
-    }
-
-    /// Wraps a reader, without a timeout, on this timer.
-    pub fn with_timer(timer: &Timer, reader: R) -> TimeoutReader<R> {
-        TimeoutReader {
-            reader,
-            countdown: Countdown::new(timer),
-        }
-    }
-
-    /// The timeout of a read; `None` if it has none.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.countdown.timeout()
-    }
-
-    /// Changes the timeout of a read. The next poll that has to wait has the whole of it.
-    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.countdown.set_timeout(timeout);
-    }
-
-    /// As [`set_timeout`](TimeoutReader::set_timeout), for a reader that is pinned.
-    pub fn set_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-        self.project().countdown.set_timeout(timeout);
-    }
-
-    /// The reader within.
-    pub fn get_ref(&self) -> &R {
-        &self.reader
-    }
-
-    /// The reader within, to be changed.
-    pub fn get_mut(&mut self) -> &mut R {
-        &mut self.reader
-    }
-
-    /// As [`get_mut`](TimeoutReader::get_mut), for a reader that is pinned.
-    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
-        self.project().reader
-    }
-
-    /// Gives the reader back.
-    pub fn into_inner(self) -> R {
-        self.reader
-    }
-}
-
-impl<W> TimeoutWriter<W> {
-    /// Wraps a writer, without a timeout, on the current runtime's own timer.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
-    #[track_caller]
-    pub fn new(writer: W) -> TimeoutWriter<W> {
-        TimeoutWriter::with_timer(&Timer::current(), writer)
-    }
-
-    /// Wraps a writer, without a timeout, on this timer.
-    pub fn with_timer(timer: &Timer, writer: W) -> TimeoutWriter<W> {
-        TimeoutWriter {
-            writer,
-            countdown: Countdown::new(timer),
-        }
-    }
-
-    /// The timeout of a write; `None` if it has none.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.countdown.timeout()
-    }
-
-    /// Changes the timeout of a write. The next poll that has to wait has the whole of it.
-    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.countdown.set_timeout(timeout);
-    }
-
-    /// As [`set_timeout`](TimeoutWriter::set_timeout), for a writer that is pinned.
-    pub fn set_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-        self.project().countdown.set_timeout(timeout);
-    }
-
-    /// The writer within.
-    pub fn get_ref(&self) -> &W {
-        &self.writer
-    }
-
-    /// The writer within, to be changed.
-    pub fn get_mut(&mut self) -> &mut W {
-        &mut self.writer
-    }
-
-    /// As [`get_mut`](TimeoutWriter::get_mut), for a writer that is pinned.
-    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
-        self.project().writer
-    }
-
-    /// Gives the writer back.
-    pub fn into_inner(self) -> W {
-        self.writer
-    }
-}
-
 impl<S> TimeoutStream<S> {
     /// Wraps a stream, without timeouts, on the current runtime's own timer.
     ///
@@ -267,7 +99,7 @@ impl<S> TimeoutStream<S> {
         self.stream.timeout()
     }
 
-    /// Changes the timeout of a read. The next poll that has to wait has the whole of it.
+    /// Changes the timeout of a read, as [`TimeoutReader::set_timeout`] does.
     pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
         self.stream.set_timeout(timeout);
     }
@@ -282,7 +114,7 @@ impl<S> TimeoutStream<S> {
         self.stream.get_ref().timeout()
     }
 
-    /// Changes the timeout of a write. The next poll that has to wait has the whole of it.
+    /// Changes the timeout of a write, as [`TimeoutWriter::set_timeout`] does.
     pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
         self.stream.get_mut().set_timeout(timeout);
     }
@@ -314,28 +146,6 @@ impl<S> TimeoutStream<S> {
     }
 }
 
-impl<R: AsyncRead> AsyncRead for TimeoutReader<R> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.project();
-        let result = this.reader.poll_read(cx, buf);
-        this.countdown.after(cx, result)
-    }
-}
-
-impl<W: AsyncRead> AsyncRead for TimeoutWriter<W> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.get_pin_mut().poll_read(cx, buf)
-    }
-}
-
 impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -346,78 +156,4 @@ impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
     }
 }
 
-impl<W: AsyncWrite> AsyncWrite for TimeoutWriter<W> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let result = this.writer.poll_write(cx, buf);
-        this.countdown.after(cx, result)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        let result = this.writer.poll_flush(cx);
-        this.countdown.after(cx, result)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        let result = this.writer.poll_shutdown(cx);
-        this.countdown.after(cx, result)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let result = this.writer.poll_write_vectored(cx, bufs);
-        this.countdown.after(cx, result)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.writer.is_write_vectored()
-    }
-}
-
-/// Passes every call of `AsyncWrite` on to what is within.
-macro_rules! pass_writes_on {
-    ($type:ident, $field:ident) => {
-        impl<W: AsyncWrite> AsyncWrite for $type<W> {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                self.project().$field.poll_write(cx, buf)
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                self.project().$field.poll_flush(cx)
-            }
-
-            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                self.project().$field.poll_shutdown(cx)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                self.project().$field.poll_write_vectored(cx, bufs)
-            }
-
-            fn is_write_vectored(&self) -> bool {
-                self.$field.is_write_vectored()
-            }
-        }
-    };
-}
-
-pass_writes_on!(TimeoutReader, reader);
 pass_writes_on!(TimeoutStream, stream);

@@ -1,0 +1,302 @@
+//! A timeout for one direction: [`TimeoutReader`] and [`TimeoutWriter`], with the names and the
+//! methods of the crate tokio-io-timeout.
+//!
+//! Invariant: each poll of the direction polls the I/O first, and gives the result to
+//! [`bounded`]. That alone knows the [`Countdown`].
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{cancelled, timed_out};
+use crate::Timer;
+use crate::adapt::countdown::Countdown;
+
+pin_project! {
+    /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
+    ///
+    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two directions. Writes go through
+    /// to what is within, without a timeout.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::io::ErrorKind;
+    /// use tickwheel::{Duration, io::TimeoutReader};
+    /// use tokio::io::AsyncReadExt;
+    ///
+    /// let (reader, _silent_peer) = tokio::io::duplex(64);
+    /// let mut reader = TimeoutReader::new(reader);
+    /// reader.set_timeout(Some(Duration::from_secs(5)));
+    /// assert_eq!(reader.read_u8().await.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// # }
+    /// ```
+    #[derive(Debug)]
+    pub struct TimeoutReader<R> {
+        #[pin]
+        reader: R,
+        countdown: Countdown,
+    }
+}
+
+pin_project! {
+    /// A writer whose writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
+    /// long.
+    ///
+    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two directions. A flush and a
+    /// shutdown are bounded as a write is. Reads go through to what is within, without a timeout.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::io::ErrorKind;
+    /// use tickwheel::{Duration, io::TimeoutWriter};
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let (writer, _peer_that_never_reads) = tokio::io::duplex(4);
+    /// let mut writer = TimeoutWriter::new(writer);
+    /// writer.set_timeout(Some(Duration::from_secs(5)));
+    /// assert_eq!(writer.write_all(b"hello").await.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// # }
+    /// ```
+    #[derive(Debug)]
+    pub struct TimeoutWriter<W> {
+        #[pin]
+        writer: W,
+        countdown: Countdown,
+    }
+}
+
+impl<R> TimeoutReader<R> {
+    /// Wraps a reader, without a timeout, on the current runtime's own timer.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    pub fn new(reader: R) -> TimeoutReader<R> {
+        TimeoutReader::with_timer(&Timer::current(), reader)
+    }
+
+    /// Wraps a reader, without a timeout, on this timer.
+    pub fn with_timer(timer: &Timer, reader: R) -> TimeoutReader<R> {
+        TimeoutReader {
+            reader,
+            countdown: Countdown::new(timer),
+        }
+    }
+
+    /// The timeout of a read; `None` if it has none.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.countdown.timeout()
+    }
+
+    /// Changes the timeout of a read. A read that waits has the whole of it from now on. If it
+    /// waited without a timeout, it has the whole of it from its next poll on.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.countdown.set_timeout(timeout);
+    }
+
+    /// As [`set_timeout`](TimeoutReader::set_timeout), for a reader that is pinned.
+    pub fn set_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
+        self.project().countdown.set_timeout(timeout);
+    }
+
+    /// The reader within.
+    pub fn get_ref(&self) -> &R {
+        &self.reader
+    }
+
+    /// The reader within, to be changed.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.reader
+    }
+
+    /// As [`get_mut`](TimeoutReader::get_mut), for a reader that is pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
+        self.project().reader
+    }
+
+    /// Gives the reader back.
+    pub fn into_inner(self) -> R {
+        self.reader
+    }
+}
+
+impl<W> TimeoutWriter<W> {
+    /// Wraps a writer, without a timeout, on the current runtime's own timer.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    pub fn new(writer: W) -> TimeoutWriter<W> {
+        TimeoutWriter::with_timer(&Timer::current(), writer)
+    }
+
+    /// Wraps a writer, without a timeout, on this timer.
+    pub fn with_timer(timer: &Timer, writer: W) -> TimeoutWriter<W> {
+        TimeoutWriter {
+            writer,
+            countdown: Countdown::new(timer),
+        }
+    }
+
+    /// The timeout of a write; `None` if it has none.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.countdown.timeout()
+    }
+
+    /// Changes the timeout of a write. A write that waits has the whole of it from now on. If it
+    /// waited without a timeout, it has the whole of it from its next poll on.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.countdown.set_timeout(timeout);
+    }
+
+    /// As [`set_timeout`](TimeoutWriter::set_timeout), for a writer that is pinned.
+    pub fn set_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
+        self.project().countdown.set_timeout(timeout);
+    }
+
+    /// The writer within.
+    pub fn get_ref(&self) -> &W {
+        &self.writer
+    }
+
+    /// The writer within, to be changed.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
+    /// As [`get_mut`](TimeoutWriter::get_mut), for a writer that is pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
+        self.project().writer
+    }
+
+    /// Gives the writer back.
+    pub fn into_inner(self) -> W {
+        self.writer
+    }
+}
+
+impl<R: AsyncRead> AsyncRead for TimeoutReader<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.reader.poll_read(cx, buf);
+        bounded(this.countdown, cx, result)
+    }
+}
+
+impl<W: AsyncRead> AsyncRead for TimeoutWriter<W> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.get_pin_mut().poll_read(cx, buf)
+    }
+}
+
+impl<W: AsyncWrite> AsyncWrite for TimeoutWriter<W> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let result = this.writer.poll_write(cx, buf);
+        bounded(this.countdown, cx, result)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.writer.poll_flush(cx);
+        bounded(this.countdown, cx, result)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.writer.poll_shutdown(cx);
+        bounded(this.countdown, cx, result)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let result = this.writer.poll_write_vectored(cx, bufs);
+        bounded(this.countdown, cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.writer.is_write_vectored()
+    }
+}
+
+/// What every poll of the I/O ends with.
+#[inline]
+fn bounded<R>(
+    countdown: &mut Countdown,
+    cx: &mut Context<'_>,
+    result: Poll<io::Result<R>>,
+) -> Poll<io::Result<R>> {
+    if result.is_pending() {
+        let end = countdown.poll(cx);
+        return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
+    }
+    countdown.stop();
+    result
+}
+
+/// Passes every call of `AsyncWrite` on to what is within.
+macro_rules! pass_writes_on {
+    ($type:ident, $field:ident) => {
+        impl<W: AsyncWrite> AsyncWrite for $type<W> {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                self.project().$field.poll_write(cx, buf)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.project().$field.poll_flush(cx)
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.project().$field.poll_shutdown(cx)
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.project().$field.poll_write_vectored(cx, bufs)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                self.$field.is_write_vectored()
+            }
+        }
+    };
+}
+
+pass_writes_on!(TimeoutReader, reader);
+
+pub(super) use pass_writes_on;
