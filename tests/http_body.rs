@@ -21,6 +21,7 @@ type Step = Result<Frame<&'static [u8]>, std::io::Error>;
 struct Scripted {
     frames: VecDeque<Option<Step>>,
     is_endless: bool,
+    ends_with_its_frames: bool,
 }
 
 impl Body for Scripted {
@@ -32,6 +33,10 @@ impl Body for Scripted {
             return Poll::Ready(Some(data()));
         }
         self.frames.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ends_with_its_frames && self.frames.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -176,6 +181,70 @@ async fn the_end_leaves_nothing_armed() {
     body.get_mut().frames.push_back(None);
     assert!(next(&mut body).await.is_none());
     assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_body_is_whole_however_late_its_end_is_asked() {
+    let body = TimeoutBody::new(String::from("whole"));
+    let mut body = body.idle_timeout(SECOND).total_timeout(SECOND);
+    assert!(next(&mut body).await.unwrap().is_ok());
+    assert!(body.is_end_stream());
+    assert_nothing_armed();
+    sleep(HOUR).await;
+    assert!(next(&mut body).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_frame_disarms_what_a_wait_has_armed() {
+    let mut body = TimeoutBody::new(Scripted::default())
+        .idle_timeout(SECOND)
+        .total_timeout(HOUR);
+    assert_pending!(task::spawn(next(&mut body)).poll());
+    assert_eq!(Timer::current().metrics().pending, 2);
+    body.get_mut().frames.push_back(Some(data()));
+    body.get_mut().ends_with_its_frames = true;
+    assert!(next(&mut body).await.unwrap().is_ok());
+    assert!(body.is_end_stream());
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_body_needs_no_time() {
+    let body = TimeoutBody::new(String::new());
+    let mut body = body.total_timeout(Duration::ZERO);
+    assert!(body.is_end_stream());
+    assert!(next(&mut body).await.is_none());
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_wins_over_a_total_that_is_over() {
+    let mut body = TimeoutBody::new(Scripted::default()).total_timeout(SECOND);
+    sleep(HOUR).await;
+    body.get_mut().frames.push_back(None);
+    assert!(next(&mut body).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_armed_between_frames() {
+    let mut body = TimeoutBody::new(Scripted::default()).idle_timeout(SECOND);
+    for _ in 0..3 {
+        assert_pending!(task::spawn(next(&mut body)).poll());
+        assert_eq!(Timer::current().metrics().pending, 1);
+        body.get_mut().frames.push_back(Some(data()));
+        assert!(next(&mut body).await.unwrap().is_ok());
+        assert_nothing_armed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_goes_on_when_it_is_dropped() {
+    let mut body = TimeoutBody::new(Scripted::default()).idle_timeout(SECOND);
+    assert_pending!(task::spawn(next(&mut body)).poll());
+    sleep(SECOND / 4).await;
+    let start = Instant::now();
+    assert!(matches!(next(&mut body).await, Some(Err(Error::Idle))));
+    assert_eq!(start.elapsed(), SECOND * 3 / 4);
 }
 
 #[test]

@@ -2,23 +2,24 @@
 //!
 //! Invariants:
 //!
-//! - The idle deadline counts only while the body has to be waited for. A client that reads slowly is
-//!   not the body's fault.
-//! - After the end and after an error there is no deadline left, and the body within is not polled.
+//! - The idle time counts only while the body has to be waited for, and nothing is armed for it at
+//!   other times. A client that reads slowly is not the body's fault.
+//! - The body within is polled first, so a body that has come to its end in time ends well.
+//! - Nothing is armed once the body within says that it is at its end, or has failed.
+//! - After the end and after an error the body within is not polled.
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::runtime::coop;
 use ::http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::countdown::Countdown;
 use crate::error::Cancelled;
-use crate::{Deadline, ResetHandle, Timer};
+use crate::{Sleep, Timer};
 
 pin_project! {
     /// A body that fails when it gives no frame for too long, or when it takes too long in all.
@@ -28,11 +29,12 @@ pin_project! {
     /// - [`idle_timeout`](TimeoutBody::idle_timeout) is for each wait for a frame. It begins when the
     ///   body is polled and has no frame, so the time in which nobody asks does not count. A frame
     ///   that is ready wins.
-    /// - [`total_timeout`](TimeoutBody::total_timeout) is for the whole body. It ends also a body
-    ///   that always has a frame ready.
+    /// - [`total_timeout`](TimeoutBody::total_timeout) is for the whole body. It also ends a body
+    ///   that always has a frame ready: a frame that comes after this time is dropped. The end of
+    ///   the body wins.
     ///
     /// Frames, trailers, size hint and end of stream are those of the body within. Zero lets pass only
-    /// what is ready at once, and for the total nothing at all. [`Duration::MAX`] never ends.
+    /// what is ready at once, and for the total no frame at all. [`Duration::MAX`] never ends.
     ///
     /// # Errors
     ///
@@ -42,13 +44,15 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// As the body within: no frame is kept here.
+    /// As the body within: no frame is kept here. A wait for a frame that is dropped does not end
+    /// its idle time, because a body cannot see that. The next wait has what is left, also if nobody
+    /// asked for a frame in between. The next frame ends it.
     ///
     /// # Cost
     ///
-    /// A frame that is ready costs nothing of the idle timeout. A wait costs a
-    /// [`reset`](ResetHandle::reset) and one short lock for each poll. The total timeout costs one
-    /// short lock and a clock reading for each poll.
+    /// A frame that is ready costs nothing of the idle timeout, and a clock reading of the total
+    /// one. A wait takes two short locks of the timer's shard for the idle timeout. Each poll that
+    /// has to wait takes one for each timeout. Nothing is allocated.
     ///
     /// # Examples
     ///
@@ -70,18 +74,10 @@ pin_project! {
         #[pin]
         body: B,
         timer: Timer,
-        idle: Option<Idle>,
-        total: Option<Deadline>,
+        idle: Countdown,
+        total: Option<Sleep>,
         is_at_end: bool,
     }
-}
-
-#[derive(Debug)]
-struct Idle {
-    timeout: Duration,
-    /// Made at the first wait, and used again for all others.
-    deadline: Option<(Deadline, ResetHandle)>,
-    is_waiting: bool,
 }
 
 impl<B> TimeoutBody<B> {
@@ -100,7 +96,7 @@ impl<B> TimeoutBody<B> {
         TimeoutBody {
             body,
             timer: timer.clone(),
-            idle: None,
+            idle: Countdown::new(timer),
             total: None,
             is_at_end: false,
         }
@@ -108,17 +104,13 @@ impl<B> TimeoutBody<B> {
 
     /// Bounds each wait for a frame.
     pub fn idle_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
-        self.idle = Some(Idle {
-            timeout,
-            deadline: None,
-            is_waiting: false,
-        });
+        self.idle.set_timeout(Some(timeout));
         self
     }
 
     /// Bounds the whole body, from now on.
     pub fn total_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
-        self.total = Some(self.timer.deadline(timeout));
+        self.total = Some(self.timer.sleep(timeout));
         self
     }
 
@@ -155,27 +147,22 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, Error>>> {
-        let this = self.project();
+        let mut this = self.project();
         if *this.is_at_end {
             return Poll::Ready(None);
         }
-        let result = match poll_total(this.total, cx) {
-            Poll::Ready(error) => Some(Err(error)),
-            Poll::Pending => match this.body.poll_frame(cx) {
-                Poll::Ready(frame) => {
-                    frame.map(|frame| frame.map_err(|error| Error::Body(error.into())))
-                }
-                Poll::Pending => Some(Err(ready!(poll_idle(this.idle, this.timer, cx)))),
-            },
+        let result = match this.body.as_mut().poll_frame(cx) {
+            Poll::Pending => Some(Err(ready!(poll_times(this.total, this.idle, cx)))),
+            Poll::Ready(Some(Ok(_))) if is_over(this.total) => Some(Err(Error::Total)),
+            Poll::Ready(Some(Err(error))) => Some(Err(Error::Body(error.into()))),
+            Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
+            Poll::Ready(None) => None,
         };
-        if let Some(Ok(_)) = result {
-            if let Some(idle) = this.idle {
-                idle.is_waiting = false;
-            }
-        } else {
-            *this.is_at_end = true;
+        this.idle.stop();
+        *this.is_at_end = !matches!(result, Some(Ok(_)));
+        // After this the task may never poll again, and keep the body.
+        if *this.is_at_end || this.body.is_end_stream() {
             *this.total = None;
-            *this.idle = None;
         }
         Poll::Ready(result)
     }
@@ -192,32 +179,26 @@ where
     }
 }
 
-fn poll_total(total: &mut Option<Deadline>, cx: &mut Context<'_>) -> Poll<Error> {
-    let Some(deadline) = total else {
-        return Poll::Pending;
-    };
-    poll_deadline(deadline, cx).map(|end| end.map_or_else(Error::Cancelled, |()| Error::Total))
+/// Whether the total time is over, by the clock. A body that is always ready may keep the driver
+/// from its turns.
+fn is_over(total: &Option<Sleep>) -> bool {
+    total.as_ref().is_some_and(Sleep::has_passed)
 }
 
-fn poll_idle(idle: &mut Option<Idle>, timer: &Timer, cx: &mut Context<'_>) -> Poll<Error> {
-    let Some(idle) = idle else {
-        return Poll::Pending;
-    };
-    let (deadline, handle) = idle.deadline.get_or_insert_with(|| {
-        let deadline = timer.deadline(idle.timeout);
-        let handle = deadline.handle();
-        (deadline, handle)
-    });
-    // It may have expired while nobody waited, which is nobody's concern.
-    if !std::mem::replace(&mut idle.is_waiting, true) && !handle.reset() {
-        deadline.restart();
+/// The body has to be waited for: ready with the error if a time is over.
+fn poll_times(
+    total: &mut Option<Sleep>,
+    idle: &mut Countdown,
+    cx: &mut Context<'_>,
+) -> Poll<Error> {
+    if let Some(total) = total {
+        // Outside of the task's budget, which the body may have used up.
+        if let Poll::Ready(end) = total.poll_or_cancelled(cx) {
+            return Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Total));
+        }
     }
-    poll_deadline(deadline, cx).map(|end| end.map_or_else(Error::Cancelled, |()| Error::Idle))
-}
-
-/// Polls whatever is left of the task's budget, which the body may have used up.
-fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-    pin!(coop::unconstrained(deadline)).poll(cx)
+    let end = ready!(idle.poll(cx));
+    Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Idle))
 }
 
 /// Why a [`TimeoutBody`] failed.
