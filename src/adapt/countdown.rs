@@ -47,8 +47,8 @@ impl Countdown {
 
     /// An operation has to wait. Ready if its time is over.
     ///
-    /// It polls whatever is left of the task's budget. What had to wait may have used the budget up,
-    /// and the time must be looked at all the same.
+    /// It polls outside of the task's budget. The operation may have used the budget up, and the
+    /// time must be looked at all the same.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let Some(timeout) = self.timeout else {
             return Poll::Pending;

@@ -33,8 +33,9 @@ pin_project! {
     ///   that always has a frame ready: a frame that comes after this time is dropped. The end of
     ///   the body wins.
     ///
-    /// Frames, trailers, size hint and end of stream are those of the body within. Zero lets pass only
-    /// what is ready at once, and for the total no frame at all. [`Duration::MAX`] never ends.
+    /// Frames, trailers, size hint and end of stream are those of the body within. A timeout of
+    /// zero lets only frames pass that are ready at once, and a total of zero no frame at all.
+    /// [`Duration::MAX`] never ends.
     ///
     /// # Errors
     ///

@@ -371,7 +371,7 @@ async fn what_is_within_can_be_reached_and_taken_back() {
     let _: &DuplexStream = stream.get_ref();
     let handle = stream.handle();
     let mut inner = stream.into_inner();
-    assert!(!handle.is_pending(), "the deadline has gone");
+    assert!(!handle.is_pending(), "the deadline was dropped");
     inner.write_u8(3).await.unwrap();
     assert_eq!(peer.read_u8().await.unwrap(), 3);
 }

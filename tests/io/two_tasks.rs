@@ -52,7 +52,7 @@ async fn both_halves_in_one_task_time_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_has_gone_leaves_the_reader_its_wake() {
+async fn a_writer_that_was_aborted_leaves_the_reader_its_wake() {
     let (stream, _peer) = duplex(8);
     let (mut reader, mut writer) = split(IdleTimeout::new(stream, SECOND));
     let start = Instant::now();
@@ -299,7 +299,7 @@ fn two_tasks_on_two_threads_are_both_told() {
                 }));
                 tasks.push(tokio::spawn(async move {
                     sleep(nap).await;
-                    // The peer goes once the reader was told.
+                    // The peer closes once the reader was told.
                     drop(writer.write_all(&[0; 64]).await.unwrap_err());
                 }));
             }

@@ -1,7 +1,8 @@
-//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and who is told that it has expired.
+//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and which direction is told that it has
+//! expired.
 //!
 //! Two tasks may poll one stream, one for each direction: the halves of `tokio::io::split`. The
-//! deadline belongs to both. It is polled by whichever had to wait, always with the waker of
+//! deadline belongs to both. Each direction that has to wait polls it, always with the waker of
 //! [`Waiters`], which wakes both.
 //!
 //! ```text
@@ -27,7 +28,7 @@
 //!
 //! A direction that is owed `TimedOut` gets it when it is polled and still has to wait. The error is
 //! true for as long as no byte is moved. So a byte that is moved in either direction forgives it,
-//! and so does a restart.
+//! and so does a restart. A reset through the handle cannot, because only the timer knows of it.
 //!
 //! - *Why nothing hangs then.* The task of the owed direction was woken when the other was told. So
 //!   it polls after the byte was moved, or it polled before and took the error. If it polls after,
@@ -47,11 +48,12 @@
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *The poll of one direction finds the expiry before the driver does.* Then the deadline wakes
-//!   nobody, because it takes the one that polls to be the only one. So the other is woken here.
+//!   no task, because it knows only the task that polls. So the other one is woken here.
 //! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker of
 //!   that poll and wakes its task, and `woken` is left for the next poll.
-//! - *One direction takes `woken` away from the other.* It polls the deadline. If that is pending, it
-//!   is registered for both. If not, the other is woken and polls it too, or is owed the error.
+//! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline is
+//!   then registered for both. Of one that has ended, the other direction is woken and polls it too,
+//!   or is owed the error.
 
 use std::io;
 use std::sync::Arc;
@@ -67,7 +69,7 @@ pub(super) struct Idle {
     deadline: Deadline,
     handle: ResetHandle,
     waiters: Arc<Waiters>,
-    /// The one of `waiters`, made once.
+    /// The waker of `waiters`, made once.
     waker: Waker,
     is_registered: bool,
     is_told: bool,

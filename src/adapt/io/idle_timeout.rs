@@ -18,7 +18,7 @@ use crate::{ResetHandle, Timer};
 pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too long.
     ///
-    /// It is for any [`AsyncRead`], any [`AsyncWrite`], and what is both. The two directions share
+    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. The two directions share
     /// one deadline. Every byte moved, in either direction, pushes it back. The deadline runs from
     /// the making of the stream on. If the stream is first used later than that, call
     /// [`restart`](IdleTimeout::restart) then.
@@ -30,7 +30,8 @@ pin_project! {
     /// - **Nothing hangs.** A read, write, flush or shutdown that has to wait fails when the
     ///   deadline expires. Both halves of [`tokio::io::split`] do, also in two tasks.
     /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is.
-    /// - **Zero** lets pass only what need not wait. [`Duration::MAX`] never times out.
+    /// - **Zero** lets only those operations pass that need not wait. [`Duration::MAX`] never times
+    ///   out.
     ///
     /// # After the time is over
     ///
@@ -42,8 +43,9 @@ pin_project! {
     ///
     /// An operation that was dropped while it waited counts as one that waits, because a stream
     /// cannot see the drop. So the first read after a failed [`copy_bidirectional`] may fail at
-    /// once, with what the copy's own read was to be told. Before a goodbye that begins with a read,
-    /// call [`restart`](IdleTimeout::restart).
+    /// once, with what the copy's own read was to be told. A byte moved forgives that, and a
+    /// `reset()` of the handle does not. Before a goodbye that begins with a read, call
+    /// [`restart`](IdleTimeout::restart).
     ///
     /// [`copy_bidirectional`]: tokio::io::copy_bidirectional
     ///
@@ -65,8 +67,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// As the stream within: nothing is buffered here, and dropping a read or a write loses nothing
-    /// of the deadline.
+    /// As the stream within: nothing is buffered here. The deadline does not change when a read or a
+    /// write is dropped.
     ///
     /// # Cost
     ///

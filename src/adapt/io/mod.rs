@@ -6,8 +6,8 @@
 //!
 //! | type | times out | typical use |
 //! |---|---|---|
-//! | [`IdleTimeout`] | when no byte was moved, in either direction, for so long | idle connections of a server or a proxy |
-//! | [`TimeoutStream`] | when one read, or one write, has waited for so long | a client that waits for an answer; tokio-io-timeout's users |
+//! | [`IdleTimeout`] | when no byte was moved for its timeout, in either direction | idle connections of a server or a proxy |
+//! | [`TimeoutStream`] | when one read, or one write, has waited for its timeout | a client that waits for an answer; tokio-io-timeout's users |
 //! | [`TimeoutReader`], [`TimeoutWriter`] | the same for one direction | the halves of a socket |
 //!
 //! # Errors
@@ -43,8 +43,8 @@ pub use timeout_stream::TimeoutStream;
 use crate::Deadline;
 use crate::error::{Cancelled, Elapsed};
 
-/// Polls a deadline whatever is left of the task's budget. I/O that had to wait may have used the
-/// budget up, and the deadline must be looked at all the same.
+/// Polls a deadline outside of the task's budget. I/O that had to wait may have used the budget up,
+/// and the deadline must be looked at all the same.
 fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
     pin!(coop::unconstrained(deadline)).poll(cx)
 }

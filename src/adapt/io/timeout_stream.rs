@@ -23,12 +23,11 @@ pin_project! {
     /// connection on which nobody reads or writes never times out: for that there is
     /// [`IdleTimeout`](super::IdleTimeout).
     ///
-    /// - **The I/O is polled first.** What is ready wins, also over a time that is over.
+    /// - **The I/O is polled first.** What is ready wins, even when the time is over.
     /// - **Armed only while it waits.** An operation that need not wait costs nothing. A timeout of
     ///   zero lets pass only such operations, and [`Duration::MAX`] never times out.
-    /// - **A new operation has the whole time again**, also after one that timed out, as with the
-    ///   timeouts of a blocking socket. With tokio-io-timeout the next one that has to wait fails
-    ///   at once.
+    /// - **A new operation has the whole time again**, also after one that timed out. The timeouts
+    ///   of a blocking socket do so too.
     /// - **A flush and a shutdown are writes.** One that hangs times out.
     /// - **A read or write that is dropped while it waits** does not end its time, because a stream
     ///   cannot see that. The next one of its direction has what is left. To set the timeout again
