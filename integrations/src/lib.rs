@@ -10,6 +10,8 @@
 //! Invariant: the line of a connection that has ended is printed after its task has let all of its
 //! timers go.
 
+pub mod http;
+
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
@@ -20,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tickwheel::{Duration, Timer};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long a listener that cannot accept, because no file descriptor is left say, waits.
+/// How long a listener waits that cannot accept, for example because no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens, and prints where.

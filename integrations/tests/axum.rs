@@ -61,13 +61,13 @@ async fn get_text(url: String) -> (StatusCode, String) {
 
 /// A call may still be going away when its answer has come.
 async fn assert_nothing_stays_armed(timer: &Timer) {
-    let gone = async {
+    let disarmed = async {
         while timer.metrics().pending > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let gone = tokio::time::timeout(PATIENCE, gone).await;
-    gone.expect("nothing stays armed");
+    let disarmed = tokio::time::timeout(PATIENCE, disarmed).await;
+    disarmed.expect("nothing stays armed");
 }
 
 #[tokio::test]

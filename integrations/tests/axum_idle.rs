@@ -5,7 +5,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
-use process::{LONGEST_WAIT, Program};
+use process::{LONGEST_WAIT, Program, drip_to_end};
 use reqwest::{Client, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -39,7 +39,9 @@ async fn read_to_end(stream: &mut TcpStream) -> String {
 /// axum waits for all of its connections.
 async fn shuts_down_with_nothing_armed(program: &Program) {
     program.terminate();
-    program.prints(&["shut down; 0 timers armed"]).await;
+    program
+        .prints(&["shut down: all requests were answered; 0 timers armed"])
+        .await;
 }
 
 #[tokio::test]
@@ -88,7 +90,9 @@ async fn a_handler_that_hangs_is_answered_for() {
     let response = client.get(url(&program, "/")).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     program.terminate();
-    let lines = program.prints_up_to(&["shut down; 0 timers armed"]).await;
+    let lines = program
+        .prints_up_to(&["shut down: all requests were answered; 0 timers armed"])
+        .await;
     assert_eq!(lines.len(), 2, "one connection: {lines:?}");
 }
 
@@ -119,6 +123,32 @@ async fn a_client_that_says_nothing_or_half_a_head_is_ended() {
         assert!(start.elapsed() >= Duration::from_millis(500));
     }
     shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn a_request_head_byte_by_byte_is_cut_off() {
+    let program = start(&["--header-within", "1s", "--idle", "1h"]);
+    let start = Instant::now();
+    let mut stream = connect(&program).await;
+    let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ";
+    stream.write_all(head).await.unwrap();
+    drip_to_end(&mut stream, b"x", Duration::from_millis(100)).await;
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn a_head_byte_by_byte_does_not_stop_the_shutdown() {
+    let program = start(&["--header-within", "1h", "--shutdown-within", "300ms"]);
+    let mut stream = connect(&program).await;
+    let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ";
+    stream.write_all(head).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    program.terminate();
+    tokio::join!(
+        drip_to_end(&mut stream, b"x", Duration::from_millis(100)),
+        program.prints(&["shut down: some requests were cut off; 0 timers armed"]),
+    );
 }
 
 #[tokio::test]

@@ -239,7 +239,7 @@ async fn the_pool_drops_idle_connections() {
     assert_nothing_stays_armed(&timer).await;
 }
 
-/// The pool's sweeper ends by itself some time after the last connection has gone.
+/// The pool's sweeper ends by itself some time after the last connection has ended.
 async fn assert_nothing_stays_armed(timer: &Timer) {
     let ended = async {
         while timer.metrics().pending > 0 {

@@ -5,7 +5,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
-use process::{LONGEST_WAIT, Program};
+use process::{LONGEST_WAIT, Program, drip_to_end};
 use reqwest::{Client, ClientBuilder, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,7 +27,7 @@ fn url(program: &Program, path: &str) -> String {
     format!("http://{}{path}", program.address())
 }
 
-/// Has the server end, which has nothing in flight.
+/// Asks the server to end while nothing is in flight.
 async fn shuts_down_with_nothing_armed(program: &Program) {
     program.terminate();
     program
@@ -83,24 +83,41 @@ async fn a_request_head_byte_by_byte_is_cut_off() {
     let program = start(&["--header-within", "1s", "--idle", "1h"]);
     let start = Instant::now();
     let mut stream = TcpStream::connect(program.address()).await.unwrap();
-    let (mut read, mut write) = stream.split();
-    let drip = async {
-        // The version is known after some bytes; from then on the head has its time.
-        let _ = write.write_all(b"GET / HTTP/1.1\r\nX: ").await;
-        while write.write_all(b"x").await.is_ok() {
-            sleep(Duration::from_millis(100)).await;
-        }
-        std::future::pending::<()>().await;
-    };
-    let mut rest = Vec::new();
-    let end = timeout(LONGEST_WAIT, async {
-        tokio::select! {
-            () = drip => {}
-            _ = read.read_to_end(&mut rest) => {}
-        }
-    });
-    end.await.expect("the server closes it");
+    stream.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
+    drip_to_end(&mut stream, b"x", Duration::from_millis(100)).await;
     assert!(start.elapsed() >= Duration::from_secs(1));
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn an_http2_preface_byte_by_byte_is_cut_off() {
+    let program = start(&["--header-within", "1s", "--idle", "1h"]);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    // The whole of it would take four times as long as a head may take.
+    drip_to_end(&mut stream, PREFACE, Duration::from_millis(170)).await;
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_secs(1));
+    program
+        .prints(&["closed: no request was begun in time"])
+        .await;
+    shuts_down_with_nothing_armed(&program).await;
+}
+
+#[tokio::test]
+async fn a_request_shorter_than_the_preface_begins_in_time() {
+    let program = start(&["--header-within", "300ms", "--slow", "1s"]);
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    stream
+        .write_all(b"GET /slow HTTP/1.0\r\n\r\n")
+        .await
+        .unwrap();
+    let answer = read_to_end(&mut stream).await;
+    assert!(answer.ends_with(b"at last\n"), "{answer:?}");
+    stream = TcpStream::connect(program.address()).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+    let answer = read_to_end(&mut stream).await;
+    assert!(answer.ends_with(b"hello\n"), "{answer:?}");
     shuts_down_with_nothing_armed(&program).await;
 }
 

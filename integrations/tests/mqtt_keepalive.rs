@@ -140,13 +140,7 @@ async fn a_newer_connection_takes_the_identifier_over() {
 #[tokio::test]
 async fn half_a_packet_a_second_is_silence() {
     let program = start();
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
-    // CONNECT of MQTT 3.1.1, clean session, a keep-alive of a second, the identifier «a».
-    let connect = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x01\x00\x01a";
-    stream.write_all(connect).await.unwrap();
-    let mut connack = [0; 4];
-    stream.read_exact(&mut connack).await.unwrap();
-    assert_eq!(connack, [0x20, 2, 0, 0]);
+    let mut stream = connect_by_hand(&program, 1).await;
     let start = Instant::now();
     let drip = async {
         // The head of a PUBLISH of 100 bytes, and then a byte a second.
@@ -164,6 +158,48 @@ async fn half_a_packet_a_second_is_silence() {
     }
     // The server counts from before it has answered.
     assert!(start.elapsed() + SECOND / 2 >= 3 * SECOND / 2);
+}
+
+/// CONNECT of MQTT 3.1.1, clean session, the identifier «a», and a keep-alive of this many seconds.
+async fn connect_by_hand(program: &Program, keep_alive: u8) -> TcpStream {
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut connect = *b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a";
+    connect[11] = keep_alive;
+    stream.write_all(&connect).await.unwrap();
+    let mut connack = [0; 4];
+    stream.read_exact(&mut connack).await.unwrap();
+    assert_eq!(connack, [0x20, 2, 0, 0]);
+    stream
+}
+
+/// Sends pings as fast as it can, and never reads the answers.
+async fn assert_closed_when_it_never_reads(program: &Program, keep_alive: u8) {
+    let mut stream = connect_by_hand(program, keep_alive).await;
+    let pings = b"\xc0\x00".repeat(4096);
+    let flood = async {
+        while stream.write_all(&pings).await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    let line = timeout(2 * LONGEST_WAIT, async {
+        tokio::select! {
+            () = flood => unreachable!("it goes on"),
+            line = program.prints(&["closed"]) => line,
+        }
+    });
+    let line = line.await.unwrap();
+    let reason = "the client does not read; 0 open, 0 timers armed";
+    assert!(line.contains(reason), "{line}");
+}
+
+#[tokio::test]
+async fn a_client_that_pings_and_never_reads_is_told_apart() {
+    assert_closed_when_it_never_reads(&start(), 1).await;
+}
+
+#[tokio::test]
+async fn without_keep_alive_a_client_must_read_too() {
+    let program = start_with(&["--write-within", "500ms"]);
+    assert_closed_when_it_never_reads(&program, 0).await;
 }
 
 #[tokio::test]

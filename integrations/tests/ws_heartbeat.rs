@@ -120,6 +120,26 @@ async fn a_client_that_sends_often_is_never_pinged() {
 }
 
 #[tokio::test]
+async fn fragments_of_one_message_are_heartbeats() {
+    let program = start();
+    let mut client = connect(&program).await;
+    let stream = client.get_mut();
+    // One message in many frames of one byte, masked by zeros. Nothing that is sent is a pong.
+    let end = Instant::now() + PING_AFTER + 3 * PONG_WITHIN;
+    let mut opcode = 1;
+    while Instant::now() < end {
+        let frame = [opcode, 0x81, 0, 0, 0, 0, b'x'];
+        stream.write_all(&frame).await.expect("it is open");
+        opcode = 0;
+        sleep(PING_AFTER / 4).await;
+    }
+    let open = timeout(PING_AFTER / 4, program.prints(&["closed"])).await;
+    assert!(open.is_err(), "{open:?}");
+    drop(client);
+    program.lets_all_timers_go().await;
+}
+
+#[tokio::test]
 async fn one_byte_a_second_is_no_handshake() {
     let program = start_with(&["--pong-within", "1s"]);
     let start = Instant::now();

@@ -1,11 +1,12 @@
 //! An axum server: idle timeouts around its sockets, and a timeout around each request.
 //!
-//! axum's `serve` takes any `Listener`. The one here gives each socket an `IdleTimeout`, so that a
-//! connection which is kept alive and not used is ended, and so is a client that stops in the
-//! middle of a request. axum itself has no such limit.
+//! axum's own `serve` has no timeout for the head of a request, and none for its shutdown. A client
+//! that sends one byte now and then holds both up for ever. So hyper-util serves the connections
+//! here, as in axum's example `serve-with-hyper`. `tickwheel_integrations::http` has the timeouts,
+//! and tells what each is for.
 //!
 //! A handler that takes too long is dropped, and its client is told so with `503`. Each route may
-//! have its own limit.
+//! have its own limit. An upload is a part of its handler, so the same limit ends it.
 //!
 //! | route | what it does |
 //! |---|---|
@@ -19,7 +20,6 @@
 
 use std::future::pending;
 use std::io;
-use std::net::SocketAddr;
 
 use axum::Router;
 use axum::body::Body;
@@ -27,25 +27,20 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::serve::Listener;
 use clap::Parser;
 use futures::StreamExt;
-use tickwheel::io::IdleTimeout;
+use hyper_util::service::TowerToHyperService;
 use tickwheel::tower::TimeoutLayer;
 use tickwheel::{Duration, Timer};
-use tickwheel_integrations::{armed_at_the_end, listen, parse_duration, shutdown_signal};
-use tokio::net::{TcpListener, TcpStream};
+use tickwheel_integrations::http::{Limits, serve};
+use tickwheel_integrations::parse_duration;
 
 /// Serves HTTP by axum, and bounds in time both what clients and what handlers do.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Where to listen.
-    #[arg(long, default_value = "127.0.0.1:3000")]
-    listen: SocketAddr,
-    /// A connection on which no byte has passed for so long is ended.
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
-    idle: Duration,
-    /// A request must be answered so soon.
+    #[command(flatten)]
+    limits: Limits,
+    /// A request must be answered within this time.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     request_within: Duration,
     /// How long `GET /slow` takes.
@@ -57,19 +52,11 @@ struct Options {
 async fn main() -> io::Result<()> {
     let options = Options::parse();
     let timer = Timer::current();
-    if options.idle <= options.request_within {
+    if options.limits.idle <= options.request_within {
         eprintln!("--idle should be longer than --request-within: a slow answer looks idle");
     }
-    let listener = IdleListener {
-        listener: listen(options.listen).await?,
-        timer: timer.clone(),
-        idle: options.idle,
-    };
-    axum::serve(listener, routes(&options, &timer))
-        .with_graceful_shutdown(shutdown_signal())
-        .await?;
-    println!("shut down; {} timers armed", armed_at_the_end(&timer).await);
-    Ok(())
+    let service = TowerToHyperService::new(routes(&options, &timer));
+    serve(options.limits, timer, service).await
 }
 
 fn routes(options: &Options, timer: &Timer) -> Router {
@@ -91,7 +78,8 @@ async fn at_last(timer: Timer, slow: Duration) -> &'static str {
     "at last\n"
 }
 
-/// The body is read as it comes. One that breaks off, because its client was idle say, is an error.
+/// Reads the body as it comes. One that breaks off, for example because its client was idle, is an
+/// error.
 async fn upload(request: Request<Body>) -> Response {
     let mut body = request.into_body().into_data_stream();
     let mut length = 0;
@@ -105,28 +93,4 @@ async fn upload(request: Request<Body>) -> Response {
         }
     }
     format!("{length} bytes\n").into_response()
-}
-
-/// A listener whose sockets have an idle timeout.
-struct IdleListener {
-    listener: TcpListener,
-    timer: Timer,
-    idle: Duration,
-}
-
-impl Listener for IdleListener {
-    type Io = IdleTimeout<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // axum's own listener retries what fails.
-        let (stream, peer) = Listener::accept(&mut self.listener).await;
-        println!("{peer} opened");
-        let stream = IdleTimeout::with_timer(&self.timer, stream, self.idle);
-        (stream, peer)
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
 }

@@ -3,10 +3,10 @@
 //! Both sockets have an idle timeout of their own, and each sees every byte that passes. Both are
 //! needed: a side that does not read is waited for on its own socket only.
 //!
-//! tokio's `copy_bidirectional` does the rest. A side that closes its half has that passed on, and
-//! the other half goes on, within the same idle timeouts.
+//! tokio's `copy_bidirectional` does the rest. When a side closes its half, that is passed on. The
+//! other half goes on, within the same idle timeouts.
 //!
-//! Invariant: as long as a connection is open, one of its sockets is being waited for, and so is
+//! Invariant: as long as a connection is open, the proxy waits for one of its sockets, and so for
 //! that one's deadline.
 
 use std::fmt;
@@ -29,10 +29,10 @@ struct Options {
     /// Where connections are passed on to.
     #[arg(long)]
     to: SocketAddr,
-    /// The upstream must accept a connection so soon.
+    /// The upstream must accept a connection within this time.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     connect_within: Duration,
-    /// A connection on which no byte has passed for so long is ended.
+    /// A connection on which no byte has passed for this long is ended.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     idle: Duration,
 }
@@ -68,7 +68,7 @@ async fn run(client: TcpStream, options: &Options, timer: &Timer) -> Result<Pass
     }
 }
 
-/// So many bytes were passed on.
+/// How many bytes were passed on.
 #[derive(Debug)]
 struct Passed {
     up: u64,

@@ -10,8 +10,11 @@
 //! Every client that has subscribed to anything gets the topic `ticks`, so that there are clients
 //! that only receive. There is no other routing.
 //!
-//! Invariant: the deadline runs beside all that reads and writes, so no client that blocks either
-//! of them outlives it.
+//! A client that never reads stops the server's writes, and then its reads, because each answer has
+//! to be written. Such a client is closed too, and the reason names what it does not do.
+//!
+//! Invariant: the deadline runs beside all that reads and writes, and each write is bounded in
+//! time. So no client stays by blocking either of them, also none without a keep-alive.
 
 use std::fmt;
 use std::io;
@@ -36,15 +39,21 @@ struct Options {
     /// Where to listen.
     #[arg(long, default_value = "127.0.0.1:1883")]
     listen: SocketAddr,
-    /// A client must send its CONNECT so soon.
+    /// A client must send its CONNECT within this time.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     connect_within: Duration,
+    /// A client must take a packet within this time.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    write_within: Duration,
     /// How often subscribed clients get something.
     #[arg(long, default_value = "1s", value_parser = parse_period)]
     publish_every: Duration,
 }
 
 const LARGEST_PACKET: usize = 64 * 1024;
+
+/// At most this many answers wait to be written. Then no more packets are read.
+const MOST_ANSWERS: usize = 16;
 
 type Transport = Framed<TcpStream, Codec>;
 
@@ -84,9 +93,12 @@ async fn run(
     let keep_alive = keep_alive.expect("the map has no limit and is never closed");
     let heard = keep_alive.handle();
     let (sink, stream) = transport.split();
-    let (answers, to_send) = mpsc::channel(16);
+    let (answers, to_send) = mpsc::channel(MOST_ANSWERS);
+    let backlog = answers.clone();
     tokio::select! {
         ended = keep_alive => Err(match ended {
+            // The server has stopped reading, because the client has: this is no silence.
+            Ok(()) if backlog.capacity() == 0 => Closed::NeverReads,
             Ok(()) => Closed::Silent(silent_after),
             Err(_) => Closed::TakenOver,
         }),
@@ -169,7 +181,8 @@ async fn write(
             }
         };
         is_subscribed |= matches!(packet, Packet::SubAck(_));
-        sink.send(packet).await?;
+        let sent = timer.timeout(options.write_within, sink.send(packet));
+        sent.await.map_err(|_| Closed::NeverReads)??;
     }
 }
 
@@ -180,6 +193,7 @@ enum Closed {
     NoConnect,
     Refused(ConnectReturnCode),
     Silent(Duration),
+    NeverReads,
     TakenOver,
     Protocol(&'static str),
     Failed(rumqttc::Error),
@@ -198,6 +212,7 @@ impl fmt::Display for Closed {
             Closed::NoConnect => f.write_str("no CONNECT in time"),
             Closed::Refused(code) => write!(f, "refused: {code:?}"),
             Closed::Silent(silent_after) => write!(f, "silent for {silent_after:?}"),
+            Closed::NeverReads => f.write_str("the client does not read"),
             Closed::TakenOver => f.write_str("taken over by a newer connection"),
             Closed::Protocol(fault) => f.write_str(fault),
             Closed::Failed(error) => write!(f, "{error}"),

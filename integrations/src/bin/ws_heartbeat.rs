@@ -1,31 +1,35 @@
 //! A WebSocket server with heartbeats: a ping when nothing was heard, and a count of missed pongs.
 //!
 //! ```text
-//!             nothing heard for --ping-after          no pong within --pong-within
-//!   listening ------------------------------> pinged -----------------------------> missed + 1
-//!       ^                                       |                                     |
-//!       +---------- any frame: missed = 0 ------+      fewer than --missed: ping again, else close
+//!             nothing heard for --ping-after          nothing heard for --pong-within
+//!   listening ------------------------------> pinged -------------------------------> missed + 1
+//!       ^                                       |                                         |
+//!       +---------- any byte: missed = 0 -------+   fewer than --missed: ping again, else close
 //! ```
 //!
-//! Every frame that comes in pushes the ping back. On a busy connection that is all that happens:
-//! one `reset()` a frame, which takes no lock, and no ping at all.
+//! Every byte that comes in pushes the ping back, also one of a message that is not whole yet. On a
+//! busy connection that is all that happens: one `reset()` for each read, which takes no lock, and
+//! no ping at all.
 //!
 //! Invariant: whatever is written is bounded in time. A client that never reads is closed too.
 
 use std::fmt;
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Parser;
 use futures::{SinkExt, StreamExt};
-use tickwheel::{Deadline, Duration, Timer};
+use tickwheel::{Duration, Timer};
 use tickwheel_integrations::{parse_duration, serve};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, accept_async};
+use tokio_util::io::InspectReader;
 
 /// Echoes what WebSocket clients send, and closes those that answer no ping.
 #[derive(Clone, Debug, Parser)]
@@ -33,14 +37,14 @@ struct Options {
     /// Where to listen.
     #[arg(long, default_value = "127.0.0.1:9001")]
     listen: SocketAddr,
-    /// A client that was not heard for so long is pinged.
+    /// A client that was not heard for this long is pinged.
     #[arg(long, default_value = "20s", value_parser = parse_duration)]
     ping_after: Duration,
-    /// A pong, or anything else, must come so soon. Also the limit for whatever is written.
+    /// A pong, or anything else, must come within this time. It is also the limit of each write.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pong_within: Duration,
-    /// A client that misses so many pongs in a row is closed.
-    #[arg(long, default_value_t = 2)]
+    /// A client that misses this many pongs in a row is closed.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     missed: u32,
 }
 
@@ -61,6 +65,20 @@ async fn main() -> io::Result<()> {
 }
 
 async fn run(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), Closed> {
+    let mut silence = timer.deadline(options.ping_after);
+    let unanswered = Arc::new(AtomicU32::new(0));
+    let stream = InspectReader::new(stream, {
+        let (silence, unanswered) = (silence.handle(), unanswered.clone());
+        let ping_after = options.ping_after;
+        move |_: &[u8]| {
+            // Relaxed, here and below: the task that reads is the only one that looks at it.
+            if unanswered.load(Ordering::Relaxed) > 0 {
+                unanswered.store(0, Ordering::Relaxed);
+                silence.set_timeout(ping_after);
+            }
+            silence.reset();
+        }
+    });
     let handshake = timer.timeout(options.pong_within, accept_async(stream));
     let socket = handshake.await.map_err(|_| Closed::NoHandshake)??;
     let mut connection = Connection {
@@ -68,55 +86,37 @@ async fn run(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), 
         timer,
         pong_within: options.pong_within,
     };
-    let mut ping_due = timer.deadline(options.ping_after);
-    let mut pong_due: Option<Deadline> = None;
-    let mut missed = 0;
-    let heard = ping_due.handle();
+    silence.restart();
     loop {
         tokio::select! {
             biased; // A pong that is there is heard, also when it comes at the last moment.
             message = connection.socket.next() => {
                 let Some(message) = message.transpose()? else { return Ok(()) };
-                (missed, pong_due) = (0, None);
-                if !heard.reset() {
-                    ping_due.restart();
-                }
                 if message.is_text() || message.is_binary() {
                     connection.send(message).await?;
                 }
             }
-            _ = &mut ping_due, if pong_due.is_none() => {
-                connection.ping().await?;
-                pong_due = Some(timer.deadline(options.pong_within));
-            }
-            () = expiry(&mut pong_due) => {
-                missed += 1;
+            _ = &mut silence => {
+                let missed = unanswered.fetch_add(1, Ordering::Relaxed);
                 if missed >= options.missed {
                     connection.say_goodbye().await;
                     return Err(Closed::MissedPongs(missed));
                 }
                 connection.ping().await?;
-                pong_due = Some(timer.deadline(options.pong_within));
+                silence.handle().set_timeout(options.pong_within);
+                silence.restart();
             }
         }
     }
 }
 
-/// A deadline that there is not never expires.
-async fn expiry(deadline: &mut Option<Deadline>) {
-    match deadline {
-        Some(deadline) => drop(deadline.await),
-        None => pending().await,
-    }
-}
-
-struct Connection<'a> {
-    socket: WebSocketStream<TcpStream>,
+struct Connection<'a, S> {
+    socket: WebSocketStream<S>,
     timer: &'a Timer,
     pong_within: Duration,
 }
 
-impl Connection<'_> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     async fn send(&mut self, message: Message) -> Result<(), Closed> {
         let send = self
             .timer
@@ -128,9 +128,9 @@ impl Connection<'_> {
         self.send(Message::Ping(Default::default())).await
     }
 
-    /// Closes as the protocol has it: what is still on its way from the client is read, so that the
-    /// system does not reset the connection before the client has seen why. The client may be
-    /// gone, so no failure matters.
+    /// Closes as the protocol wants it. What is still on its way from the client is read. Otherwise
+    /// the system would reset the connection before the client has seen why. The client may have
+    /// closed before, so no failure matters.
     async fn say_goodbye(&mut self) {
         let why = CloseFrame {
             code: CloseCode::Policy,

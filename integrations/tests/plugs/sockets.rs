@@ -101,7 +101,7 @@ async fn tungstenite_socket() {
     assert_nothing_stays_armed(&timer).await;
 }
 
-/// Says yes to so many commands, and then nothing more.
+/// Says yes to this many commands, and then nothing more.
 async fn answer_commands(mut peer: DuplexStream, mut answers: usize) {
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = peer.read(&mut buffer).await {

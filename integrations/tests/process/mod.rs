@@ -9,7 +9,11 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nothing that a test waits for takes so long.
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+/// Nothing that a test waits for takes this long.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Program {
@@ -74,7 +78,7 @@ impl Program {
                         return lines;
                     }
                 }
-                Err(TryRecvError::Empty) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(TryRecvError::Empty) => sleep(Duration::from_millis(5)).await,
                 Err(TryRecvError::Disconnected) => break,
             }
         }
@@ -85,6 +89,29 @@ impl Program {
     pub(crate) async fn lets_all_timers_go(&self) {
         self.prints(&["; 0 open, 0 timers armed"]).await;
     }
+}
+
+/// Writes one byte each `pause`, and reads meanwhile, until the server closes the connection in
+/// whatever way. Gives what it has read.
+pub(crate) async fn drip_to_end(stream: &mut TcpStream, bytes: &[u8], pause: Duration) -> Vec<u8> {
+    let (mut read, mut write) = stream.split();
+    let drip = async {
+        for byte in bytes.iter().cycle() {
+            if write.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            sleep(pause).await;
+        }
+    };
+    let mut answer = Vec::new();
+    let ended = timeout(LONGEST_WAIT, async {
+        tokio::select! {
+            () = drip => {}
+            _ = read.read_to_end(&mut answer) => {}
+        }
+    });
+    ended.await.expect("the server closes it");
+    answer
 }
 
 /// A thread reads, so that the process never waits for the test.
