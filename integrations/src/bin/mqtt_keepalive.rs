@@ -10,8 +10,8 @@
 //! Every client that has subscribed to anything gets the topic `ticks`, so that there are clients
 //! that only receive. There is no other routing.
 //!
-//! A client that never reads stops the server's writes, and then its reads, because each answer has
-//! to be written. Such a client is closed too, and the reason names what it does not do.
+//! A client that never reads is closed when a write takes too long. If its keep-alive is shorter,
+//! it may be closed as silent before.
 //!
 //! Invariant: the deadline runs beside all that reads and writes, and each write is bounded in
 //! time. So no client stays by blocking either of them, also none without a keep-alive.
@@ -94,11 +94,8 @@ async fn run(
     let heard = keep_alive.handle();
     let (sink, stream) = transport.split();
     let (answers, to_send) = mpsc::channel(MOST_ANSWERS);
-    let backlog = answers.clone();
     tokio::select! {
         ended = keep_alive => Err(match ended {
-            // The server has stopped reading, because the client has: this is no silence.
-            Ok(()) if backlog.capacity() == 0 => Closed::NeverReads,
             Ok(()) => Closed::Silent(silent_after),
             Err(_) => Closed::TakenOver,
         }),
