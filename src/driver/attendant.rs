@@ -178,10 +178,10 @@ impl Driver {
             return desk.alarm.at().min(asked_for).min(next_tick);
         }
         // Not earlier than it must be. Otherwise a timer that was disarmed would pull virtual time
-        // along.
-        let asked_for = self.bell.take_asked_for();
+        // along. So what was asked for does not count here: the plan that it was asked for may have
+        // been put off since, by another thread. Where it was not, the plans have it.
         self.bell.begin_to_read_plans();
-        let plan = desk.turner.earliest_plan().min(asked_for).min(next_tick);
+        let plan = desk.turner.earliest_plan().min(next_tick);
         if self.clock.stamp().is_some() {
             plan.min(desk.alarm.at())
         } else {

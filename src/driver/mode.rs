@@ -24,7 +24,7 @@ const MOST_TICKS: u64 = 128;
 
 /// If callers ask again at most this many ticks after a rest began, the load is a lasting one.
 /// Bursts that are further apart buy few ticks each, because most of those would be useless.
-const AT_ONCE: u64 = 3;
+const SOON_AFTER_REST: u64 = 3;
 
 /// tokio's timers have this grid. A driver that had to tick faster would always be late.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -67,18 +67,23 @@ impl Mode {
     /// `is_wanted` says whether callers have asked for it since the last turn. `is_virtual` says
     /// whether the clock is or was paused. The decision depends on these and on the ticks granted
     /// before, and on nothing else.
-    pub(crate) fn ticks(&mut self, now: u64, is_wanted: bool, is_virtual: bool) -> bool {
+    pub(crate) fn ticks(
+        &mut self,
+        now: u64,
+        is_wanted: bool,
+        is_virtual: impl FnOnce() -> bool,
+    ) -> bool {
         let ticks = match self.policy {
             Policy::AlwaysTick => true,
             Policy::AlwaysRest => false,
             Policy::Measured => now < self.until || is_wanted && self.may_tick,
         };
-        if !ticks || is_virtual {
+        if !ticks || is_virtual() {
             self.until = self.until.min(now);
             return false;
         }
         if now >= self.until {
-            let at_once = now - self.until <= AT_ONCE;
+            let at_once = now - self.until <= SOON_AFTER_REST;
             self.granted = if at_once {
                 (2 * self.granted).min(MOST_TICKS)
             } else {
@@ -122,7 +127,7 @@ mod tests {
     /// Each row is a tick, whether ticking was wanted, and whether the driver is then to tick.
     fn assert_decisions(mode: &mut Mode, table: &[(u64, bool, bool)]) {
         for &(now, is_wanted, ticks) in table {
-            let decided = mode.ticks(now, is_wanted, false);
+            let decided = mode.ticks(now, is_wanted, || false);
             assert_eq!(decided, ticks, "at {now}, wanted: {is_wanted}: {mode:?}");
         }
     }
@@ -149,8 +154,8 @@ mod tests {
         let mut granted = Vec::new();
         let mut now = 1_000;
         for _ in 0..10 {
-            assert!(mode.ticks(now, true, false));
-            let ticks = (now + 1..).take_while(|&now| mode.ticks(now, false, false));
+            assert!(mode.ticks(now, true, || false));
+            let ticks = (now + 1..).take_while(|&now| mode.ticks(now, false, || false));
             let ticks = ticks.count() as u64 + 1;
             granted.push(ticks);
             // The driver rests for one tick, and callers ask again within that.
@@ -162,12 +167,12 @@ mod tests {
     #[test]
     fn a_virtual_clock_never_ticks_and_ends_what_was_granted() {
         let mut mode = measured(SHORTEST_TICK);
-        assert!(!mode.ticks(5, true, true));
-        assert!(mode.ticks(6, true, false));
-        assert!(!mode.ticks(6, true, true));
-        assert!(!mode.ticks(6, false, false));
+        assert!(!mode.ticks(5, true, || true));
+        assert!(mode.ticks(6, true, || false));
+        assert!(!mode.ticks(6, true, || true));
+        assert!(!mode.ticks(6, false, || false));
         mode.policy = Policy::AlwaysTick;
-        assert!(!mode.ticks(7, true, true));
+        assert!(!mode.ticks(7, true, || true));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Turner {
 
     fn ticks(&mut self, now: u64) -> bool {
         let is_wanted = self.clock.take_ticking_wanted();
-        self.mode.ticks(now, is_wanted, self.clock.is_virtual())
+        self.mode.ticks(now, is_wanted, || self.clock.is_virtual())
     }
 
     fn turn_shards(&mut self, now: u64) -> CameTo {
