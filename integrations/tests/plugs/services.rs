@@ -10,12 +10,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use kube_client::client::ClientBuilder;
+use http::{Request, StatusCode};
 use tickwheel::error::Elapsed;
-use tickwheel::tower::{BoxError, GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
+use tickwheel::tower::{GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
 use tickwheel::{Instant, Timer};
 use tokio::net::TcpListener;
 use tonic::transport::{Endpoint, Server};
@@ -160,22 +157,5 @@ async fn reqwest_connector() {
     let answer = tokio::time::timeout(PATIENCE, call).await.unwrap();
     assert!(is_elapsed(&answer.unwrap_err()));
     drop(client);
-    assert_nothing_stays_armed(&timer).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn kube_client_layer() {
-    let timer = Timer::current();
-    // In a program: `ClientBuilder::try_from(config)`, which has a stack to start with.
-    let api_server = service_fn(|_: Request<kube_client::client::Body>| {
-        pending::<Result<Response<Full<Bytes>>, BoxError>>()
-    });
-    let client = ClientBuilder::new(api_server, "default")
-        .with_layer(&layer(&timer, WITHIN))
-        .build();
-    let start = Instant::now();
-    let error = client.request_text(Request::new(Vec::new())).await;
-    assert!(is_elapsed(&error.unwrap_err()));
-    assert_eq!(start.elapsed(), WITHIN);
     assert_nothing_stays_armed(&timer).await;
 }
