@@ -1,7 +1,7 @@
 //! The time that one waiting operation has: a sleep that is armed while the operation waits.
 //!
-//! A plain [`Sleep`] is enough, because one task alone waits and nobody pushes the deadline back. It
-//! takes one lock to arm and one to disarm, and it allocates nothing.
+//! A plain [`Sleep`] is enough, because one task alone waits and nobody pushes the deadline back.
+//! It takes one lock to arm and one to disarm, and it allocates nothing.
 //!
 //! Invariant: a timer is armed only from the poll in which an operation first has to wait until
 //! [`stop`](Countdown::stop), or until the operation is told that its time is over. A change of the

@@ -26,9 +26,9 @@ pin_project! {
     ///
     /// It has neither timeout at first. Set one, or both:
     ///
-    /// - [`idle_timeout`](TimeoutBody::idle_timeout) is for each wait for a frame. It begins when the
-    ///   body is polled and has no frame, so the time in which nobody asks does not count. A frame
-    ///   that is ready wins.
+    /// - [`idle_timeout`](TimeoutBody::idle_timeout) is for each wait for a frame. It begins when
+    ///   the body is polled and has no frame, so the time in which nobody asks does not count. A
+    ///   frame that is ready wins.
     /// - [`total_timeout`](TimeoutBody::total_timeout) is for the whole body. It also ends a body
     ///   that always has a frame ready: a frame that comes after this time is dropped. The end of
     ///   the body wins.
@@ -39,15 +39,15 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`Error`] tells which time was over, and has the error of the body within. After an error the
-    /// body is at its end. Under hyper the peer sees a body that is cut off: a closed connection in
-    /// HTTP/1, a reset stream in HTTP/2.
+    /// [`Error`] tells which time was over, and has the error of the body within. After an error
+    /// the body is at its end. Under hyper the peer sees a body that is cut off: a closed
+    /// connection in HTTP/1, a reset stream in HTTP/2.
     ///
     /// # Cancel safety
     ///
     /// As the body within: no frame is kept here. A wait for a frame that is dropped does not end
-    /// its idle time, because a body cannot see that. The next wait has what is left, also if nobody
-    /// asked for a frame in between. The next frame ends it.
+    /// its idle time, because a body cannot see that. The next wait has what is left, also if
+    /// nobody asked for a frame in between. The next frame ends it.
     ///
     /// # Cost
     ///

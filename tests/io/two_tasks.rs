@@ -192,8 +192,8 @@ impl Halves {
     }
 }
 
-/// Whatever is polled in whatever order: once the time is over, whoever waits is told, both of them,
-/// and nobody before.
+/// Whatever is polled in whatever order: once the time is over, whoever waits is told, both of
+/// them, and nobody before.
 async fn whoever_waits_is_told(steps: Vec<Step>) {
     let mut halves = Halves::new();
     for step in steps {
@@ -244,8 +244,8 @@ async fn whoever_waits_is_told(steps: Vec<Step>) {
             }
         }
     }
-    // Both wait now, maybe after they were told of what was before: of an expiry that they are owed,
-    // and of one that came after it.
+    // Both wait now, maybe after they were told of what was before: of an expiry that they are
+    // owed, and of one that came after it.
     for way in Way::BOTH {
         for _ in 0..2 {
             if let Poll::Ready(result) = halves.poll(way) {

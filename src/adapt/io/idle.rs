@@ -26,9 +26,10 @@
 //!
 //! # What is owed
 //!
-//! A direction that is owed `TimedOut` gets it when it is polled and still has to wait. The error is
-//! true for as long as no byte is moved. So a byte that is moved in either direction forgives it,
-//! and so does a restart. A reset through the handle cannot, because only the timer knows of it.
+//! A direction that is owed `TimedOut` gets it when it is polled and still has to wait. The error
+//! is true for as long as no byte is moved. So a byte that is moved in either direction forgives
+//! it, and so does a restart. A reset through the handle cannot, because only the timer knows of
+//! it.
 //!
 //! - *Why nothing hangs then.* The task of the owed direction was woken when the other was told. So
 //!   it polls after the byte was moved, or it polled before and took the error. If it polls after,
@@ -49,11 +50,11 @@
 //!
 //! - *The poll of one direction finds the expiry before the driver does.* Then the deadline wakes
 //!   no task, because it knows only the task that polls. So the other one is woken here.
-//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker of
-//!   that poll and wakes its task, and `woken` is left for the next poll.
-//! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline is
-//!   then registered for both. Of one that has ended, the other direction is woken and polls it too,
-//!   or is owed the error.
+//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker
+//!   of that poll and wakes its task, and `woken` is left for the next poll.
+//! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
+//!   is then registered for both. Of one that has ended, the other direction is woken and polls it
+//!   too, or is owed the error.
 
 use std::io;
 use std::sync::Arc;

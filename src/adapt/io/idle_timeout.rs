@@ -1,7 +1,7 @@
 //! The [`IdleTimeout`]: one idle deadline for both directions of a stream.
 //!
-//! Invariant: each poll polls the stream first, and gives what it was given to [`Idle::after`]. That
-//! alone knows the deadline.
+//! Invariant: each poll polls the stream first, and gives what it was given to [`Idle::after`].
+//! That alone knows the deadline.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,11 +16,12 @@ use super::waiters::Direction;
 use crate::{ResetHandle, Timer};
 
 pin_project! {
-    /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too long.
+    /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
+    /// long.
     ///
-    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. The two directions share
-    /// one deadline. Every byte moved, in either direction, pushes it back. The deadline runs from
-    /// the making of the stream on. If the stream is first used later than that, call
+    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. The two directions
+    /// share one deadline. Every byte moved, in either direction, pushes it back. The deadline runs
+    /// from the making of the stream on. If the stream is first used later than that, call
     /// [`restart`](IdleTimeout::restart) then.
     ///
     /// - **The I/O is polled first.** What is ready wins, also over a deadline that has passed: the
@@ -67,8 +68,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// As the stream within: nothing is buffered here. The deadline does not change when a read or a
-    /// write is dropped.
+    /// As the stream within: nothing is buffered here. The deadline does not change when a read or
+    /// a write is dropped.
     ///
     /// # Cost
     ///

@@ -17,10 +17,11 @@ use crate::Timer;
 use crate::adapt::countdown::Countdown;
 
 pin_project! {
-    /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
+    /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
+    /// long.
     ///
-    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two directions. Writes go through
-    /// to what is within, without a timeout.
+    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two
+    /// directions. Writes go through to what is within, without a timeout.
     ///
     /// # Examples
     ///
@@ -49,8 +50,9 @@ pin_project! {
     /// A writer whose writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
     /// long.
     ///
-    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two directions. A flush and a
-    /// shutdown are bounded as a write is. Reads go through to what is within, without a timeout.
+    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two
+    /// directions. A flush and a shutdown are bounded as a write is. Reads go through to what is
+    /// within, without a timeout.
     ///
     /// # Examples
     ///

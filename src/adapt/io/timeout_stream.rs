@@ -15,8 +15,8 @@ use super::timeout_halves::{TimeoutReader, TimeoutWriter, pass_writes_on};
 use crate::Timer;
 
 pin_project! {
-    /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait
-    /// too long.
+    /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they
+    /// wait too long.
     ///
     /// It has the names and the methods of tokio-io-timeout's, and starts without a timeout. The
     /// time of an operation begins when it first has to wait, and ends with the operation. A
