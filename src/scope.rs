@@ -1,9 +1,9 @@
 //! Deadlines that are passed on: a call that is made within a call has no longer to live than its
 //! caller.
 //!
-//! Invariant: a scope is open on a thread exactly while the scope's future is polled there. So what
-//! other tasks do on the same thread is never bounded by it. Who hears first that its deadline has
-//! passed is told in `future::limit`.
+//! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
+//! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
+//! it. Which of the timeouts hears first that its deadline has passed is told in `future::limit`.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -14,6 +14,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Duration, Instant};
 
 use crate::error::Elapsed;
+use crate::future::ended::Ended;
 use crate::future::limit::{self, Limit};
 use crate::future::sleep::Sleep;
 use crate::future::timeout::poll_deadline;
@@ -44,7 +45,7 @@ use crate::timer::current;
 ///     assert_eq!(remaining(), Some(Duration::from_millis(1500)));
 ///     timeout(Duration::from_secs(30), answer()).await // it has 1.5 s in fact
 /// });
-/// assert!(call.await.expect("the code within hears of it first").is_err());
+/// assert!(call.await.expect("what it awaits elapses first").is_err());
 /// assert_eq!(start.elapsed(), Duration::from_secs(2));
 /// # }
 /// ```
@@ -109,23 +110,33 @@ pin_project! {
     ///   None of them ends after the scope. They stay bounded if they are taken out of it.
     /// - **Scopes within.** Of nested scopes, the earliest deadline holds.
     ///
-    /// It does not reach other tasks: neither those that are spawned within, which
-    /// [`scope_deadline`] helps, nor blocking sections. A [`Sleep`](crate::Sleep), an
+    /// It does not reach other tasks of tokio's: neither those that are spawned within, which
+    /// [`scope_deadline`] helps, nor those that a `LocalSet` or an inner runtime polls within, nor
+    /// `spawn_blocking`. A `block_on` within is bounded. An executor that is not tokio's gives its
+    /// tasks no id. So if one runs within, such as a `LocalPool` of `futures`, its tasks are bounded
+    /// too while the scope is polled. A [`Sleep`](crate::Sleep), an
     /// [`Interval`](crate::Interval) or a [`Deadline`](crate::Deadline) within keeps its own time,
     /// and is dropped with the future.
     ///
     /// # Which of the two elapses first
     ///
-    /// A timeout within that the scope has shortened is due when the scope is. The code within
-    /// hears of it first: a scope whose deadline has passed polls its future once more, and the
-    /// timeouts that it waits for elapse then. So the code can answer, clean up or log. If it is
-    /// not ready then, the scope gives [`Elapsed`]. A timeout that is made during that last poll
-    /// stays pending. So a loop that tries again after each timeout ends too.
+    /// A timeout within that the scope has shortened is due when the scope is. A scope whose deadline
+    /// has passed polls its future once more, and each such timeout that is polled then elapses. So
+    /// code that awaits a timeout hears of it first, also by way of `join!` or `select!`. It can
+    /// answer, clean up or log. If the future is not ready then, the scope gives [`Elapsed`].
+    ///
+    /// A set that polls only what was woken, such as `FuturesUnordered`, may not poll its timeouts in
+    /// that last poll. It does so if they were woken by then, which the timer decides. Otherwise the
+    /// scope gives [`Elapsed`] while the code within has heard nothing.
+    ///
+    /// A timeout that is made during the last poll stays pending. So a loop that tries again after
+    /// each timeout ends too.
     ///
     /// # Cost
     ///
-    /// Where no scope is open a timeout pays for reading a word of its thread. Where one is open,
-    /// it pays for up to three readings of the clock. A scope arms one timer, as a
+    /// Where no scope is open a timeout pays for reading a word of its thread. Where one is open, it
+    /// pays for a look at the task's id, a look-up of the runtime, and one or two readings of the
+    /// clock. On a timer that another runtime drives it may be five. A scope arms one timer, as a
     /// [`Timeout`](crate::Timeout) does.
     ///
     /// # Cancel safety
@@ -178,23 +189,35 @@ impl<F> Scope<F> {
     }
 }
 
-impl<F: Future> Future for Scope<F> {
-    type Output = Result<F::Output, Elapsed>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+impl<F: Future> Scope<F> {
+    /// Polls, and tells how the scope ended if it did so before the future. It panics only if the
+    /// future does.
+    pub(crate) fn poll_bounded(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, Ended>> {
         let mut this = self.project();
         let limit = Limit::until(*this.deadline);
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = limit::within(limit, || this.future.as_mut().poll(cx)) {
             return Poll::Ready(Ok(output));
         }
-        let elapsed = ready!(poll_deadline(this.sleep, had_budget, cx));
-        if limit.is_over() {
-            return Poll::Ready(Err(elapsed)); // That was the last poll.
+        let ended = ready!(poll_deadline(this.sleep, had_budget, cx));
+        if limit.is_over() || ended == Ended::ShutDown {
+            return Poll::Ready(Err(ended)); // That was the last poll.
         }
         match limit::within(limit.over(), || this.future.poll(cx)) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => Poll::Ready(Err(elapsed)),
+            Poll::Pending => Poll::Ready(Err(ended)),
         }
+    }
+}
+
+impl<F: Future> Future for Scope<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let bounded = ready!(self.poll_bounded(cx));
+        Poll::Ready(bounded.map_err(Ended::elapsed))
     }
 }

@@ -54,7 +54,7 @@ impl Countdown {
             return Poll::Pending;
         };
         let wait = self.wait.get_or_insert_with(|| self.timer.sleep(timeout));
-        let end = ready!(wait.poll_or_cancelled(cx));
+        let end = ready!(wait.poll_timer(cx)).or_cancelled();
         self.stop();
         Poll::Ready(end)
     }

@@ -19,6 +19,7 @@ use pin_project_lite::pin_project;
 
 use super::countdown::Countdown;
 use crate::error::Cancelled;
+use crate::future::ended::Ended;
 use crate::{Sleep, Timer};
 
 pin_project! {
@@ -194,7 +195,7 @@ fn poll_times(
 ) -> Poll<Error> {
     if let Some(total) = total {
         // Outside of the task's budget, which the body may have used up.
-        if let Poll::Ready(end) = total.poll_or_cancelled(cx) {
+        if let Poll::Ready(end) = total.poll_timer(cx).map(Ended::or_cancelled) {
             return Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Total));
         }
     }

@@ -2,8 +2,8 @@
 //! [`Sleep`] is a [`hyper::rt::Sleep`](::hyper::rt::Sleep).
 //!
 //! Invariant: hyper compares the instants that `now` tells with those that it gives to
-//! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime, and a sleep that
-//! hyper finds elapsed has a deadline that `now` has passed.
+//! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime. While that runtime
+//! runs, a sleep that hyper finds elapsed has a deadline that `now` has passed.
 //!
 //! An HTTP/2 connection's keep-alive and the sweep of the pooled client are one sleep each, which
 //! hyper resets again and again. A reset here moves that sleep where it is: no allocation, one lock
@@ -22,6 +22,16 @@
 //!
 //! Take [`Timer::current`] in the runtime that serves the connections, and clone it into each
 //! builder. [`Timer::global`] serves executors that are not tokio's.
+//!
+//! # When the timer's runtime has shut down
+//!
+//! A connection may be served in another runtime than the one that drives its timer. hyper's trait
+//! has no error to report a shutdown by, and a panic would end the connection. So each sleep goes on
+//! for the time that is left on [`Timer::global`], which never shuts down. That one goes by the
+//! system's clock. Keep-alive and header timeouts of such a connection hold as before.
+//!
+//! The clock of a current-thread runtime stands still once that has shut down. So a pooled client
+//! whose `pool_timer` was driven by such a runtime keeps its idle connections.
 //!
 //! The package `integrations` of the repository has tests and a program with hyper's real servers
 //! and clients.
@@ -45,22 +55,25 @@
 //! # }
 //! ```
 
+use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use ::hyper::rt;
 
+use crate::future::ended::Ended;
 use crate::{Sleep, Timer};
 
 /// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Timer::sleep(self, duration))
+        Box::pin(LastingSleep::new(Timer::sleep(self, duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Timer::sleep_until(self, deadline.into()))
+        Box::pin(LastingSleep::new(Timer::sleep_until(self, deadline.into())))
     }
 
     /// The clock of the timer's runtime: tokio's, also when that is paused.
@@ -68,16 +81,67 @@ impl rt::Timer for Timer {
         self.shard().clock().now_instant().into_std()
     }
 
-    /// Moves a [`Sleep`] of this crate where it is. It stays on the timer that made it. A sleep of
-    /// any other type is replaced by a new one of this timer.
+    /// Moves a sleep of this crate where it is. It stays on the timer that made it. A sleep of any
+    /// other type is replaced by a new one of this timer.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(own) => own.reset(new_deadline.into()),
-            None => *sleep = rt::Timer::sleep_until(self, new_deadline),
+        if let Some(own) = sleep.as_mut().downcast_mut_pin::<LastingSleep>() {
+            own.get_mut().reset(self, new_deadline);
+        } else if let Some(own) = sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            own.reset(new_deadline.into());
+        } else {
+            *sleep = rt::Timer::sleep_until(self, new_deadline);
         }
     }
 }
 
 /// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
+///
+/// A sleep that a [`Timer`] makes for hyper outlasts the runtime of that timer. One that was made
+/// by [`Timer::sleep`] panics then, as everywhere.
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
+
+/// A sleep that goes on when the runtime of its timer has shut down.
+struct LastingSleep {
+    sleep: Sleep,
+    /// Whether the sleep is on the process's timer by now, and so on another clock than hyper's.
+    is_on_global: bool,
+}
+
+impl LastingSleep {
+    fn new(sleep: Sleep) -> LastingSleep {
+        LastingSleep {
+            sleep,
+            is_on_global: false,
+        }
+    }
+
+    fn reset(&mut self, timer: &Timer, deadline: Instant) {
+        if self.is_on_global {
+            let left = deadline.saturating_duration_since(rt::Timer::now(timer));
+            self.sleep.reset_after(left);
+        } else {
+            self.sleep.reset_at(deadline.into());
+        }
+    }
+
+    fn move_to_global(&mut self) {
+        let now = self.sleep.shard().clock().now_instant();
+        let left = self.sleep.deadline().saturating_duration_since(now);
+        self.sleep = Timer::global().sleep(left);
+        self.is_on_global = true;
+    }
+}
+
+impl Future for LastingSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        while ready!(self.sleep.poll_ended(cx)) == Ended::ShutDown {
+            self.move_to_global();
+        }
+        Poll::Ready(())
+    }
+}
+
+impl rt::Sleep for LastingSleep {}

@@ -7,7 +7,7 @@
 //! Sockets and tasks are tokio's, by way of quinn's own [`TokioRuntime`](::quinn::TokioRuntime).
 //!
 //! Invariant: a connection's timer is ready only once its instant has passed. It asks tokio's timer
-//! only after the runtime that drives its own has gone.
+//! only after the runtime that drives its own has shut down.
 
 use std::fmt;
 use std::future::Future;
@@ -33,14 +33,14 @@ use crate::timer::Timer;
 /// - Each connection holds one armed timer while it lives, and none when it is closed and drained.
 /// - quinn's clock is tokio's, also while that is paused. So take a timer of the runtime that the
 ///   endpoint is used in, or a clock that runs as that does.
-/// - If the runtime that drives the timer has gone, a connection in another runtime goes on with
-///   tokio's own timers.
+/// - If the runtime that drives the timer has shut down, a connection in another runtime goes on
+///   with tokio's own timers.
 ///
 /// # Cost
 ///
 /// A connection whose timer moves later takes no lock for that. One whose timer moves earlier takes
-/// the lock of the timer's shard. Asking whether the timer has expired is one load of an atomic, but
-/// for the first time and after each expiry.
+/// the lock of the timer's shard. Asking whether the timer has expired is one load of an atomic,
+/// but for the first time and after each expiry.
 ///
 /// # Panics
 ///
@@ -144,8 +144,8 @@ struct ConnectionTimer {
     handle: ResetHandle,
     /// What the deadline will wake, once it was polled.
     registered: Option<Registered>,
-    /// Takes over once the timer's runtime has gone. quinn's trait has no error to report that by,
-    /// and a panic here would poison the connection's lock.
+    /// Takes over once the timer's runtime has shut down. quinn's trait has no error to report that
+    /// by, and a panic here would poison the connection's lock.
     fallback: Option<Pin<Box<dyn AsyncTimer>>>,
 }
 
@@ -199,7 +199,7 @@ impl AsyncTimer for ConnectionTimer {
                     self.registered = None;
                     return Poll::Ready(());
                 }
-                // Nobody else can cancel it: the runtime that drives the timer has gone.
+                // Nobody else can cancel it: the runtime that drives the timer has shut down.
                 Poll::Ready(Err(_)) => {}
             }
         }

@@ -7,13 +7,13 @@
 //! is armed when the next tick is polled for.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::future::ended::{Ended, panic_shut_down};
 use crate::future::sleep::Sleep;
 use crate::shard::Hold;
 use crate::timer::current;
@@ -117,11 +117,19 @@ impl Interval {
     ///
     /// When the runtime that drives the timer has shut down.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Pin::new(&mut self.sleep).poll(cx));
+        let tick = ready!(self.try_poll_tick(cx));
+        Poll::Ready(tick.unwrap_or_else(|| panic_shut_down()))
+    }
+
+    /// As `poll_tick`, but it gives `None` when the runtime has shut down.
+    pub(crate) fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        if ready!(self.sleep.poll_ended(cx)) == Ended::ShutDown {
+            return Poll::Ready(None);
+        }
         let tick = self.sleep.deadline();
         let next = self.tick_after(tick, self.now());
         self.sleep.reset_to_later(next);
-        Poll::Ready(tick)
+        Poll::Ready(Some(tick))
     }
 
     /// Makes the next tick come one period from now.

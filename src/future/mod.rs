@@ -4,6 +4,7 @@
 //! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
 //! timer.
 
+pub(crate) mod ended;
 mod first_poll;
 mod future_ext;
 pub(crate) mod interval;

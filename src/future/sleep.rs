@@ -26,8 +26,8 @@ use std::time::Duration;
 use crate::runtime::coop;
 use tokio::time::Instant;
 
+use super::ended::Ended;
 use super::first_poll::FirstPoll;
-use crate::error::Cancelled;
 use crate::shard::{Hold, Moved, NotArmed, Polled};
 use crate::time::due::{Due, PackedDue};
 use crate::time::tick::Moment;
@@ -302,60 +302,67 @@ impl Sleep {
         &self.shard
     }
 
+    /// Polls, and tells how the sleep ended. It panics never.
+    #[inline]
+    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.poll_within_budget(cx)
+    }
+
     /// Polls while the task's budget is not used up. It takes a unit of the budget only for
     /// progress, because nearly all polls stay pending and would have to give it back.
     #[inline]
-    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if ready!(self.poll_or_cancelled(cx)).is_err() {
-            panic_shut_down();
-        }
+    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let ended = ready!(self.poll_timer(cx));
         if let Poll::Ready(budget) = coop::poll_proceed(cx) {
             budget.made_progress();
         }
-        Poll::Ready(())
+        Poll::Ready(ended)
     }
 
-    /// Polls outside of the task's budget, and gives an error where `poll` panics.
+    /// Polls outside of the task's budget, and tells how the sleep ended.
     #[inline]
-    pub(crate) fn poll_or_cancelled(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cancelled>> {
-        match (self.phase, self.key()) {
-            (Phase::Elapsed, _) => return Poll::Ready(Ok(())),
-            (_, None) => ready!(self.poll_unarmed(cx))?,
-            (_, Some(key)) => ready!(self.poll_armed(key, cx))?,
+    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let ended = match (self.phase, self.key()) {
+            (Phase::Elapsed, _) => return Poll::Ready(Ended::Elapsed),
+            (_, None) => ready!(self.poll_unarmed(cx)),
+            (_, Some(key)) => ready!(self.poll_armed(key, cx)),
+        };
+        // A sleep that was shut down keeps its key and its phase, so that it ends so again.
+        if ended == Ended::Elapsed {
+            self.forget_key();
+            self.phase = Phase::Elapsed;
         }
-        self.forget_key();
-        self.phase = Phase::Elapsed;
-        Poll::Ready(Ok(()))
+        Poll::Ready(ended)
     }
 
     #[inline]
-    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         if self.first_poll.finds_due(&self.shard, self.due.into()) {
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(Ended::Elapsed);
         }
         match self.shard.arm(self.due.into(), cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
-            Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
+            Err(NotArmed::Fired) => return Poll::Ready(Ended::Elapsed),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.
-            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),
-            Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
+            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ended::Elapsed),
+            Err(NotArmed::Closed) => return Poll::Ready(Ended::ShutDown),
         }
         self.phase = Phase::Touched;
         Poll::Pending
     }
 
-    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Ended> {
         let due = self.due.into();
         if self.shard.has_surely_fired(due) {
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(Ended::Elapsed);
         }
         match self.shard.poll_armed(key, due, cx.waker()) {
-            Polled::Fired => Poll::Ready(Ok(())),
+            Polled::Fired => Poll::Ready(Ended::Elapsed),
             Polled::Pending => Poll::Pending,
-            Polled::Closed => Poll::Ready(Err(Cancelled::SHUTDOWN)),
+            Polled::Closed => Poll::Ready(Ended::ShutDown),
         }
     }
 }
@@ -364,10 +371,9 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
-        self.poll_within_budget(cx)
+        self.poll_ended(cx).map(|ended| {
+            ended.elapsed();
+        })
     }
 }
 
@@ -387,13 +393,4 @@ impl fmt::Debug for Sleep {
             .field("is_elapsed", &self.is_elapsed())
             .finish_non_exhaustive()
     }
-}
-
-#[cold]
-fn panic_shut_down() -> ! {
-    panic!(
-        "the tokio runtime that drives this timer has shut down while the timer was pending; \
-         keep that runtime running for as long as its timers are awaited. \
-         (A Tokio 1.x context was found, but it is being shutdown.)"
-    )
 }

@@ -3,9 +3,9 @@
 //! Invariant: the inner future is polled first. So a future that is ready wins over a deadline that
 //! has passed. A timeout whose future is ready at the first poll arms nothing.
 
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::runtime::coop;
@@ -13,6 +13,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use crate::error::Elapsed;
+use crate::future::ended::Ended;
 use crate::future::limit;
 use crate::future::sleep::Sleep;
 use crate::shard::Hold;
@@ -125,10 +126,14 @@ impl<F> Timeout<F> {
     }
 }
 
-impl<F: Future> Future for Timeout<F> {
-    type Output = Result<F::Output, Elapsed>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+impl<F: Future> Timeout<F> {
+    /// Polls, and tells how the timeout ended if it did so before the future. It panics only if the
+    /// future does.
+    #[inline(always)]
+    pub(crate) fn poll_bounded(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, Ended>> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
@@ -138,25 +143,35 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let bounded = ready!(self.poll_bounded(cx));
+        Poll::Ready(bounded.map_err(Ended::elapsed))
+    }
+}
+
 /// What does not depend on the inner future. It is a function of its own so that it is compiled
 /// once.
 pub(crate) fn poll_deadline(
     sleep: &mut Sleep,
     had_budget: bool,
     cx: &mut Context<'_>,
-) -> Poll<Elapsed> {
+) -> Poll<Ended> {
     let is_first_poll = sleep.is_new();
-    let mut elapsed = if coop::has_budget_remaining() {
+    let polled = if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
     } else if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the
         // budget would never be looked at.
-        pin!(coop::unconstrained(&mut *sleep)).poll(cx)
+        let unconstrained = coop::unconstrained(poll_fn(|cx| sleep.poll_within_budget(cx)));
+        pin!(unconstrained).poll(cx)
     } else {
-        Pin::new(&mut *sleep).poll(cx)
+        sleep.poll_ended(cx)
     };
-    if let Some(limit) = limit::current() {
-        elapsed = limit::judge(limit, sleep, is_first_poll, elapsed, cx);
+    match limit::current() {
+        Some(limit) => limit::judge(limit, sleep, is_first_poll, polled, cx),
+        None => polled,
     }
-    elapsed.map(|()| Elapsed::new())
 }

@@ -108,6 +108,18 @@ impl Clock {
         matches!(self.source, Source::Pausable(_))
     }
 
+    /// Whether it is the clock that `Instant::now()` reads in the caller's context. `false` is also
+    /// told where that cannot be known without a reading.
+    pub(crate) fn is_callers(&self) -> bool {
+        let Ok(caller) = Handle::try_current() else {
+            return matches!(self.source, Source::System); // Outside of all runtimes.
+        };
+        match &self.source {
+            Source::System => caller.runtime_flavor() != RuntimeFlavor::CurrentThread,
+            Source::Pausable(clock) => clock.is_of(&caller),
+        }
+    }
+
     /// Whether the clock is paused, or was once paused, and so is not the system's.
     pub(crate) fn is_virtual(&self) -> bool {
         let Source::Pausable(clock) = &self.source else {

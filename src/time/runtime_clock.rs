@@ -61,6 +61,11 @@ impl RuntimeClock {
         Some(now)
     }
 
+    /// Whether it is the clock of that runtime, and runs.
+    pub(super) fn is_of(&self, runtime: &Handle) -> bool {
+        runtime.id() == self.runtime && self.stopped.get().is_none()
+    }
+
     /// The latest reading.
     pub(super) fn last_reading(&self) -> Moment {
         // Acquire: pairs with the AcqRel in `read`.

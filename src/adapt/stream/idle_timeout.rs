@@ -13,6 +13,7 @@ use futures_core::stream::FusedStream;
 use pin_project_lite::pin_project;
 
 use crate::error::Elapsed;
+use crate::future::ended::Ended;
 use crate::future::timeout::poll_deadline;
 use crate::{Sleep, Timer};
 
@@ -28,9 +29,10 @@ pin_project! {
     /// - **Fused.** The stream within is not polled after its end. Nothing is armed then.
     /// - **Zero** tells of each item that is not ready at once. [`Duration::MAX`] tells of none.
     ///
-    /// # Panics
+    /// # When the timer's runtime has shut down
     ///
-    /// When it is polled while it waits and the runtime that drives the timer has shut down.
+    /// A stream that waits in another runtime gives one [`Elapsed`], at once. No gap is counted after
+    /// that, and items pass as they come.
     ///
     /// # Cancel safety
     ///
@@ -45,7 +47,8 @@ pin_project! {
     pub struct IdleTimeout<S> {
         #[pin]
         stream: S,
-        timer: Timer,
+        // None once its runtime has shut down.
+        timer: Option<Timer>,
         timeout: Duration,
         gap: Option<Sleep>,
         is_at_end: bool,
@@ -58,7 +61,7 @@ impl<S> IdleTimeout<S> {
         IdleTimeout {
             stream,
             gap: Some(timer.sleep(timeout)),
-            timer: timer.clone(),
+            timer: Some(timer.clone()),
             timeout,
             is_at_end: false,
         }
@@ -97,7 +100,7 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         match this.stream.poll_next(cx) {
             Poll::Ready(Some(item)) => {
                 // A gap that is armed is disarmed here, and the new one is armed when it waits.
-                *this.gap = Some(this.timer.sleep(*this.timeout));
+                *this.gap = this.timer.as_ref().map(|timer| timer.sleep(*this.timeout));
                 return Poll::Ready(Some(Ok(item)));
             }
             Poll::Ready(None) => {
@@ -110,9 +113,12 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         let Some(gap) = this.gap else {
             return Poll::Pending;
         };
-        let elapsed = ready!(poll_deadline(gap, had_budget, cx));
+        let ended = ready!(poll_deadline(gap, had_budget, cx));
         *this.gap = None;
-        Poll::Ready(Some(Err(elapsed)))
+        if ended == Ended::ShutDown {
+            *this.timer = None;
+        }
+        Poll::Ready(Some(Err(Elapsed::new())))
     }
 
     /// Between two items, and before the first and after the last one, there may be an [`Elapsed`].
@@ -121,6 +127,9 @@ impl<S: Stream> Stream for IdleTimeout<S> {
             return (0, Some(0));
         }
         let (least, most) = self.stream.size_hint();
+        if self.timer.is_none() {
+            return (least, most);
+        }
         let untold = usize::from(self.gap.is_some());
         let most = most.and_then(|most| most.checked_mul(2)?.checked_add(untold));
         (least, most)

@@ -1,10 +1,10 @@
 //! The [`IntervalStream`]: the ticks of an [`Interval`] as a stream.
 //!
-//! Invariant: it has nothing but the interval, so taking that out and wrapping it again loses no
-//! tick.
+//! Invariant: it has nothing but the interval, and whether it is at its end. So taking the interval
+//! out and wrapping it again loses no tick.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
@@ -14,11 +14,8 @@ use crate::Interval;
 
 /// The ticks of an [`Interval`] as a [`Stream`], with the names of tokio-stream's wrapper.
 ///
-/// Each item is the instant that its tick was planned for. The stream never ends.
-///
-/// # Panics
-///
-/// When it is polled and the runtime that drives the timer has shut down.
+/// Each item is the instant that its tick was planned for. The stream ends only when the
+/// runtime that drives the timer has shut down, and it is polled in another runtime then.
 ///
 /// # Cancel safety
 ///
@@ -42,12 +39,16 @@ use crate::Interval;
 #[must_use = "streams do nothing unless polled"]
 pub struct IntervalStream {
     interval: Interval,
+    is_at_end: bool,
 }
 
 impl IntervalStream {
     /// Wraps an interval.
     pub fn new(interval: Interval) -> IntervalStream {
-        IntervalStream { interval }
+        IntervalStream {
+            interval,
+            is_at_end: false,
+        }
     }
 
     /// Gives the interval back.
@@ -60,17 +61,25 @@ impl Stream for IntervalStream {
     type Item = Instant;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
-        self.interval.poll_tick(cx).map(Some)
+        if self.is_at_end {
+            return Poll::Ready(None);
+        }
+        let tick = ready!(self.interval.try_poll_tick(cx));
+        self.is_at_end = tick.is_none();
+        Poll::Ready(tick)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.is_at_end {
+            return (0, Some(0));
+        }
         (usize::MAX, None)
     }
 }
 
 impl FusedStream for IntervalStream {
     fn is_terminated(&self) -> bool {
-        false
+        self.is_at_end
     }
 }
 

@@ -8,10 +8,30 @@
 //! | [`StreamExt::throttle`] | `StreamExt::throttle` |
 //! | [`IntervalStream`] | `wrappers::IntervalStream` |
 //!
-//! # When the timer's runtime has gone
+//! # Beside tokio-stream's trait
 //!
-//! A stream that is polled then from elsewhere panics, as a [`Sleep`](crate::Sleep) does and as
-//! tokio-stream's do.
+//! tokio-stream's `StreamExt` has a `throttle` too. A call of `.throttle(..)` is ambiguous where both
+//! traits are imported. Then name the trait in the call. `idle_timeout` has a name of its own, so it
+//! can be called as a method beside tokio-stream's `timeout`, which does the same:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use tickwheel::stream::StreamExt as _;
+//! use tokio_stream::StreamExt;
+//!
+//! let slow = tickwheel::stream::StreamExt::throttle(tokio_stream::iter(1..=3), Duration::from_secs(1));
+//! let mut items = Box::pin(slow.idle_timeout(Duration::from_secs(5)));
+//! assert_eq!(items.next().await, Some(Ok(1)));
+//! # }
+//! ```
+//!
+//! # When the timer's runtime has shut down
+//!
+//! A stream may be polled in another runtime than the one that drives its timer. If that one shuts
+//! down, an [`IdleTimeout`] gives one [`Elapsed`](crate::error::Elapsed) and counts no more gaps. A
+//! [`Throttle`] holds nothing up any more. An [`IntervalStream`] ends. None of them panics.
 
 mod idle_timeout;
 mod interval_stream;

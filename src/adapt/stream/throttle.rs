@@ -1,9 +1,8 @@
-//! The [`Throttle`]: at least so long between two items.
+//! The [`Throttle`]: a shortest time between two items.
 //!
 //! Invariant: the stream within is not polled before `pause` is over. So what is held up is the
 //! stream itself, and no item is kept here.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,16 +14,16 @@ use pin_project_lite::pin_project;
 use crate::{Sleep, Timer};
 
 pin_project! {
-    /// A stream with at least so long between two items:
+    /// A stream with a shortest time between two items:
     /// [`StreamExt::throttle`](super::StreamExt::throttle).
     ///
     /// It behaves as tokio-stream's does. The pause begins when an item is given. While it lasts the
     /// stream within is not polled, so its end also comes after the pause. A duration of zero holds
     /// nothing up. The size hint and the end are those of the stream within: it is fused if that is.
     ///
-    /// # Panics
+    /// # When the timer's runtime has shut down
     ///
-    /// When it is polled in a pause and the runtime that drives the timer has shut down.
+    /// Nothing is held up any more: items pass as they come, also one whose pause has begun.
     ///
     /// # Cancel safety
     ///
@@ -78,7 +77,8 @@ impl<S: Stream> Stream for Throttle<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
         if let Some(pause) = this.pause {
-            ready!(Pin::new(pause).poll(cx));
+            // If the runtime has shut down, nobody can tell when the pause is over.
+            ready!(pause.poll_ended(cx));
             *this.pause = None;
         }
         let item = ready!(this.stream.poll_next(cx));

@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 use super::BoxError;
 use super::outcome::OnElapsed;
 use crate::error::Elapsed;
+use crate::future::ended::Ended;
 use crate::{Scope, Timeout};
 
 pin_project! {
@@ -58,16 +59,18 @@ where
         let this = self.project();
         let called = match this.call.project() {
             CallProjection::Unbounded { future } => Ok(ready!(future.poll(cx))),
-            CallProjection::Timeout { future } => ready!(future.poll(cx)),
-            CallProjection::Scope { future } => ready!(future.poll(cx)),
+            CallProjection::Timeout { future } => ready!(future.poll_bounded(cx)),
+            CallProjection::Scope { future } => ready!(future.poll_bounded(cx)),
         };
         Poll::Ready(match called {
             Ok(answer) => answer.map_err(O::error),
-            Err(elapsed) => {
+            Err(ended) => {
                 let on_elapsed = this.on_elapsed.take();
-                on_elapsed
-                    .expect("polled after it was ready")
-                    .elapsed(elapsed)
+                let on_elapsed = on_elapsed.expect("polled after it was ready");
+                match ended {
+                    Ended::Elapsed => on_elapsed.elapsed(),
+                    Ended::ShutDown => on_elapsed.shut_down(),
+                }
             }
         })
     }

@@ -15,7 +15,7 @@ use crate::remaining;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The most digits that a header has, and the greatest number with so many.
+/// The most digits that a header has, and the greatest number with that many.
 const DIGITS: usize = 8;
 const GREATEST: u128 = 99_999_999;
 
@@ -95,7 +95,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     type Service = GrpcTimeout<S>;
 
     fn layer(&self, inner: S) -> GrpcTimeout<S> {
-        GrpcTimeout { inner }
+        GrpcTimeout::new(inner)
     }
 }
 
@@ -107,6 +107,12 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// - A header that the request has already stays, if it tells less.
 /// - Where no scope is open, the request passes as it is.
 /// - It bounds no call by itself: the scope does.
+/// - It is ready at once where nothing is left. It does not ask the service within then, so it takes
+///   no place of a concurrency limit there. The call that follows fails. So does one that was made
+///   ready there and is made elsewhere.
+/// - If the scope ends between `poll_ready` and `call`, the place in the service within stays taken
+///   until the next call, or until the client is dropped. That is so with each service that is made
+///   ready and not called.
 ///
 /// # Errors
 ///
@@ -115,12 +121,17 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,
+    /// Whether the last `poll_ready` asked the service within.
+    is_inner_ready: bool,
 }
 
 impl<S> GrpcTimeout<S> {
     /// A client that passes deadlines on.
     pub const fn new(inner: S) -> GrpcTimeout<S> {
-        GrpcTimeout { inner }
+        GrpcTimeout {
+            inner,
+            is_inner_ready: true,
+        }
     }
 
     /// The service within.
@@ -149,11 +160,17 @@ where
     type Future = GrpcResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // An error here would mean that this service can never be called again.
+        self.is_inner_ready = remaining() != Some(Duration::ZERO);
+        if !self.is_inner_ready {
+            return Poll::Ready(Ok(()));
+        }
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let call = match remaining() {
+            _ if !self.is_inner_ready => None,
             Some(Duration::ZERO) => None,
             Some(left) => {
                 let headers = request.headers_mut();

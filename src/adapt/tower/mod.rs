@@ -11,7 +11,13 @@
 //!
 //! A call that is not answered in time fails with [`Elapsed`](crate::error::Elapsed) in a box, as
 //! tower's own timeout does with its own error. [`TimeoutLayer::on_elapsed`] answers in place of
-//! that, and keeps the service's error type, which axum asks for.
+//! that, and keeps the service's error type, which axum asks for:
+//!
+//! ```text
+//! let timeout = TimeoutLayer::new(Duration::from_secs(10))
+//!     .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));
+//! let app = Router::new().route("/", get(handler)).layer(timeout);
+//! ```
 //!
 //! The timer is the current runtime's own, looked up in each call. `with_timer` gives another one,
 //! and saves the look-up.

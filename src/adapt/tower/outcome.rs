@@ -6,7 +6,7 @@ use std::any::type_name;
 use std::fmt;
 
 use super::BoxError;
-use crate::error::Elapsed;
+use crate::error::{Cancelled, Elapsed};
 
 /// What becomes of a call that was not answered in time: [`Boxed`] or [`Mapped`].
 ///
@@ -14,7 +14,8 @@ use crate::error::Elapsed;
 /// give anything.
 pub trait OnElapsed<Response, Error>: sealed::OnElapsed<Response, Error> {}
 
-/// [`Elapsed`] in a box, beside the service's own errors in boxes.
+/// [`Elapsed`] in a box, beside the service's own errors in boxes. [`Cancelled`] in a box once the
+/// runtime that drives the timer has shut down.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Boxed;
 
@@ -24,8 +25,6 @@ pub struct Boxed;
 pub struct Mapped<F>(pub(super) F);
 
 pub(super) mod sealed {
-    use crate::error::Elapsed;
-
     pub trait OnElapsed<Response, Error> {
         /// The error of the service with the timeout.
         type Error;
@@ -33,7 +32,11 @@ pub(super) mod sealed {
         /// What becomes of the service's own error.
         fn error(error: Error) -> Self::Error;
 
-        fn elapsed(self, elapsed: Elapsed) -> Result<Response, Self::Error>;
+        /// What becomes of a call that was not answered in time.
+        fn elapsed(self) -> Result<Response, Self::Error>;
+
+        /// What becomes of a call that nobody times any more.
+        fn shut_down(self) -> Result<Response, Self::Error>;
     }
 }
 
@@ -44,8 +47,12 @@ impl<Response, Error: Into<BoxError>> sealed::OnElapsed<Response, Error> for Box
         error.into()
     }
 
-    fn elapsed(self, elapsed: Elapsed) -> Result<Response, BoxError> {
-        Err(elapsed.into())
+    fn elapsed(self) -> Result<Response, BoxError> {
+        Err(Elapsed::new().into())
+    }
+
+    fn shut_down(self) -> Result<Response, BoxError> {
+        Err(Cancelled::SHUTDOWN.into())
     }
 }
 
@@ -61,8 +68,13 @@ where
         error
     }
 
-    fn elapsed(self, elapsed: Elapsed) -> Result<Response, Error> {
-        (self.0)(elapsed)
+    fn elapsed(self) -> Result<Response, Error> {
+        (self.0)(Elapsed::new())
+    }
+
+    fn shut_down(self) -> Result<Response, Error> {
+        // The closure gives the only answer in the service's own types.
+        (self.0)(Elapsed::new())
     }
 }
 

@@ -134,8 +134,13 @@ impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
 ///
 /// # Errors
 ///
-/// [`Elapsed`] in a box if a call took too long, else the service's own error in a box;
-/// with [`on_elapsed`](TimeoutLayer::on_elapsed) what that gives.
+/// [`Elapsed`] in a box if a call took too long, else the service's own error in a box.
+///
+/// The runtime that drives the timer may have shut down while a call waits, which then runs in
+/// another runtime. Such a call fails with [`Cancelled`](crate::error::Cancelled) in a box, and
+/// [`is_shutdown`](crate::error::Cancelled::is_shutdown) tells so.
+///
+/// With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers in both cases.
 ///
 /// # Panics
 ///
