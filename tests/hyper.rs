@@ -17,10 +17,6 @@ type Boxed = Pin<Box<dyn HyperSleep>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn own(sleep: &mut Boxed) -> Option<Pin<&mut Sleep>> {
-    sleep.as_mut().downcast_mut_pin::<Sleep>()
-}
-
 /// Where the box points to, which tells whether it is still the same one.
 fn address(sleep: &Boxed) -> *const () {
     (&raw const **sleep).cast()
@@ -124,10 +120,22 @@ async fn a_reset_replaces_a_foreign_sleep() {
     assert_pending!(task::spawn(&mut sleep).poll());
 
     timer.reset(&mut sleep, start + SECOND);
-    assert!(own(&mut sleep).is_some());
+    assert!(sleep.as_mut().downcast_mut_pin::<Foreign>().is_none());
     sleep.await;
     assert_eq!(HyperTimer::now(&timer), start + SECOND);
     assert_eq!(timer.metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_moves_a_boxed_sleep_of_the_crate() {
+    let timer = Timer::new();
+    let start = HyperTimer::now(&timer);
+    let mut sleep: Boxed = Box::pin(timer.sleep(60 * SECOND));
+    let before = address(&sleep);
+    timer.reset(&mut sleep, start + SECOND);
+    assert_eq!(address(&sleep), before);
+    sleep.await;
+    assert_eq!(HyperTimer::now(&timer), start + SECOND);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Deadlines that are passed on: `scope`, `remaining`, and the timeouts within.
 //!
 //! Invariant: nothing within a scope outlives it, nothing outside is bounded by it, and nothing
-//! stays armed after it.
+//! stays armed after it. `scope_tasks` has the tests with other tasks, sets and threads.
 
 use std::cell::Cell;
 use std::future::{pending, poll_fn, ready};
@@ -9,12 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use tickwheel::error::Elapsed;
 use tickwheel::{
-    Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, sleep, timeout,
-    timeout_at,
+    Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, timeout, timeout_at,
 };
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -230,21 +227,6 @@ async fn a_timeout_made_outside_keeps_its_time_within() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_tasks_and_sleeps_are_not_bounded() {
-    let start = Instant::now();
-    let within = scope(in_seconds(5), async {
-        let other = tokio::spawn(async { (remaining(), timeout(2 * SECOND, sleep(SECOND)).await) });
-        assert_eq!(other.await.unwrap(), (None, Ok(())));
-        assert_eq!(tokio::task::spawn_blocking(remaining).await.unwrap(), None);
-        sleep(SECOND).await;
-        remaining()
-    });
-    assert_eq!(within.await, Ok(Some(3 * SECOND)));
-    assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_scope_is_closed_between_its_polls() {
     let mut waiting = task::spawn(scope(in_seconds(2), pending::<()>()));
     assert_pending!(waiting.poll());
@@ -324,20 +306,6 @@ async fn a_future_that_uses_its_budget_up_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeouts_in_a_set_of_futures_are_bounded() {
-    let start = Instant::now();
-    let within = scope(in_seconds(2), async {
-        let mut calls: FuturesUnordered<_> = (0..100)
-            .map(|_| timeout(60 * SECOND, pending::<()>()))
-            .collect();
-        while calls.next().await.is_some() {}
-    });
-    let _either = within.await;
-    assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
 async fn deadlines_far_away_bound_nothing() {
     let far = Instant::now() + Duration::from_secs(60 * 365 * 24 * 3600);
     let within = scope(far, async { timeout(SECOND, pending::<()>()).await });
@@ -346,44 +314,6 @@ async fn deadlines_far_away_bound_nothing() {
     assert_pending!(waiting.poll());
     drop(waiting);
     assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_process_timer_within_is_bounded_by_its_own_clock() {
-    // This runtime's time is an hour ahead of the system's.
-    tokio::time::advance(3600 * SECOND).await;
-    let system = std::time::Instant::now();
-    let deadline = Instant::now() + Duration::from_millis(50);
-    let mut within = task::spawn(scope(deadline, async {
-        global::timeout(60 * SECOND, pending::<()>()).await
-    }));
-    assert_pending!(within.poll());
-    while !within.is_woken() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(system.elapsed() >= Duration::from_millis(50));
-    assert!(matches!(assert_ready!(within.poll()), Ok(Err(_))));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_is_early_and_all_within_hear_first_in_real_time() {
-    let timer = Timer::current();
-    let calls = (0..200u64).map(|number| {
-        tokio::spawn(async move {
-            let deadline = Instant::now() + Duration::from_micros(5_000 + 97 * number);
-            let within = scope(deadline, async {
-                tokio::task::yield_now().await;
-                timeout(60 * SECOND, pending::<()>()).await
-            });
-            let heard = within.await;
-            assert!(Instant::now() >= deadline, "early");
-            heard
-        })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        assert!(matches!(call.await.unwrap(), Ok(Err(_))));
-    }
-    assert_eq!(timer.metrics().pending, 0);
 }
 
 #[tokio::test]

@@ -17,7 +17,9 @@ use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
 use tickwheel::{Duration, Instant, Timer, remaining, scope, sleep};
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tokio_test::{assert_ready, task};
+use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -165,6 +167,28 @@ async fn a_client_with_nothing_left_fails_without_a_call() {
     );
     assert_eq!(calls.load(Ordering::Relaxed), 0);
     assert_nothing_is_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_nothing_left_takes_no_place() {
+    let limited = ServiceBuilder::new()
+        .layer(GrpcTimeoutLayer::new())
+        .layer(GlobalConcurrencyLimitLayer::new(1))
+        .service(service_fn(tell::<Request<()>>));
+    let mut one = limited.clone();
+    let mut two = limited;
+    let failed = scope(Instant::now(), async {
+        one.ready().await.unwrap().call(Request::new(())).await
+    });
+    assert!(failed.await.unwrap().unwrap_err().is::<Elapsed>());
+    assert_ready!(task::spawn(two.ready()).poll()).unwrap();
+
+    drop(two);
+    let within = scope(Instant::now(), async { one.ready().await.unwrap() }).await;
+    let made_ready_there = within.unwrap().call(Request::new(()));
+    assert!(made_ready_there.await.unwrap_err().is::<Elapsed>());
+    let answer = one.ready().await.unwrap().call(Request::new(())).await;
+    assert_eq!(answer.unwrap(), None, "it can be called again");
 }
 
 #[tokio::test(start_paused = true)]

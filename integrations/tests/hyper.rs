@@ -1,30 +1,24 @@
-//! hyper's and hyper-util's servers and the pooled client, with tickwheel's timer: over loopback
-//! with the system's clock, and over pipes in memory with tokio's paused one.
+//! hyper's and hyper-util's servers, with tickwheel's timer: over loopback with the system's clock,
+//! and over pipes in memory with tokio's paused one. `hyper_pool` has the pooled client's tests.
 //!
 //! Invariant: after each scenario nothing stays armed.
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
-use hyper::rt::ReadBufCursor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper::{Request, Response, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tickwheel::{Instant, Timer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -211,45 +205,6 @@ async fn a_client_closes_a_server_that_answers_no_pings() {
     assert_eq!(timer.metrics().pending, 0);
 }
 
-#[tokio::test]
-async fn the_pool_drops_idle_connections() {
-    let timer = Timer::new();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let uri: Uri = format!("http://{}/", listener.local_addr().unwrap())
-        .parse()
-        .unwrap();
-    let serving = tokio::spawn(async move {
-        let (socket, _) = listener.accept().await.unwrap();
-        http1::Builder::new()
-            .serve_connection(TokioIo::new(socket), service_fn(answer))
-            .await
-    });
-
-    let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(SHORT)
-        .pool_timer(timer.clone())
-        .build_http();
-    let answer = client.get(uri).await.unwrap();
-    answer.into_body().collect().await.unwrap();
-    let idle_since = Instant::now();
-
-    let served = tokio::time::timeout(PATIENCE, serving).await;
-    served.expect("the client closes").unwrap().unwrap();
-    assert!(idle_since.elapsed() >= SHORT);
-    assert_nothing_stays_armed(&timer).await;
-}
-
-/// The pool's sweeper ends by itself some time after the last connection has ended.
-async fn assert_nothing_stays_armed(timer: &Timer) {
-    let ended = async {
-        while timer.metrics().pending > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let ended = tokio::time::timeout(PATIENCE, ended).await;
-    ended.expect("nothing stays armed");
-}
-
 #[tokio::test(start_paused = true)]
 async fn half_a_head_is_cut_off_at_its_virtual_second() {
     let timer = Timer::new();
@@ -326,84 +281,75 @@ async fn answered_pings_keep_a_connection_for_hours() {
     assert_eq!(timer.metrics().pending, 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_pool_sweeps_by_the_virtual_clock() {
-    let timer = Timer::new();
-    let served = Arc::new(AtomicUsize::new(0));
-    let connector = {
-        let served = served.clone();
-        tower::service_fn(move |_: Uri| {
-            let served = served.clone();
-            let (client, server) = duplex(1024);
-            tokio::spawn(async move {
-                let serving = http1::Builder::new()
-                    .serve_connection(TokioIo::new(server), service_fn(answer));
-                serving.await.unwrap();
-                served.fetch_add(1, Ordering::Relaxed);
-            });
-            std::future::ready(Ok::<_, Infallible>(Pipe(TokioIo::new(client))))
-        })
-    };
-    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(90 * SECOND)
-        .pool_timer(timer.clone())
-        .build(connector);
-    let get = async || {
-        let answer = client.get(Uri::from_static("http://pipe/")).await.unwrap();
-        answer.into_body().collect().await.unwrap();
-    };
+/// A timer, and the runtime that drives it. The connection is served in another runtime.
+fn timer_elsewhere() -> (runtime::Runtime, Timer) {
+    let elsewhere = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let timer = elsewhere.block_on(async { Timer::current() });
+    (elsewhere, timer)
+}
 
-    get().await;
-    tokio::time::sleep(89 * SECOND).await;
-    get().await;
-    tokio::time::sleep(89 * SECOND).await;
-    assert_eq!(
-        served.load(Ordering::Relaxed),
-        0,
-        "the second request had the same connection"
+#[tokio::test]
+async fn a_head_is_cut_off_after_the_timers_runtime_shut_down() {
+    for while_it_waits in [false, true] {
+        let (elsewhere, timer) = timer_elsewhere();
+        let (mut client, server) = socket_pair().await;
+        client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();
+        let start = Instant::now();
+        let builder = http1_server(&timer, 5 * SHORT);
+        let serve = async move {
+            let server = TokioIo::new(server);
+            builder.serve_connection(server, service_fn(answer)).await
+        };
+        if while_it_waits {
+            let served = tokio::spawn(serve);
+            while timer.metrics().pending == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            elsewhere.shutdown_background();
+            assert!(served.await.unwrap().unwrap_err().is_timeout());
+        } else {
+            elsewhere.shutdown_background();
+            assert!(tokio::spawn(serve).await.unwrap().unwrap_err().is_timeout());
+        }
+        assert!(start.elapsed() >= 5 * SHORT);
+        read_to_close(client).await;
+    }
+}
+
+#[tokio::test]
+async fn pings_go_on_after_the_timers_runtime_shut_down() {
+    let (elsewhere, timer) = timer_elsewhere();
+    let (client, server) = socket_pair().await;
+    let served = tokio::spawn(
+        http2_server(&timer, SHORT).serve_connection(TokioIo::new(server), service_fn(answer)),
     );
-    tokio::time::sleep(92 * SECOND).await;
-    assert_eq!(
-        served.load(Ordering::Relaxed),
-        1,
-        "two sweeps later it is closed"
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+            .await
+            .unwrap();
+    let connection = tokio::spawn(connection);
+    elsewhere.shutdown_background();
+    tokio::time::sleep(10 * SHORT).await;
+    let request = Request::new(Empty::<Bytes>::new());
+    let answered = sender.send_request(request).await.unwrap();
+    answered.into_body().collect().await.unwrap();
+    drop(sender);
+    connection.await.unwrap().unwrap();
+    served.await.unwrap().unwrap();
+
+    let (elsewhere, timer) = timer_elsewhere();
+    let (mut client, server) = socket_pair().await;
+    client.write_all(PREFACE).await.unwrap();
+    let served = tokio::spawn(
+        http2_server(&timer, SHORT).serve_connection(TokioIo::new(server), service_fn(answer)),
     );
-    assert_eq!(timer.metrics().pending, 0, "and the sweeper has ended");
-}
-
-/// A connection of the pooled client through memory.
-struct Pipe(TokioIo<DuplexStream>);
-
-impl Connection for Pipe {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl hyper::rt::Read for Pipe {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
-    }
-}
-
-impl hyper::rt::Write for Pipe {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        hyper::rt::Write::poll_write(Pin::new(&mut self.0), cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        hyper::rt::Write::poll_flush(Pin::new(&mut self.0), cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        AsyncWrite::poll_shutdown(Pin::new(self.0.inner_mut()), cx)
-    }
+    elsewhere.shutdown_background();
+    let served = tokio::time::timeout(PATIENCE, served).await;
+    let served = served.expect("a silent peer is closed").unwrap();
+    assert!(served.unwrap_err().is_timeout());
+    assert!(!read_to_close(client).await.is_empty(), "it was pinged");
 }

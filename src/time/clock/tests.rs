@@ -252,3 +252,21 @@ async fn an_instant_lies_ahead_until_the_clock_has_come_to_it() {
     tokio::time::advance(MILLISECOND).await;
     assert_eq!(clock.is_ahead(instant), Some(false));
 }
+
+#[test]
+fn the_callers_clock_is_known_without_a_reading() {
+    let build = |mut builder: tokio::runtime::Builder| builder.enable_time().build().unwrap();
+    let current_thread = || build(tokio::runtime::Builder::new_current_thread());
+    let (one, other) = (current_thread(), current_thread());
+    let several = build(tokio::runtime::Builder::new_multi_thread());
+
+    let system = system(MILLISECOND);
+    let of_one = one.block_on(async { of_runtime() });
+    assert!(system.is_callers() && !of_one.is_callers(), "outside");
+    let known = async || (system.is_callers(), of_one.is_callers());
+    assert_eq!(several.block_on(known()), (true, false));
+    assert_eq!(one.block_on(known()), (false, true));
+    assert_eq!(other.block_on(known()), (false, false));
+    of_one.stop();
+    assert_eq!(one.block_on(known()), (false, false), "it stands still");
+}

@@ -1,0 +1,162 @@
+//! The adapters when the runtime that drives their timer has shut down, polled in another runtime.
+//!
+//! Invariant: each reports it in its own way, none panics, and none hangs.
+
+#![cfg(all(feature = "hyper", feature = "stream", feature = "tower"))]
+
+use std::future::pending;
+use std::io;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, stream};
+use hyper::rt::Timer as HyperTimer;
+use tickwheel::error::{Cancelled, Elapsed};
+use tickwheel::stream::{IdleTimeout, IntervalStream, Throttle};
+use tickwheel::tower::{BoxError, TimeoutLayer};
+use tickwheel::{Instant, Timer};
+use tokio::runtime::{self, Runtime};
+use tower::{Layer, ServiceExt, service_fn};
+
+/// Far longer than a test waits.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How long a test waits for what must happen, and fails after that.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs `scenario` on the timer of a runtime that shuts down: before it begins, and while it waits.
+fn run<F: Future>(scenario: impl Fn(Timer) -> F, check: impl Fn(F::Output)) {
+    let here = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    for while_it_waits in [false, true] {
+        let elsewhere = Runtime::new().unwrap();
+        let timer = elsewhere.block_on(async { Timer::current() });
+        let mut elsewhere = Some(elsewhere);
+        if !while_it_waits {
+            elsewhere.take().unwrap().shutdown_timeout(PATIENCE);
+        }
+        let scenario = scenario(timer.clone());
+        let shut_down = async {
+            if let Some(elsewhere) = elsewhere {
+                while timer.metrics().pending == 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                elsewhere.shutdown_background();
+            }
+        };
+        let both = async { tokio::join!(scenario, shut_down).0 };
+        let output = here.block_on(async { tokio::time::timeout(PATIENCE, both).await });
+        check(output.expect("it hangs"));
+    }
+}
+
+async fn never(_: ()) -> Result<&'static str, io::Error> {
+    pending().await
+}
+
+fn assert_shut_down(answer: Result<&str, BoxError>) {
+    let error = answer.unwrap_err();
+    let cancelled = error.downcast_ref::<Cancelled>();
+    assert!(cancelled.is_some_and(Cancelled::is_shutdown), "{error}");
+}
+
+#[test]
+fn a_call_with_a_timeout_is_cancelled() {
+    let call = |timer| {
+        let layer = TimeoutLayer::new(HOUR).with_timer(timer);
+        layer.layer(service_fn(never)).oneshot(())
+    };
+    run(call, assert_shut_down);
+}
+
+#[test]
+fn a_call_whose_request_decides_is_cancelled() {
+    let call = |timer| {
+        let layer = TimeoutLayer::per_request(|()| Some(HOUR)).with_timer(timer);
+        layer.layer(service_fn(never)).oneshot(())
+    };
+    run(call, assert_shut_down);
+}
+
+#[test]
+fn a_closure_answers_for_a_call_too() {
+    let call = |timer| {
+        let layer = TimeoutLayer::new(HOUR).on_elapsed(|Elapsed { .. }| Ok("no answer"));
+        let layer = layer.with_timer(timer);
+        layer.layer(service_fn(never)).oneshot(())
+    };
+    run(call, |answer| assert_eq!(answer.unwrap(), "no answer"));
+}
+
+#[test]
+fn an_idle_timeout_is_told_once_and_items_pass() {
+    let items = |timer: Timer| async move {
+        let (sender, receiver) = futures::channel::mpsc::unbounded();
+        let mut items = IdleTimeout::with_timer(&timer, receiver, HOUR);
+        let first = items.next().await;
+        let later = async {
+            for item in [1, 2] {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                sender.unbounded_send(item).unwrap();
+            }
+            drop(sender);
+        };
+        let rest = async { items.by_ref().collect::<Vec<_>>().await };
+        (first, tokio::join!(rest, later).0)
+    };
+    run(items, |(first, rest)| {
+        assert!(matches!(first, Some(Err(Elapsed { .. }))));
+        assert_eq!(rest, [Ok(1), Ok(2)]);
+    });
+}
+
+#[test]
+fn a_throttle_holds_nothing_up_any_more() {
+    let items = |timer: Timer| Throttle::with_timer(&timer, stream::iter(0..3), HOUR).collect();
+    run(items, |items: Vec<_>| assert_eq!(items, [0, 1, 2]));
+}
+
+#[test]
+fn a_stream_of_ticks_ends() {
+    let ticks = |timer: Timer| async move {
+        let mut ticks = IntervalStream::new(timer.interval_at(Instant::now() + HOUR, HOUR));
+        let first = ticks.next().await;
+        (first, ticks.next().await, ticks.size_hint())
+    };
+    run(ticks, |ticks| assert_eq!(ticks, (None, None, (0, Some(0)))));
+}
+
+#[test]
+fn a_sleep_of_hypers_goes_on_for_what_is_left() {
+    const SHORT: Duration = Duration::from_millis(300);
+    let sleep = |timer: Timer| async move {
+        let start = Instant::now();
+        HyperTimer::sleep(&timer, SHORT).await;
+        let first = start.elapsed();
+
+        let start = Instant::now();
+        let mut sleep = HyperTimer::sleep(&timer, HOUR);
+        timer.reset(&mut sleep, HyperTimer::now(&timer) + SHORT);
+        sleep.as_mut().await;
+        let second = start.elapsed();
+
+        let start = Instant::now();
+        timer.reset(&mut sleep, HyperTimer::now(&timer) + SHORT);
+        sleep.await;
+        (first, second, start.elapsed())
+    };
+    run(sleep, |(first, second, third)| {
+        assert!(first >= SHORT && second >= SHORT && third >= SHORT);
+    });
+}
+
+#[test]
+fn a_sleep_of_hypers_goes_on_outside_of_a_runtime_too() {
+    let elsewhere = Runtime::new().unwrap();
+    let timer = elsewhere.block_on(async { Timer::current() });
+    elsewhere.shutdown_timeout(PATIENCE);
+    let start = Instant::now();
+    futures::executor::block_on(HyperTimer::sleep(&timer, Duration::from_millis(20)));
+    assert!(start.elapsed() >= Duration::from_millis(20));
+}
