@@ -302,7 +302,7 @@ impl Sleep {
         &self.shard
     }
 
-    /// Polls, and tells how the sleep ended. It panics never.
+    /// Polls, and tells how the sleep ended. It never panics.
     #[inline]
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {

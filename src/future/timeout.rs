@@ -129,6 +129,7 @@ impl<F> Timeout<F> {
 impl<F: Future> Timeout<F> {
     /// Polls, and tells how the timeout ended if it did so before the future. It panics only if the
     /// future does.
+    // Always inlined, because a timeout whose future is ready must not pay for a second function.
     #[inline(always)]
     pub(crate) fn poll_bounded(
         self: Pin<&mut Self>,

@@ -108,8 +108,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// - Where no scope is open, the request passes as it is.
 /// - It bounds no call by itself: the scope does.
 /// - It is ready at once where nothing is left. It does not ask the service within then, so it takes
-///   no place of a concurrency limit there. The call that follows fails. So does one that was made
-///   ready there and is made elsewhere.
+///   no place of a concurrency limit. The next call fails, also if it is made outside of the scope.
 /// - If the scope ends between `poll_ready` and `call`, the place in the service within stays taken
 ///   until the next call, or until the client is dropped. That is so with each service that is made
 ///   ready and not called.
@@ -169,19 +168,17 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let call = match remaining() {
-            _ if !self.is_inner_ready => None,
-            Some(Duration::ZERO) => None,
-            Some(left) => {
-                let headers = request.headers_mut();
-                if read(headers).is_none_or(|asked| asked > left) {
-                    headers.insert(GRPC_TIMEOUT, written(left));
-                }
-                Some(self.inner.call(request))
+        let left = remaining();
+        if !self.is_inner_ready || left == Some(Duration::ZERO) {
+            return GrpcResponseFuture::new(None);
+        }
+        if let Some(left) = left {
+            let headers = request.headers_mut();
+            if read(headers).is_none_or(|asked| asked > left) {
+                headers.insert(GRPC_TIMEOUT, written(left));
             }
-            None => Some(self.inner.call(request)),
-        };
-        GrpcResponseFuture::new(call)
+        }
+        GrpcResponseFuture::new(Some(self.inner.call(request)))
     }
 }
 

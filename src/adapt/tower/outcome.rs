@@ -35,7 +35,7 @@ pub(super) mod sealed {
         /// What becomes of a call that was not answered in time.
         fn elapsed(self) -> Result<Response, Self::Error>;
 
-        /// What becomes of a call that nobody times any more.
+        /// What becomes of a call that waits when the runtime shuts down.
         fn shut_down(self) -> Result<Response, Self::Error>;
     }
 }

@@ -75,6 +75,8 @@ impl TimeoutLayer {
 impl<B, O> TimeoutLayer<B, O> {
     /// Answers a call that took too long with what `answer` gives, in the service's own types.
     ///
+    /// It also answers a call that waits when the runtime that drives the timer shuts down.
+    ///
     /// The service keeps its error type then, and its own errors pass through.
     ///
     /// ```
@@ -136,8 +138,8 @@ impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
 ///
 /// [`Elapsed`] in a box if a call took too long, else the service's own error in a box.
 ///
-/// The runtime that drives the timer may have shut down while a call waits, which then runs in
-/// another runtime. Such a call fails with [`Cancelled`](crate::error::Cancelled) in a box, and
+/// A call may run in another runtime than the one that drives the timer. If that one shuts down
+/// while the call waits, the call fails with [`Cancelled`](crate::error::Cancelled) in a box, and
 /// [`is_shutdown`](crate::error::Cancelled::is_shutdown) tells so.
 ///
 /// With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers in both cases.
