@@ -282,20 +282,20 @@ async fn answered_pings_keep_a_connection_for_hours() {
 }
 
 /// A timer, and the runtime that drives it. The connection is served in another runtime.
-fn timer_elsewhere() -> (runtime::Runtime, Timer) {
+async fn timer_elsewhere() -> (runtime::Runtime, Timer) {
     let elsewhere = runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .unwrap();
-    let timer = elsewhere.block_on(async { Timer::current() });
+    let timer = elsewhere.spawn(async { Timer::current() }).await.unwrap();
     (elsewhere, timer)
 }
 
 #[tokio::test]
 async fn a_head_is_cut_off_after_the_timers_runtime_shut_down() {
     for while_it_waits in [false, true] {
-        let (elsewhere, timer) = timer_elsewhere();
+        let (elsewhere, timer) = timer_elsewhere().await;
         let (mut client, server) = socket_pair().await;
         client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();
         let start = Instant::now();
@@ -322,7 +322,7 @@ async fn a_head_is_cut_off_after_the_timers_runtime_shut_down() {
 
 #[tokio::test]
 async fn pings_go_on_after_the_timers_runtime_shut_down() {
-    let (elsewhere, timer) = timer_elsewhere();
+    let (elsewhere, timer) = timer_elsewhere().await;
     let (client, server) = socket_pair().await;
     let served = tokio::spawn(
         http2_server(&timer, SHORT).serve_connection(TokioIo::new(server), service_fn(answer)),
@@ -341,7 +341,7 @@ async fn pings_go_on_after_the_timers_runtime_shut_down() {
     connection.await.unwrap().unwrap();
     served.await.unwrap().unwrap();
 
-    let (elsewhere, timer) = timer_elsewhere();
+    let (elsewhere, timer) = timer_elsewhere().await;
     let (mut client, server) = socket_pair().await;
     client.write_all(PREFACE).await.unwrap();
     let served = tokio::spawn(
