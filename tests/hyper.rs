@@ -120,7 +120,12 @@ async fn a_reset_replaces_a_foreign_sleep() {
     assert_pending!(task::spawn(&mut sleep).poll());
 
     timer.reset(&mut sleep, start + SECOND);
-    assert!(sleep.as_mut().downcast_mut_pin::<Foreign>().is_none());
+    assert!(
+        sleep
+            .as_mut()
+            .downcast_mut_pin::<tickwheel::Sleep>()
+            .is_some()
+    );
     sleep.await;
     assert_eq!(HyperTimer::now(&timer), start + SECOND);
     assert_eq!(timer.metrics().pending, 0);

@@ -55,25 +55,22 @@
 //! # }
 //! ```
 
-use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use ::hyper::rt;
 
-use crate::future::ended::Ended;
 use crate::{Sleep, Timer};
 
 /// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(LastingSleep::new(Timer::sleep(self, duration)))
+        Box::pin(Timer::sleep(self, duration).outlasting_its_runtime())
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(LastingSleep::new(Timer::sleep_until(self, deadline.into())))
+        Box::pin(Timer::sleep_until(self, deadline.into()).outlasting_its_runtime())
     }
 
     /// The clock of the timer's runtime: tokio's, also when that is paused.
@@ -81,67 +78,27 @@ impl rt::Timer for Timer {
         self.shard().clock().now_instant().into_std()
     }
 
-    /// Moves a sleep of this crate where it is. It stays on the timer that made it. A sleep of any
-    /// other type is replaced by a new one of this timer.
+    /// Moves a [`Sleep`] of this crate where it is. It stays on the timer that it is on. A sleep of
+    /// any other type is replaced by a new one of this timer.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        if let Some(own) = sleep.as_mut().downcast_mut_pin::<LastingSleep>() {
-            own.get_mut().reset(self, new_deadline);
-        } else if let Some(own) = sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            own.reset(new_deadline.into());
-        } else {
-            *sleep = rt::Timer::sleep_until(self, new_deadline);
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(own) if own.is_of(self) => own.reset(new_deadline.into()),
+            // It is on another timer, which may have another clock.
+            Some(mut own) => own.reset_after(new_deadline.saturating_duration_since(self.now())),
+            None => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
     }
 }
 
 /// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
 ///
-/// A sleep that a [`Timer`] makes for hyper outlasts the runtime of that timer. One that was made
-/// by [`Timer::sleep`] panics then, as everywhere.
+/// A sleep that a [`Timer`] makes for hyper outlasts the runtime of that timer. One that was made by
+/// [`Timer::sleep`] panics then, as everywhere.
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
 
-/// A sleep that goes on when the runtime of its timer has shut down.
-struct LastingSleep {
-    sleep: Sleep,
-    /// Whether the sleep is on the process's timer by now, and so on another clock than hyper's.
-    is_on_global: bool,
-}
-
-impl LastingSleep {
-    fn new(sleep: Sleep) -> LastingSleep {
-        LastingSleep {
-            sleep,
-            is_on_global: false,
-        }
-    }
-
-    fn reset(&mut self, timer: &Timer, deadline: Instant) {
-        if self.is_on_global {
-            let left = deadline.saturating_duration_since(rt::Timer::now(timer));
-            self.sleep.reset_after(left);
-        } else {
-            self.sleep.reset_at(deadline.into());
-        }
-    }
-
-    fn move_to_global(&mut self) {
-        let now = self.sleep.shard().clock().now_instant();
-        let left = self.sleep.deadline().saturating_duration_since(now);
-        self.sleep = Timer::global().sleep(left);
-        self.is_on_global = true;
+impl Sleep {
+    fn is_of(&self, timer: &Timer) -> bool {
+        self.shard().is_of(timer.shard())
     }
 }
-
-impl Future for LastingSleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        while ready!(self.sleep.poll_ended(cx)) == Ended::ShutDown {
-            self.move_to_global();
-        }
-        Poll::Ready(())
-    }
-}
-
-impl rt::Sleep for LastingSleep {}

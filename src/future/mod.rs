@@ -9,6 +9,8 @@ mod first_poll;
 mod future_ext;
 pub(crate) mod interval;
 pub(crate) mod limit;
+#[cfg(feature = "hyper")]
+mod outlast;
 pub(crate) mod sleep;
 pub(crate) mod timeout;
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 use crate::runtime::coop;
 use tokio::time::Instant;
 
-use super::ended::Ended;
+use super::ended::{Ended, panic_shut_down};
 use super::first_poll::FirstPoll;
 use crate::shard::{Hold, Moved, NotArmed, Polled};
 use crate::time::due::{Due, PackedDue};
@@ -127,6 +127,9 @@ pub struct Sleep {
     key_index: u32,
     phase: Phase,
     first_poll: FirstPoll,
+    /// Whether it goes on, on the process's timer, when its runtime shuts down.
+    #[cfg(feature = "hyper")]
+    pub(super) outlasts_its_runtime: bool,
 }
 
 /// Where a sleep is, beside whether it is armed.
@@ -161,6 +164,8 @@ impl Sleep {
             key_index: 0,
             phase: Phase::New,
             first_poll,
+            #[cfg(feature = "hyper")]
+            outlasts_its_runtime: false,
         }
     }
 
@@ -338,6 +343,17 @@ impl Sleep {
         Poll::Ready(ended)
     }
 
+    #[cold]
+    fn poll_after_shut_down(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        #[cfg(feature = "hyper")]
+        if self.outlasts_its_runtime {
+            self.move_to_global();
+            return Pin::new(self).poll(cx);
+        }
+        let _ = cx;
+        panic_shut_down()
+    }
+
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         if self.first_poll.finds_due(&self.shard, self.due.into()) {
@@ -371,9 +387,10 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_ended(cx).map(|ended| {
-            ended.elapsed();
-        })
+        match ready!(self.poll_ended(cx)) {
+            Ended::Elapsed => Poll::Ready(()),
+            Ended::ShutDown => self.poll_after_shut_down(cx),
+        }
     }
 }
 

@@ -124,6 +124,12 @@ impl Shard {
         self.identity.number
     }
 
+    /// Whether both are shards of one timer.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn is_of(&self, same: &Shard) -> bool {
+        self.identity.timer == same.identity.timer
+    }
+
     /// The tick at which the driver comes next.
     pub(crate) fn plan(&self) -> u64 {
         self.plan.tick()
