@@ -18,8 +18,8 @@ use std::time::Duration;
 /// its time driver is turned every few milliseconds.
 const STALL: Duration = Duration::from_millis(100);
 
-/// Tells that a turn began late, if that is worth telling. `is_virtual`: the clock is or was paused,
-/// and then `advance` looks like a stall.
+/// Tells that a turn began late, if that is worth telling. `is_virtual`: the clock is or was
+/// paused, and then `advance` looks like a stall.
 pub(crate) fn driver_was_late(ticks: u64, late: Duration, is_virtual: impl FnOnce() -> bool) {
     // One tick is within the accuracy of the timer, however coarse it is.
     if ticks > 1 && late >= STALL && !is_virtual() {

@@ -12,8 +12,8 @@
 //! - [When not to use it](#when-not-to-use-it): and what is lost.
 //! - [The cost of the free functions](#the-cost-of-the-free-functions): when to hold a [`Timer`].
 //! - [Features](#features).
-//! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after; and a table of
-//!   the crates that take this timer, from hyper to backon.
+//! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after; and a table
+//!   of the crates that take this timer, from hyper to backon.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
@@ -125,8 +125,8 @@
 //! });
 //! ```
 //!
-//! **In other crates.** Features make the timer one of hyper's and quinn's, a layer of tower's, and a
-//! timeout for sockets, streams and HTTP bodies. Many crates take one of these, or a closure. The
+//! **In other crates.** Features make the timer one of hyper's and quinn's, a layer of tower's, and
+//! a timeout for sockets, streams and HTTP bodies. Many crates take one of these, or a closure. The
 //! [guide](docs::migration#where-it-plugs-in) has them in a table.
 //!
 //! **The wheel alone**, without async, clock or lock: [`wheel`]. It is for simulations and for

@@ -105,39 +105,41 @@ pin_project! {
     ///
     /// - **The future.** It is polled first; if it is ready it wins, also over a deadline that has
     ///   passed. Once the deadline has passed and it is pending, the scope gives [`Elapsed`].
-    /// - **Timeouts made within**: by [`timeout`](crate::timeout), [`timeout_at`](crate::timeout_at),
-    ///   the methods of any [`Timer`](crate::Timer) and the functions of [`global`](crate::global).
-    ///   None of them ends after the scope. They stay bounded if they are taken out of it.
+    /// - **Timeouts made within**: by [`timeout`](crate::timeout),
+    ///   [`timeout_at`](crate::timeout_at), the methods of any [`Timer`](crate::Timer) and the
+    ///   functions of [`global`](crate::global). None of them ends after the scope. They stay
+    ///   bounded if they are taken out of it.
     /// - **Scopes within.** Of nested scopes, the earliest deadline holds.
     ///
     /// It does not reach other tasks of tokio's: neither those that are spawned within, which
     /// [`scope_deadline`] helps, nor those that a `LocalSet` or an inner runtime polls within, nor
     /// `spawn_blocking`. A `block_on` within is bounded. An executor that is not tokio's gives its
-    /// tasks no id. So if one runs within, such as a `LocalPool` of `futures`, its tasks are bounded
-    /// too while the scope is polled. A [`Sleep`](crate::Sleep), an
+    /// tasks no id. So if one runs within, such as a `LocalPool` of `futures`, its tasks are
+    /// bounded too while the scope is polled. A [`Sleep`](crate::Sleep), an
     /// [`Interval`](crate::Interval) or a [`Deadline`](crate::Deadline) within keeps its own time,
     /// and is dropped with the future.
     ///
     /// # Which of the two elapses first
     ///
-    /// A timeout within that the scope has shortened is due when the scope is. A scope whose deadline
-    /// has passed polls its future once more, and each such timeout that is polled then elapses. So
-    /// code that awaits a timeout hears of it first, also by way of `join!` or `select!`. It can
-    /// answer, clean up or log. If the future is not ready then, the scope gives [`Elapsed`].
+    /// A timeout within that the scope has shortened is due when the scope is. A scope whose
+    /// deadline has passed polls its future once more, and each such timeout that is polled then
+    /// elapses. So code that awaits a timeout hears of it first, also by way of `join!` or
+    /// `select!`. It can answer, clean up or log. If the future is not ready then, the scope gives
+    /// [`Elapsed`].
     ///
-    /// A set that polls only what was woken, such as `FuturesUnordered`, may not poll its timeouts in
-    /// that last poll. It does so if they were woken by then, which the timer decides. Otherwise the
-    /// scope gives [`Elapsed`] while the code within has heard nothing.
+    /// A set that polls only what was woken, such as `FuturesUnordered`, may not poll its timeouts
+    /// in that last poll. It does so if they were woken by then, which the timer decides. Otherwise
+    /// the scope gives [`Elapsed`] while the code within has heard nothing.
     ///
     /// A timeout that is made during the last poll stays pending. So a loop that tries again after
     /// each timeout ends too.
     ///
     /// # Cost
     ///
-    /// Where no scope is open a timeout pays for reading a word of its thread. Where one is open, it
-    /// pays for a look at the task's id, a look-up of the runtime, and one or two readings of the
-    /// clock. On a timer that another runtime drives it may be five. A scope arms one timer, as a
-    /// [`Timeout`](crate::Timeout) does.
+    /// Where no scope is open a timeout pays for reading a word of its thread. Where one is open,
+    /// it pays for a look at the task's id, a look-up of the runtime, and one or two readings of
+    /// the clock. On a timer that another runtime drives it may be five. A scope arms one timer, as
+    /// a [`Timeout`](crate::Timeout) does.
     ///
     /// # Cancel safety
     ///

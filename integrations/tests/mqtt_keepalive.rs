@@ -160,7 +160,8 @@ async fn half_a_packet_a_second_is_silence() {
     assert!(start.elapsed() + SECOND / 2 >= 3 * SECOND / 2);
 }
 
-/// CONNECT of MQTT 3.1.1, clean session, the identifier «a», and a keep-alive of this many seconds.
+/// CONNECT of MQTT 3.1.1, clean session, the identifier «a», and a keep-alive of this many
+/// seconds.
 async fn connect_by_hand(program: &Program, keep_alive: u8) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     // Little is on its way then to a client that does not read.

@@ -2,8 +2,8 @@
 //! [`Sleep`] is a [`hyper::rt::Sleep`](::hyper::rt::Sleep).
 //!
 //! Invariant: hyper compares the instants that `now` tells with those that it gives to
-//! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime. While that runtime
-//! runs, a sleep that hyper finds elapsed has a deadline that `now` has passed.
+//! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime. While that
+//! runtime runs, a sleep that hyper finds elapsed has a deadline that `now` has passed.
 //!
 //! An HTTP/2 connection's keep-alive and the sweep of the pooled client are one sleep each, which
 //! hyper resets again and again. A reset here moves that sleep where it is: no allocation, one lock
@@ -26,8 +26,8 @@
 //! # When the timer's runtime has shut down
 //!
 //! A connection may be served in another runtime than the one that drives its timer. hyper's trait
-//! has no error to report a shutdown by, and a panic would end the connection. So each sleep goes on
-//! for the time that is left on [`Timer::global`], which never shuts down. That one goes by the
+//! has no error to report a shutdown by, and a panic would end the connection. So each sleep goes
+//! on for the time that is left on [`Timer::global`], which never shuts down. That one goes by the
 //! system's clock. Keep-alive and header timeouts of such a connection hold as before.
 //!
 //! The clock of a current-thread runtime stands still once that has shut down. So a pooled client
@@ -92,8 +92,8 @@ impl rt::Timer for Timer {
 
 /// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
 ///
-/// A sleep that a [`Timer`] makes for hyper outlasts the runtime of that timer. One that was made by
-/// [`Timer::sleep`] panics then, as everywhere.
+/// A sleep that a [`Timer`] makes for hyper outlasts the runtime of that timer. One that was made
+/// by [`Timer::sleep`] panics then, as everywhere.
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
 

@@ -31,8 +31,8 @@ pub(super) struct Watchers {
     /// How often the last watch has gone. A task of an earlier round is dropped for that reason,
     /// and not with its runtime.
     round: u64,
-    /// How many tasks are on their way to the runtime, which may refuse them. Two are, where the last
-    /// watch goes and a new one comes while the task of the first is being spawned.
+    /// How many tasks are on their way to the runtime, which may refuse them. Two are, where the
+    /// last watch goes and a new one comes while the task of the first is being spawned.
     spawning: usize,
     task: Option<AbortHandle>,
 }

@@ -1,7 +1,7 @@
 //! How a sleep ended.
 //!
-//! Invariant: whoever polls a sleep within the crate decides what a runtime that has shut down means.
-//! A future of the user's own panics then, as tokio's do. An adapter reports it.
+//! Invariant: whoever polls a sleep within the crate decides what a runtime that has shut down
+//! means. A future of the user's own panics then, as tokio's do. An adapter reports it.
 
 #[cfg(any(feature = "io", feature = "http-body"))]
 use crate::error::Cancelled;

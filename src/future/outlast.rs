@@ -1,8 +1,8 @@
-//! A sleep that goes on when the runtime of its timer has shut down: for a caller whose trait has no
-//! error to report that by.
+//! A sleep that goes on when the runtime of its timer has shut down: for a caller whose trait has
+//! no error to report that by.
 //!
-//! Invariant: it is never ready before its deadline, as the clock of its runtime told that until the
-//! end. From then on the time that was left passes by the system's clock.
+//! Invariant: it is never ready before its deadline, as the clock of its runtime told that until
+//! the end. From then on the time that was left passes by the system's clock.
 
 use crate::future::sleep::Sleep;
 use crate::timer::global;

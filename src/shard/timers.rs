@@ -104,8 +104,8 @@ impl Shard {
         Moved::Pending
     }
 
-    /// Moves an armed timer to a tick, in the past too. `false` if it has fired. The caller may hold
-    /// a lock: what is left to do is given back.
+    /// Moves an armed timer to a tick, in the past too. `false` if it has fired. The caller may
+    /// hold a lock: what is left to do is given back.
     pub(crate) fn move_to_tick(self: &Arc<Self>, key: Key, tick: u64) -> (bool, Afterwards) {
         let mut locked = self.lock();
         let is_armed = locked.move_as(key, tick, TrueDue::Linked);

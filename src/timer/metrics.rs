@@ -36,8 +36,8 @@ pub struct Metrics {
     pub disarmed: u64,
     /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
-    /// How late the driver came to the last turn that its alarm has asked for, in whole ticks. It is
-    /// great after a stall: something has blocked the runtime's time driver.
+    /// How late the driver came to the last turn that its alarm has asked for, in whole ticks. It
+    /// is great after a stall: something has blocked the runtime's time driver.
     pub lateness: Duration,
     /// Whether the driver ticks now, so that arming and resetting read no clock. It ticks under a
     /// load of very many operations.

@@ -1,5 +1,5 @@
-//! Each line of the table «Where it plugs in» of `docs/MIGRATION.md`, as a test of its name: the real
-//! crate takes what the line gives it, and its time passes on tickwheel's timer.
+//! Each line of the table «Where it plugs in» of `docs/MIGRATION.md`, as a test of its name: the
+//! real crate takes what the line gives it, and its time passes on tickwheel's timer.
 //!
 //! Most run under the paused clock. The longer tests of the adapters are in files of their own.
 //!

@@ -1,7 +1,7 @@
 //! The [`IdleTimeout`] of a stream: an `Elapsed` for each gap that is too long.
 //!
-//! Invariant: `gap` is what is left of the current gap. It is `None` once the gap was told, and after
-//! the end of the stream. So nothing is armed then.
+//! Invariant: `gap` is what is left of the current gap. It is `None` once the gap was told, and
+//! after the end of the stream. So nothing is armed then.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -21,8 +21,9 @@ pin_project! {
     /// A stream that gives an [`Elapsed`] for each gap that is too long:
     /// [`StreamExt::idle_timeout`](super::StreamExt::idle_timeout).
     ///
-    /// - **One for each gap.** After it the stream waits for the next item, however long that takes.
-    ///   tokio-stream's `timeout` does so too. Its `timeout_repeating` tells again and again.
+    /// - **One for each gap.** After it the stream waits for the next item, however long that
+    ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` tells again and
+    ///   again.
     /// - **What is a gap.** The first one begins when this is made, and each other one when an item
     ///   is given. The end of the stream ends the last one.
     /// - **An item that is ready wins**, also over a gap that is over.
@@ -31,8 +32,8 @@ pin_project! {
     ///
     /// # When the timer's runtime has shut down
     ///
-    /// A stream that waits in another runtime gives one [`Elapsed`], at once. No gap is counted after
-    /// that, and items pass as they come.
+    /// A stream that waits in another runtime gives one [`Elapsed`], at once. No gap is counted
+    /// after that, and items pass as they come.
     ///
     /// # Cancel safety
     ///
@@ -40,8 +41,8 @@ pin_project! {
     ///
     /// # Cost
     ///
-    /// A gap is armed when the stream has to wait in it, and disarmed by the next item. An item that
-    /// is ready at once costs no lock.
+    /// A gap is armed when the stream has to wait in it, and disarmed by the next item. An item
+    /// that is ready at once costs no lock.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct IdleTimeout<S> {

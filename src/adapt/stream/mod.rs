@@ -10,9 +10,9 @@
 //!
 //! # Beside tokio-stream's trait
 //!
-//! tokio-stream's `StreamExt` has a `throttle` too. A call of `.throttle(..)` is ambiguous where both
-//! traits are imported. Then name the trait in the call. `idle_timeout` has a name of its own, so it
-//! can be called as a method beside tokio-stream's `timeout`, which does the same:
+//! tokio-stream's `StreamExt` has a `throttle` too. A call of `.throttle(..)` is ambiguous where
+//! both traits are imported. Then name the trait in the call. `idle_timeout` has a name of its own,
+//! so it can be called as a method beside tokio-stream's `timeout`, which does the same:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -17,9 +17,10 @@ pin_project! {
     /// A stream with a shortest time between two items:
     /// [`StreamExt::throttle`](super::StreamExt::throttle).
     ///
-    /// It behaves as tokio-stream's does. The pause begins when an item is given. While it lasts the
-    /// stream within is not polled, so its end also comes after the pause. A duration of zero holds
-    /// nothing up. The size hint and the end are those of the stream within: it is fused if that is.
+    /// It behaves as tokio-stream's does. The pause begins when an item is given. While it lasts
+    /// the stream within is not polled, so its end also comes after the pause. A duration of zero
+    /// holds nothing up. The size hint and the end are those of the stream within: it is fused if
+    /// that is.
     ///
     /// # When the timer's runtime has shut down
     ///

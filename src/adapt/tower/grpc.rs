@@ -107,8 +107,9 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// - A header that the request has already stays, if it tells less.
 /// - Where no scope is open, the request passes as it is.
 /// - It bounds no call by itself: the scope does.
-/// - It is ready at once where nothing is left. It does not ask the service within then, so it takes
-///   no place of a concurrency limit. The next call fails, also if it is made outside of the scope.
+/// - It is ready at once where nothing is left. It does not ask the service within then, so it
+///   takes no place of a concurrency limit. The next call fails, also if it is made outside of the
+///   scope.
 /// - If the scope ends between `poll_ready` and `call`, the place in the service within stays taken
 ///   until the next call, or until the client is dropped. That is so with each service that is made
 ///   ready and not called.

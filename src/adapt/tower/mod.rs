@@ -20,8 +20,8 @@
 //! ```
 //!
 //! The timer is the current runtime's own, looked up in each call. `with_timer` gives another one,
-//! and saves the look-up. If the runtime that drives that one has shut down, a call that waits fails
-//! with [`Cancelled`](crate::error::Cancelled) in a box, or is answered by the closure.
+//! and saves the look-up. If the runtime that drives that one has shut down, a call that waits
+//! fails with [`Cancelled`](crate::error::Cancelled) in a box, or is answered by the closure.
 //!
 //! # Examples
 //!

@@ -42,8 +42,8 @@
 //!   order. No other lock of the map is taken with a part locked.
 //! - **G5** The lock of `stream_timer` comes first, and then that of a shard of the timer. Neither
 //!   is taken with a part locked, and no part is locked with `stream_timer` locked.
-//! - **G6** The map clones, wakes and drops the stream's waker under none of these locks. Nor does it
-//!   tell the driver that a timer was moved: a driver that finds the runtime's end there wakes
+//! - **G6** The map clones, wakes and drops the stream's waker under none of these locks. Nor does
+//!   it tell the driver that a timer was moved: a driver that finds the runtime's end there wakes
 //!   whoever waits.
 //!
 //! Who may touch what:
