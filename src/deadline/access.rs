@@ -2,7 +2,7 @@
 //! lock meanwhile.
 //!
 //! Invariant: nothing here wakes anybody or runs user code. Each call gives back what is left to do
-//! as [`Afterwards`]. The caller does that under no lock.
+//! as [`AfterAllLocks`]. The caller does that under no lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::ResetHandle;
 use crate::shard::LockedWord;
 use crate::shard::deadline_state::Once;
 use crate::shard::word::{Outcome, Reset, Word};
-use crate::shard::{Afterwards, Hold, Shard, Told};
+use crate::shard::{AfterAllLocks, Hold, Shard, Told};
 use crate::time::due::Start;
 use crate::time::tick::{Moment, Span};
 
@@ -29,7 +29,7 @@ impl Access<'_> {
     }
 
     /// Resets from `start`, which the caller took with no lock held.
-    pub(crate) fn reset(self, start: Start) -> (bool, Afterwards) {
+    pub(crate) fn reset(self, start: Start) -> (bool, AfterAllLocks) {
         let clock = self.shard.clock();
         let fresh_start = || self.fresh_start();
         let reset = self
@@ -39,7 +39,7 @@ impl Access<'_> {
     }
 
     /// Sets the due for once. Here and in the next two calls, `start` is from when the call counts.
-    pub(crate) fn reset_after(self, start: Start, delay: Duration) -> (bool, Afterwards) {
+    pub(crate) fn reset_after(self, start: Start, delay: Duration) -> (bool, AfterAllLocks) {
         // Only whole ticks may count from a stamp. Otherwise the time that is left would be told to
         // be more than was asked for.
         let tick = self.shard.clock().tick();
@@ -59,17 +59,17 @@ impl Access<'_> {
         self.reset_once(start, once)
     }
 
-    pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> (bool, Afterwards) {
+    pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> (bool, AfterAllLocks) {
         let due = self.shard.clock().moment(deadline);
         self.reset_once(start, Once::At(due))
     }
 
-    pub(crate) fn set_timeout(self, start: Start, timeout: Duration) -> (bool, Afterwards) {
+    pub(crate) fn set_timeout(self, start: Start, timeout: Duration) -> (bool, AfterAllLocks) {
         let tick = self.shard.clock().tick();
         self.change(start, |word| word.set_timeout(timeout, tick))
     }
 
-    fn reset_once(self, start: Start, once: Once) -> (bool, Afterwards) {
+    fn reset_once(self, start: Start, once: Once) -> (bool, AfterAllLocks) {
         let clock = self.shard.clock();
         let reset = self
             .word
@@ -85,12 +85,12 @@ impl Access<'_> {
         reset: Reset,
         start: Start,
         locked: impl FnOnce(LockedWord<'_>),
-    ) -> (bool, Afterwards) {
+    ) -> (bool, AfterAllLocks) {
         match reset {
-            Reset::Moved => (true, Afterwards::default()),
+            Reset::Moved => (true, AfterAllLocks::default()),
             // W4 and W5 in `shard::word`.
             Reset::MovedUnlinked => (true, self.shard.link_word_anew(self.word)),
-            Reset::TooLate => (false, Afterwards::default()),
+            Reset::TooLate => (false, AfterAllLocks::default()),
             Reset::NeedsLock => self.change(start, locked),
         }
     }
@@ -100,28 +100,32 @@ impl Access<'_> {
             .start_under_lock(self.word.timeout().is_stampable())
     }
 
-    pub(crate) fn settle(self, outcome: Outcome) -> (bool, Afterwards) {
+    pub(crate) fn settle(self, outcome: Outcome) -> (bool, AfterAllLocks) {
         let (left, afterwards) = self.settle_at(self.now(), outcome);
         (left.is_some(), afterwards)
     }
 
     /// Brings the deadline to its end, and gives the time that it had left at `now`. `None` if it
     /// had come to its end before.
-    pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> (Option<Duration>, Afterwards) {
+    pub(crate) fn settle_at(
+        self,
+        now: Moment,
+        outcome: Outcome,
+    ) -> (Option<Duration>, AfterAllLocks) {
         self.shard.settle_word(self.word, now, outcome)
     }
 
-    pub(crate) fn is_pending(self) -> (bool, Afterwards) {
+    pub(crate) fn is_pending(self) -> (bool, AfterAllLocks) {
         self.shard.word_is_pending(self.word, self.now())
     }
 
     /// When the deadline is due, and how much time is left. `None` if it has come to its end.
-    pub(crate) fn told(self) -> (Option<Told>, Afterwards) {
+    pub(crate) fn told(self) -> (Option<Told>, AfterAllLocks) {
         self.shard.told_of_word(self.word, self.now())
     }
 
     /// Changes when the deadline is due, under the shard's lock. `false` if it has come to its end.
-    fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> (bool, Afterwards) {
+    fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> (bool, AfterAllLocks) {
         self.shard.change_word(self.word, start, change)
     }
 

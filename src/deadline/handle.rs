@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::access::Access;
 use crate::shard::word::{Outcome, Status, Word};
-use crate::shard::{Afterwards, Hold};
+use crate::shard::{AfterAllLocks, Hold};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
@@ -154,7 +154,7 @@ impl ResetHandle {
 
 /// Does what is left to do, and gives the answer.
 #[inline]
-pub(crate) fn finish<R>((answer, afterwards): (R, Afterwards)) -> R {
+pub(crate) fn finish<R>((answer, afterwards): (R, AfterAllLocks)) -> R {
     afterwards.wake();
     answer
 }

@@ -22,7 +22,7 @@ use crate::runtime::coop;
 pub use handle::ResetHandle;
 
 use crate::error::Cancelled;
-use crate::shard::word::{Mark, Outcome, Status, Timeout, Word};
+use crate::shard::word::{Mark, Outcome, Status, TimeoutTicks, Word};
 use crate::shard::{Hold, Shard};
 use crate::time::due::Start;
 
@@ -67,7 +67,7 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
-        let start = shard.start(|| Timeout::new(timeout, shard.clock().tick()).is_stampable());
+        let start = shard.start(|| TimeoutTicks::new(timeout, shard.clock().tick()).is_stampable());
         let word = arm(&shard, start, timeout, Mark::default());
         Deadline { shard, word }
     }

@@ -43,11 +43,11 @@ impl Ending {
         }
     }
 
-    pub(super) fn is_expected(&self) {
+    pub(super) fn expect(&self) {
         self.0.fetch_max(Stage::Expected as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn tasks_are_refused(&self) {
+    pub(super) fn refuse_tasks(&self) {
         self.0.fetch_max(Stage::Refusing as u8, Ordering::Relaxed);
     }
 
@@ -76,12 +76,12 @@ mod tests {
     fn the_stage_advances_and_only_one_thread_looks_at_a_time() {
         let ending = Ending::far();
         assert!(!ending.begin_to_look());
-        ending.tasks_are_refused();
-        ending.is_expected();
+        ending.refuse_tasks();
+        ending.expect();
         assert_eq!(ending.stage(), Stage::Refusing);
         assert!(ending.begin_to_look());
         assert!(!ending.begin_to_look());
-        ending.tasks_are_refused();
+        ending.refuse_tasks();
         assert_eq!(ending.stage(), Stage::LookedFor);
         ending.stop_looking();
         assert!(ending.begin_to_look());

@@ -75,7 +75,7 @@ impl Driver {
     fn errand_was_dropped(self: &Arc<Self>) {
         let was_refused = self.errands.is_being_sent.load(Ordering::Acquire);
         self.errands.has_come();
-        self.ending.tasks_are_refused();
+        self.ending.refuse_tasks();
         let whereabouts = if was_refused {
             Whereabouts::Caller
         } else {

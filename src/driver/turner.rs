@@ -1,7 +1,7 @@
 //! One turn of all wheels.
 //!
 //! ```text
-//!   read the clock, publish (see `clock`), turn the shards up to that reading, a batch of each in rotation, wake what fired
+//!   read the clock, publish (see `time::clock`), turn the shards up to that reading, a batch of each one after the other, wake what fired
 //! ```
 //!
 //! Invariants:

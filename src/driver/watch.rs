@@ -1,4 +1,4 @@
-//! A watch: how somebody who waits with nothing armed is told of the runtime's end.
+//! A watch: how the task that waits with nothing armed is told of the runtime's end.
 //!
 //! It is for a current-thread runtime alone, where nothing armed means no tokio timer. While there
 //! is a watch, the runtime has a task that does nothing. A runtime that shuts down drops its tasks
@@ -122,7 +122,7 @@ impl Driver {
 
     /// The runtime drops its tasks, and somebody waits for its end.
     fn expect_the_end(self: &Arc<Self>, whereabouts: Whereabouts) {
-        self.ending.is_expected();
+        self.ending.expect();
         self.attend(Request::Plan, whereabouts);
     }
 }

@@ -6,14 +6,14 @@
 //!   timer is linked at the word's true due or earlier. Each function here restores this before it
 //!   lets the lock go.
 //! - A function that may be called with a map's lock held wakes nobody. It gives back what is left
-//!   to do as [`Afterwards`].
+//!   to do as [`AfterAllLocks`].
 
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use super::Shard;
-use super::locked::{Afterwards, Entry, Locked, TrueDue};
+use super::locked::{AfterAllLocks, Entry, Locked, TrueDue};
 use super::locked_word::LockedWord;
 use super::word::{Expiry, Outcome, Status, Word};
 use crate::time::due::{Due, Start};
@@ -79,7 +79,7 @@ impl Shard {
         word: &Word,
         start: Start,
         change: impl FnOnce(LockedWord<'_>),
-    ) -> (bool, Afterwards) {
+    ) -> (bool, AfterAllLocks) {
         let tick = self.clock.tick();
         let placed = |due: Option<Due>| due.map(|due| due.placed(tick));
         let mut locked = self.lock();
@@ -103,7 +103,7 @@ impl Shard {
 
     /// Links the timer of a word anew, after the word was moved with no lock held. So the timer may
     /// have been linked later than it is due.
-    pub(crate) fn link_word_anew(self: &Arc<Self>, word: &Word) -> Afterwards {
+    pub(crate) fn link_word_anew(self: &Arc<Self>, word: &Word) -> AfterAllLocks {
         let mut locked = self.lock();
         locked.relink_word(word);
         locked.unlock().later(self)
@@ -117,7 +117,7 @@ impl Shard {
         word: &Word,
         now: Moment,
         outcome: Outcome,
-    ) -> (Option<Duration>, Afterwards) {
+    ) -> (Option<Duration>, AfterAllLocks) {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.clock.has_passed(due, now));
         let now = now.max(self.stand_by_what_is_told(&locked, word, now));
@@ -136,7 +136,7 @@ impl Shard {
         self: &Arc<Self>,
         word: &Word,
         mut now: Moment,
-    ) -> (Option<Told>, Afterwards) {
+    ) -> (Option<Told>, AfterAllLocks) {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.clock.has_passed(due, now));
         // A reset may come meanwhile while the driver ticks. Then the word counts from a stamp
@@ -165,7 +165,7 @@ impl Shard {
         self: &Arc<Self>,
         word: &Word,
         now: Moment,
-    ) -> (bool, Afterwards) {
+    ) -> (bool, AfterAllLocks) {
         let mut locked = self.lock();
         let looked = locked.expire_if(word, |due| self.clock.has_passed(due, now));
         let is_pending = matches!(looked, Expiry::Later(_));

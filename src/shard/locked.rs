@@ -24,7 +24,7 @@ use crate::waking::wake;
 use crate::wheel::{Key, SlotCounts, Unlinked, Verdict, Wheel};
 
 /// What the lock of a shard guards.
-pub(super) struct State {
+pub(super) struct Guarded {
     wheel: Wheel<Entry>,
     /// When the runtime shut down. Since then the wheel is empty, and nothing is armed.
     closed: Option<Moment>,
@@ -50,7 +50,7 @@ pub(super) enum TrueDue {
 /// A shard whose lock is held.
 pub(super) struct Locked<'a> {
     shard: &'a Shard,
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, Guarded>,
     held: LockHeld,
     after: After<'a>,
 }
@@ -67,7 +67,7 @@ pub(super) struct After<'a> {
 /// What is left to do once the caller holds no lock, not even a map's.
 #[derive(Default)]
 #[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
-pub(crate) struct Afterwards {
+pub(crate) struct AfterAllLocks {
     planned: Option<(Arc<Shard>, Change)>,
     waker: Option<Waker>,
 }
@@ -153,6 +153,8 @@ impl<'a> Locked<'a> {
     #[inline(always)] // Into `disarm`, which is half of arming and disarming.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
         let entry = &mut self.after.unlinked;
+        // A second one would be swapped into the wheel.
+        debug_assert!(matches!(entry.due, TrueDue::Linked) && entry.waker.is_none());
         let Some(unlinked) = self.state.wheel.swap_out(key, entry) else {
             return false;
         };
@@ -177,7 +179,7 @@ impl<'a> Locked<'a> {
         let Locked {
             shard, state, held, ..
         } = self;
-        let State { wheel, fired, .. } = &mut **state;
+        let Guarded { wheel, fired, .. } = &mut **state;
         let is_finished = wheel.turn(now, batch, |linked, entry| {
             let verdict = judge(linked, entry, held);
             *fired += u64::from(matches!(verdict, Verdict::Fire));
@@ -250,15 +252,15 @@ impl<'a> After<'a> {
     }
 
     /// Gives the same work to be done later, when the caller holds no lock.
-    pub(super) fn later(mut self, shard: &Arc<Shard>) -> Afterwards {
-        Afterwards {
+    pub(super) fn later(mut self, shard: &Arc<Shard>) -> AfterAllLocks {
+        AfterAllLocks {
             waker: self.unlinked.waker.take(),
             planned: (self.change != Change::None).then(|| (shard.clone(), self.change)),
         }
     }
 }
 
-impl Afterwards {
+impl AfterAllLocks {
     /// Tells the driver, and wakes the task that waited.
     pub(crate) fn wake(self) {
         if let Some((shard, change)) = self.planned {
@@ -277,9 +279,9 @@ impl Entry {
     };
 }
 
-impl State {
-    pub(super) fn with_slots(slots: usize) -> State {
-        State {
+impl Guarded {
+    pub(super) fn with_slots(slots: usize) -> Guarded {
+        Guarded {
             wheel: Wheel::with_slots(slots),
             closed: None,
             fired: 0,

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::deadline_state::{Once, Outcome, Packed, State};
-use super::word::{Before, Expiry, Status, Timeout, Word, covers};
+use super::word::{Before, Expiry, Status, TimeoutTicks, Word, covers};
 use crate::sync::Ordering;
 use crate::time::due::{Due, Stamp, Start};
 use crate::time::tick::{Moment, Span, TickLength};
@@ -135,8 +135,10 @@ impl LockedWord<'_> {
         // Relaxed: the update of the word below publishes both numbers (W4).
         self.timeout
             .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
-        self.timeout_ticks
-            .store(Timeout::new(timeout, tick).to_bits(), Ordering::Relaxed);
+        self.timeout_ticks.store(
+            TimeoutTicks::new(timeout, tick).to_bits(),
+            Ordering::Relaxed,
+        );
         self.update(|state| match state.into() {
             // W3: what was noted before the word comes with it.
             State::Once(_) => self.last_reset.get(),

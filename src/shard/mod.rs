@@ -52,8 +52,8 @@ use crate::time::clock::Clock;
 use crate::wheel::SlotCounts;
 
 pub(crate) use deadlines::Told;
-pub(crate) use locked::Afterwards;
-use locked::State;
+pub(crate) use locked::AfterAllLocks;
+use locked::Guarded;
 pub(crate) use locked_word::LockedWord;
 use plan::{Change, Plan};
 pub(crate) use readings::Readings;
@@ -64,7 +64,7 @@ pub(crate) use turn::{BATCH, ShardTurned};
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    state: Mutex<State>,
+    state: Mutex<Guarded>,
     plan: Plan,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
@@ -103,7 +103,7 @@ impl Shard {
         identity: Identity,
     ) -> Shard {
         Shard {
-            state: Mutex::new(State::with_slots(slots)),
+            state: Mutex::new(Guarded::with_slots(slots)),
             plan: Plan::never(),
             clock,
             driver,

@@ -9,16 +9,16 @@ use crate::time::tick::TickLength;
 
 /// The timeout of a deadline in ticks, and whether it may count from a stamp, in 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timeout(u64);
+pub(crate) struct TimeoutTicks(u64);
 
 /// Marks a timeout that must not count from a stamp.
 const NOT_STAMPABLE: u64 = 1 << 63;
 
-impl Timeout {
-    pub(crate) fn new(timeout: Duration, tick: TickLength) -> Timeout {
+impl TimeoutTicks {
+    pub(crate) fn new(timeout: Duration, tick: TickLength) -> TimeoutTicks {
         match tick.stampable_ticks(timeout) {
-            Some(ticks) => Timeout(ticks),
-            None => Timeout(tick.saturated_ticks(timeout) | NOT_STAMPABLE),
+            Some(ticks) => TimeoutTicks(ticks),
+            None => TimeoutTicks(tick.saturated_ticks(timeout) | NOT_STAMPABLE),
         }
     }
 
@@ -32,8 +32,8 @@ impl Timeout {
     }
 
     #[inline]
-    pub(super) fn from_bits(bits: u64) -> Timeout {
-        Timeout(bits)
+    pub(super) fn from_bits(bits: u64) -> TimeoutTicks {
+        TimeoutTicks(bits)
     }
 
     /// The timeout in ticks, rounded up.
@@ -56,10 +56,10 @@ mod tests {
             (Duration::from_secs(30), true, 30_000),
             (Duration::MAX, false, tick.saturated_ticks(Duration::MAX)),
         ] {
-            let timeout = Timeout::new(duration, tick);
+            let timeout = TimeoutTicks::new(duration, tick);
             assert_eq!(timeout.is_stampable(), is_stampable, "{duration:?}");
             assert_eq!(timeout.ticks(), ticks, "{duration:?}");
-            assert_eq!(Timeout::from_bits(timeout.to_bits()), timeout);
+            assert_eq!(TimeoutTicks::from_bits(timeout.to_bits()), timeout);
         }
     }
 }

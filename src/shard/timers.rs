@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::Shard;
-use super::locked::{Afterwards, Entry, Locked, TrueDue};
+use super::locked::{AfterAllLocks, Entry, Locked, TrueDue};
 use crate::time::due::Due;
 use crate::time::tick::NEVER;
 use crate::wheel::Key;
@@ -106,7 +106,7 @@ impl Shard {
 
     /// Moves an armed timer to a tick, in the past too. `false` if it has fired. The caller may
     /// hold a lock: what is left to do is given back.
-    pub(crate) fn move_to_tick(self: &Arc<Self>, key: Key, tick: u64) -> (bool, Afterwards) {
+    pub(crate) fn move_to_tick(self: &Arc<Self>, key: Key, tick: u64) -> (bool, AfterAllLocks) {
         let mut locked = self.lock();
         let is_armed = locked.move_as(key, tick, TrueDue::Linked);
         (is_armed, locked.unlock().later(self))

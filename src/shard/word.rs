@@ -56,7 +56,7 @@ pub(crate) use super::deadline_state::Outcome;
 use super::deadline_state::{Once, Packed, State};
 use super::last_reset::LastReset;
 use super::locked_word::{LockHeld, LockedWord};
-pub(crate) use super::timeout::Timeout;
+pub(crate) use super::timeout::TimeoutTicks;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Span, TickLength};
@@ -130,7 +130,7 @@ impl Word {
         Word {
             state: AtomicU64::new(Packed::counting_from(start).0),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
-            timeout_ticks: AtomicU64::new(Timeout::new(timeout, tick).to_bits()),
+            timeout_ticks: AtomicU64::new(TimeoutTicks::new(timeout, tick).to_bits()),
             last_reset: LastReset::unnoted(),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
@@ -162,10 +162,10 @@ impl Word {
     }
 
     #[inline]
-    pub(crate) fn timeout(&self) -> Timeout {
+    pub(crate) fn timeout(&self) -> TimeoutTicks {
         // Relaxed: a call that misses a `set_timeout` of the same time counts as one that came
         // before it. Where that is not enough, `move_later` reads the timeout again (W4).
-        Timeout::from_bits(self.timeout_ticks.load(Ordering::Relaxed))
+        TimeoutTicks::from_bits(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
     /// Counts anew from `stamp`, in the case of nearly every reset while the driver ticks. In that

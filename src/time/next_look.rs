@@ -24,9 +24,9 @@
 //! Invariant: only the party that looks writes the tick. The exception is a thread that looks for
 //! that party, by `begin_for_another` and `at_for_another`. Their user orders these calls.
 //!
-//! The loads and stores are `Acquire` and `Release`, because the tick of L3 that C2 reads must come
-//! with what the look did before it. The order of C1 and C2, and of L1 and L2, comes from the
-//! fences alone.
+//! The loads and stores are `Acquire` and `Release`. So a thread whose C2 reads the tick of L3 also
+//! sees what the look did before L3. The order of C1 and C2, and of L1 and L2, comes from the fences
+//! alone.
 
 use super::tick::NEVER;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -73,7 +73,7 @@ impl NextLook {
     }
 
     /// From now on the party looks by itself.
-    pub(crate) fn is_by_itself(&self) {
+    pub(crate) fn look_by_itself(&self) {
         self.at(BY_ITSELF);
     }
 

@@ -39,8 +39,8 @@ use crate::deadline::access::Access;
 use crate::deadline::handle::finish;
 use crate::error::InsertError;
 use crate::keyed::hashing::DefaultHashBuilder;
-use crate::shard::word::{Mark, Outcome, Timeout};
-use crate::shard::{Afterwards, Shard, Told};
+use crate::shard::word::{Mark, Outcome, TimeoutTicks};
+use crate::shard::{AfterAllLocks, Shard, Told};
 use crate::time::due::Start;
 use inner::{Inner, fold};
 
@@ -334,7 +334,7 @@ where
         finish(self.find(key, |deadline| deadline.told())?)
     }
 
-    fn act<Q>(&self, key: &Q, act: impl FnOnce(Access<'_>) -> (bool, Afterwards)) -> bool
+    fn act<Q>(&self, key: &Q, act: impl FnOnce(Access<'_>) -> (bool, AfterAllLocks)) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -361,7 +361,7 @@ where
 
 /// From when a deadline that is made now counts, and its timeout.
 fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
-    let ticks = Timeout::new(timeout, shard.clock().tick());
+    let ticks = TimeoutTicks::new(timeout, shard.clock().tick());
     (shard.start(|| ticks.is_stampable()), timeout)
 }
 

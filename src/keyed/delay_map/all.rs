@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::DelayMap;
-use super::inner::Locked;
+use super::inner::LockedPart;
 use super::part::Item;
 
 impl<K, V> DelayMap<K, V> {
@@ -31,7 +31,7 @@ impl<K, V> DelayMap<K, V> {
         K: Clone,
     {
         let mut keys = Vec::with_capacity(self.len());
-        for Locked { part, .. } in self.inner.locked_parts() {
+        for LockedPart { part, .. } in self.inner.locked_parts() {
             let indices = part.indices().into_iter();
             keys.extend(indices.map(|index| part.item(index).key.clone()));
         }
@@ -45,7 +45,7 @@ impl<K, V> DelayMap<K, V> {
     where
         K: Clone,
     {
-        for Locked { part, .. } in self.inner.locked_parts() {
+        for LockedPart { part, .. } in self.inner.locked_parts() {
             let indices = part.indices().into_iter();
             let keys: Vec<_> = indices
                 .map(|index| (part.item(index).key.clone(), part.due_at(index)))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::DelayMap;
-use super::inner::Locked;
+use super::inner::LockedPart;
 use super::part::Item;
 use crate::time::tick::Moment;
 
@@ -192,7 +192,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Some(result)
     }
 
-    fn find<Q>(&self, key: &Q) -> Option<(Locked<'_, K, V>, u32)>
+    fn find<Q>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,

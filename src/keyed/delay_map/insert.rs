@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::DelayMap;
-use super::inner::Locked;
+use super::inner::LockedPart;
 use crate::error::InsertError;
 use crate::time::tick::Moment;
 
@@ -179,14 +179,14 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     }
 
     /// To be asked with a part locked, because a call that closes the map has all of them locked.
-    fn is_closed(&self, _locked: &Locked<'_, K, V>) -> bool {
+    fn is_closed(&self, _locked: &LockedPart<'_, K, V>) -> bool {
         self.inner.table.is_closed() || self.inner.timer.has_ended()
     }
 }
 
 /// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
 /// not on its way yet. So if the drop panics, the value is dropped and not lost.
-fn let_go<K, V>(locked: Locked<'_, K, V>, key: K) {
+fn let_go<K, V>(locked: LockedPart<'_, K, V>, key: K) {
     drop(locked);
     drop(key);
 }

@@ -14,7 +14,7 @@
 //!
 //! - Only the stream stops and begins to wait. It says until when with the stream's timer locked.
 //! - On a clock that can be paused, a call that removes the earliest puts the stream off
-//!   (`is_put_off`). It does so with the stream's timer locked.
+//!   (`put_off_look`). It does so with the stream's timer locked.
 //! - Anybody asks whether the stream has to be called, after the change was made. Whoever has to
 //!   call it does so under no lock.
 //!
@@ -60,11 +60,11 @@ impl Lookout {
 
     /// To be called when the earliest item was removed. From now on the stream waits without end,
     /// until `waits_on_until` says otherwise. `false` if the stream does not wait.
-    pub(crate) fn is_put_off(&self) -> bool {
+    pub(crate) fn put_off_look(&self) -> bool {
         self.next_look.begin_for_another()
     }
 
-    /// To be called after `is_put_off`. The stream waits until that tick, if it still waits.
+    /// To be called after `put_off_look`. The stream waits until that tick, if it still waits.
     pub(crate) fn waits_on_until(&self, tick: u64) {
         self.next_look.at_for_another(tick);
     }
@@ -74,7 +74,7 @@ impl Lookout {
 impl Lookout {
     /// From now on the stream looks by itself.
     pub(crate) fn stops_waiting(&self) {
-        self.next_look.is_by_itself();
+        self.next_look.look_by_itself();
     }
 
     /// Puts the waker here. Gives the one that was here before, which the caller drops under no

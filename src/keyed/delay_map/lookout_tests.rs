@@ -70,7 +70,7 @@ fn a_stream_that_begins_to_wait_is_called_for_any_tick() {
 #[test]
 fn a_stream_that_is_put_off_waits_until_the_new_tick() {
     let lookout = waiting_until(3);
-    assert!(lookout.is_put_off());
+    assert!(lookout.put_off_look());
     assert!(lookout.is_called_for(9), "nobody has looked yet");
     lookout.waits_on_until(7);
     assert!(lookout.is_called_for(6));
@@ -80,20 +80,20 @@ fn a_stream_that_is_put_off_waits_until_the_new_tick() {
 #[test]
 fn a_stream_that_looks_by_itself_cannot_be_put_off() {
     let lookout = Lookout::new();
-    assert!(!lookout.is_put_off());
+    assert!(!lookout.put_off_look());
     assert!(!lookout.is_called_for(0));
 }
 
 #[test]
 fn what_the_stream_says_counts_more_than_a_put_off() {
     let lookout = waiting_until(3);
-    assert!(lookout.is_put_off());
+    assert!(lookout.put_off_look());
     lookout.stops_waiting();
     lookout.waits_on_until(7);
     assert!(!lookout.is_called_for(0), "it looks by itself");
 
     let lookout = waiting_until(3);
-    assert!(lookout.is_put_off());
+    assert!(lookout.put_off_look());
     lookout.waits_until(4);
     lookout.waits_on_until(7);
     assert!(!lookout.is_called_for(4), "it waits until 4");

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::shard::{Afterwards, Shard};
+use crate::shard::{AfterAllLocks, Shard};
 use crate::wheel::Key;
 
 #[derive(Default)]
@@ -30,12 +30,12 @@ impl StreamTimer {
 
     /// Sets the timer to tick `at`, and gives its key. `None` if there is no timer, or it has
     /// fired. What is left to do is for when this is unlocked: it may wake tasks.
-    pub(super) fn move_to(&mut self, shard: &Arc<Shard>, at: u64) -> (Option<Key>, Afterwards) {
+    pub(super) fn move_to(&mut self, shard: &Arc<Shard>, at: u64) -> (Option<Key>, AfterAllLocks) {
         let Some(Armed { key, at: before }) = self.armed else {
-            return (None, Afterwards::default());
+            return (None, AfterAllLocks::default());
         };
         let (is_armed, afterwards) = if at == before {
-            (true, Afterwards::default())
+            (true, AfterAllLocks::default())
         } else {
             shard.move_to_tick(key, at)
         };

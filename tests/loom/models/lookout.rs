@@ -55,7 +55,7 @@ impl Watched {
     fn take_out(&self, part: usize) {
         self.parts[part].store(NEVER, Ordering::Release);
         let mut alarm = self.alarm.lock().unwrap();
-        let waits = self.lookout.is_put_off();
+        let waits = self.lookout.put_off_look();
         *alarm = self.earliest();
         if waits {
             self.lookout.waits_on_until(*alarm);

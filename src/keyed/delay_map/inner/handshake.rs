@@ -68,7 +68,7 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::{Closed, Inner, Locked};
+use super::{Closed, Inner, LockedPart};
 use crate::keyed::delay_map::part::Setting;
 use crate::keyed::delay_map::stream_timer::StreamTimer;
 use crate::shard::{NotArmed, Polled};
@@ -81,11 +81,15 @@ use crate::wheel::Key;
 impl<K, V> Inner<K, V> {
     /// C2 to C4, to be called after something was set. Unlocks the part, and makes the stream look
     /// in time.
-    pub(in crate::keyed::delay_map) fn plan_for(&self, locked: Locked<'_, K, V>, setting: Setting) {
+    pub(in crate::keyed::delay_map) fn plan_for(
+        &self,
+        locked: LockedPart<'_, K, V>,
+        setting: Setting,
+    ) {
         if self.clock().is_pausable() {
             return self.plan_again(locked);
         }
-        let Locked { part, number } = locked;
+        let LockedPart { part, number } = locked;
         let mut is_earlier = self.states.tell_due(number, &part);
         if let Some(tick) = setting.tick {
             is_earlier |= self.states.tell_waiting(number, tick);
@@ -101,7 +105,7 @@ impl<K, V> Inner<K, V> {
 
     /// To be called after something was taken out. Unlocks the part. On the system's clock there is
     /// nothing to call the stream for.
-    pub(in crate::keyed::delay_map) fn plan_without(&self, locked: Locked<'_, K, V>) {
+    pub(in crate::keyed::delay_map) fn plan_without(&self, locked: LockedPart<'_, K, V>) {
         if self.clock().is_pausable() {
             return self.plan_again(locked);
         }
@@ -112,7 +116,7 @@ impl<K, V> Inner<K, V> {
     /// the stream look in time. On a clock that can be paused, it does not look too early either.
     pub(in crate::keyed::delay_map) fn plan_again(
         &self,
-        Locked { part, number }: Locked<'_, K, V>,
+        LockedPart { part, number }: LockedPart<'_, K, V>,
     ) {
         self.states.tell(number, &part);
         let (first, earliest) = (self.states.first_due(number), part.earliest());
@@ -154,7 +158,7 @@ impl<K, V> Inner<K, V> {
             return;
         }
         let mut stream_timer = self.stream_timer();
-        let waits = self.lookout.is_put_off();
+        let waits = self.lookout.put_off_look();
         let looked_for = self.looked_for();
         let earliest = match looked_for {
             0 => NEVER,

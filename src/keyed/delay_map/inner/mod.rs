@@ -51,7 +51,7 @@ pub(super) struct Inner<K, V> {
 pub(super) struct Closed;
 
 /// A locked part, and its number.
-pub(super) struct Locked<'a, K, V> {
+pub(super) struct LockedPart<'a, K, V> {
     pub(super) part: MutexGuard<'a, Part<K, V>>,
     pub(super) number: usize,
 }
@@ -120,22 +120,22 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    pub(super) fn lock(&self, hash: u64) -> Locked<'_, K, V> {
+    pub(super) fn lock(&self, hash: u64) -> LockedPart<'_, K, V> {
         self.lock_number(self.table.part_of(hash))
     }
 
-    fn lock_number(&self, number: usize) -> Locked<'_, K, V> {
-        Locked {
+    fn lock_number(&self, number: usize) -> LockedPart<'_, K, V> {
+        LockedPart {
             part: self.table.lock_part(number),
             number,
         }
     }
 
     /// The parts in their order, one locked at a time. Those that were never needed are left out.
-    pub(super) fn locked_parts(&self) -> impl Iterator<Item = Locked<'_, K, V>> {
+    pub(super) fn locked_parts(&self) -> impl Iterator<Item = LockedPart<'_, K, V>> {
         (0..self.table.parts()).filter_map(|number| {
             let part = self.table.lock_made(number)?;
-            Some(Locked { part, number })
+            Some(LockedPart { part, number })
         })
     }
 
