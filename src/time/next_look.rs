@@ -25,8 +25,8 @@
 //! that party, by `begin_for_another` and `at_for_another`. Their user orders these calls.
 //!
 //! The loads and stores are `Acquire` and `Release`. So a thread whose C2 reads the tick of L3 also
-//! sees what the look did before L3. The order of C1 and C2, and of L1 and L2, comes from the fences
-//! alone.
+//! sees what the look did before L3. The order of C1 and C2, and of L1 and L2, comes from the
+//! fences alone.
 
 use super::tick::NEVER;
 use crate::sync::{AtomicU64, Ordering, fence};
