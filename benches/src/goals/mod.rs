@@ -1,5 +1,5 @@
 //! What tickwheel sets out to reach, and whether it does in this run. The goals themselves are in
-//! [`list`].
+//! `list`.
 
 mod list;
 
