@@ -104,7 +104,6 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         assert_eq!(*level, Level::WARN);
         assert!(message.starts_with("the driver was stalled"), "{message}");
         assert!(*late_ms >= 200, "late by {late_ms} ms");
-        assert!(timer.metrics().lateness >= Duration::from_millis(200));
 
         let waker = Waker::from(Arc::new(Panicking));
         {
