@@ -122,7 +122,7 @@ impl Limit {
 }
 
 /// The sleep of a timeout: for `duration`, or until the limit if that comes first.
-#[inline]
+#[inline(always)]
 pub(crate) fn sleep_after(shard: Hold, duration: Duration) -> Sleep {
     match LIMIT.get() {
         None => Sleep::after(shard, duration),

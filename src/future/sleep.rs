@@ -143,7 +143,7 @@ enum Phase {
 }
 
 impl Sleep {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after(shard: Hold, duration: Duration) -> Sleep {
         let due = shard.due_after(duration);
         Sleep::new(shard, due, FirstPoll::after(duration))

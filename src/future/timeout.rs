@@ -99,7 +99,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after(shard: Hold, duration: Duration, future: F) -> Timeout<F> {
         let sleep = limit::sleep_after(shard, duration);
         Timeout { future, sleep }
