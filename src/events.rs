@@ -14,18 +14,10 @@
 
 use std::time::Duration;
 
-/// A turn that begins so late after the tick of its alarm is told. A runtime is healthy as long as
-/// its time driver is turned every few milliseconds.
-const STALL: Duration = Duration::from_millis(100);
-
-/// Tells that a turn began late, if that is worth telling. `is_virtual`: the clock is or was
-/// paused, and then `advance` looks like a stall.
-pub(crate) fn driver_was_late(ticks: u64, late: Duration, is_virtual: impl FnOnce() -> bool) {
-    // One tick is within the accuracy of the timer, however coarse it is.
-    if ticks > 1 && late >= STALL && !is_virtual() {
-        let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-        tell(|| driver_was_stalled(late_ms));
-    }
+/// Tells that the driver was stalled, on the system's clock. `driver::stalls` says what a stall is.
+pub(crate) fn driver_was_stalled(late: Duration) {
+    let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+    tell(|| tell_of_stall(late_ms));
 }
 
 /// Tells that a waker panicked, whose panic was contained.
@@ -34,7 +26,7 @@ pub(crate) fn waker_panicked() {
 }
 
 #[cfg(feature = "tracing")]
-fn driver_was_stalled(late_ms: u64) {
+fn tell_of_stall(late_ms: u64) {
     tracing::warn!(
         target: "tickwheel",
         late_ms,
@@ -48,7 +40,7 @@ fn waker_has_panicked() {
 }
 
 #[cfg(not(feature = "tracing"))]
-fn driver_was_stalled(_: u64) {}
+fn tell_of_stall(_: u64) {}
 
 #[cfg(not(feature = "tracing"))]
 fn waker_has_panicked() {}

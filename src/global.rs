@@ -77,6 +77,7 @@
 
 use std::future::IntoFuture;
 
+use crate::future::limit;
 use crate::timer::global;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
@@ -149,10 +150,14 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// assert_eq!(global::timeout(Duration::from_secs(5), async { "pong" }).await, Ok("pong"));
 /// # });
 /// ```
-#[inline]
 #[track_caller]
+#[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    global::timer().timeout(duration, future)
+    let sleep = limit::sleep_after(global::hold(), duration);
+    Timeout {
+        future: future.into_future(),
+        sleep,
+    }
 }
 
 /// Bounds the time of a future by an instant. All else is as with
@@ -164,14 +169,21 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// If the call has to start the timer's thread and cannot.
 #[track_caller]
+#[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    global::timer().timeout_at(deadline, future)
+    let sleep = limit::sleep_until(global::hold(), deadline);
+    Timeout {
+        future: future.into_future(),
+        sleep,
+    }
 }
 
 /// Bounds a future and every timeout that is made within it. In all else it is as
 /// [`tickwheel::scope`](crate::scope).
 ///
-/// [`sleep_until`] tells which time `deadline` is in.
+/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
+/// also on a thread of a runtime whose clock is paused. What is left then passes in the system's
+/// time. [`Scope`] tells more.
 ///
 /// # Panics
 ///
@@ -189,8 +201,14 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// # });
 /// ```
 #[track_caller]
+#[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    global::timer().scope(deadline, future)
+    let (sleep, deadline) = crate::scope::end(global::hold(), deadline);
+    Scope {
+        future: future.into_future(),
+        sleep,
+        deadline,
+    }
 }
 
 /// Ticks with a period, the first time at once. All else is as with

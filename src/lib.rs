@@ -139,15 +139,29 @@
 //! - **Never early.** No timer completes before its deadline, as the clock of its runtime reads it.
 //!   This holds under a stalled driver, a blocked worker, an idle runtime and a paused clock. It
 //!   holds for offsets below a millisecond, and for a reset that races with the expiry.
-//! - **Late by at most one tick**, which is 1 ms by default. Under a load of very many operations
-//!   it is at most two ticks. tokio's rounding to a millisecond and the scheduling of tasks come on
-//!   top.
+//! - **Late by at most one tick**, which is 1 ms by default. tokio's rounding to a millisecond and
+//!   the scheduling of tasks come on top. Under a load of very many operations a [`Timeout`] or a
+//!   reset counts from the tick that the driver has published, and is late by at most two ticks. If
+//!   the driver is stalled while it publishes, the few calls of each thread (60 at most) until one
+//!   of them looks at the clock are late by no more than that stall.
+//! - **Stalls do not count.** A [`Deadline`] that passes while the driver cannot run stays pending
+//!   for a grace as long as that stall, so that the heartbeats which lie unread are read first. So
+//!   a process that is stopped for some seconds closes none of the live connections whose time
+//!   passed meanwhile. A stall is more than 50 ms and 16 ticks, counted from the first tick at
+//!   which the driver had something to do. The grace is at least 100 ms and at most the timeout,
+//!   and there is one between two resets. A deadline that was last reset before the stall, and is
+//!   due before that grace ends, has it too. A stop that ends before anything of the timer was due
+//!   leaves no trace, and what is due right after it has no grace. All this holds for a
+//!   [`DeadlineMap`] and an idle timeout for sockets too, but not for a [`Sleep`], a [`Timeout`],
+//!   an [`Interval`] or a [`DelayMap`]. [`Builder::count_stalls`] switches it off, for leases.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
 //!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
 //! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is
 //!   let go. No lock is held while a waker is woken or dropped.
-//! - **Any duration.** Zero, now and the past are ready at the first poll. [`Duration::MAX`]
-//!   saturates. Nothing panics or wraps, even after a hundred years of uptime.
+//! - **Any duration.** Zero, now and the past are ready at the first poll. Under a paused clock
+//!   that stands between two milliseconds, now and what passed in this millisecond wait for its
+//!   end, as with tokio, whose grid that is. [`Duration::MAX`] saturates. Nothing panics or wraps,
+//!   even after a hundred years of uptime.
 //! - **The runtime has shut down.** A runtime that shuts down drops its own tasks while they are
 //!   pending, and tells them nothing, as with tokio's timers. After that, everything that waits
 //!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
@@ -156,8 +170,9 @@
 //!   reports an error, or goes on without the timer, as its page tells. Nothing hangs.
 //! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
 //!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
-//!   timers run theirs. So a waker that blocks holds up tokio's time driver. A waker that belongs
-//!   to no task of tokio's is woken as early as by tokio's timers.
+//!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's
+//!   time driver. A waker that belongs to no task of tokio's is woken as early as by tokio's
+//!   timers.
 //! - **What is told is true.** A deadline that is told is never before the call plus its duration.
 //!   The remaining time that is told is never more than the timeout. Neither changes by itself.
 //! - **Memory follows what is pending.** It comes back as timers and keys go, at an amortised
@@ -171,8 +186,7 @@
 //! # When not to use it
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good. A sleep
-//!   takes slightly more memory here. Many sleeps that fire under load are later in the median,
-//!   because those armed while the driver ticks count from the end of a tick.
+//!   takes slightly more memory here.
 //! - **For one owner that needs no keys.** `DelayQueue` of tokio-util takes about half the memory,
 //!   and values come out of it faster.
 //! - **For an accuracy below a millisecond.** tokio's clock has that grid, and so has all that

@@ -7,10 +7,10 @@
 //! | [`Handle`], [`Id`], [`TryCurrentError`] | finding the current runtime, and stepping into another one |
 //! | [`RuntimeFlavor`] | whether the clock of a runtime can be paused |
 //! | [`worker_index`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
-//! | [`AbortHandle`] | taking back a task that waits for the end |
+//! | [`JoinHandle`] | learning that a runtime drops its tasks |
 //! | [`coop`] | the budget of a task, which a timer that makes progress takes from |
 //!
 //! Invariant: nothing here is part of the crate's own mechanism.
 
 pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError, worker_index};
-pub(crate) use tokio::task::{AbortHandle, Id as TaskId, coop, try_id};
+pub(crate) use tokio::task::{Id as TaskId, JoinHandle, coop, try_id};

@@ -15,10 +15,12 @@ use tokio::time::{Duration, Instant};
 
 use crate::error::Elapsed;
 use crate::future::ended::Ended;
+use crate::future::first_poll::FirstPoll;
 use crate::future::limit::{self, Limit};
 use crate::future::sleep::Sleep;
-use crate::future::timeout::poll_deadline;
+use crate::future::timeout::poll_after_inner;
 use crate::shard::Hold;
+use crate::time::due::Due;
 use crate::timer::current;
 
 /// Bounds a future and every timeout of this crate that is made within it, on the current
@@ -26,6 +28,9 @@ use crate::timer::current;
 ///
 /// It gives the output of the future, or [`Elapsed`] if the future is not ready before `deadline`.
 /// See [`Scope`] for what it bounds, and [`remaining`] for what is left of it.
+///
+/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. So
+/// are [`remaining`] and [`scope_deadline`].
 ///
 /// # Panics
 ///
@@ -50,14 +55,21 @@ use crate::timer::current;
 /// # }
 /// ```
 #[track_caller]
+#[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    Scope::new(current::hold(), deadline, future.into_future())
+    let (sleep, deadline) = end(current::hold(), deadline);
+    Scope {
+        future: future.into_future(),
+        sleep,
+        deadline,
+    }
 }
 
 /// What is left of the innermost [`scope`]; `None` where no scope is open.
 ///
 /// It is what the next call may take, for the header of that call. It is never more than what is
-/// left, and zero once the deadline has passed. It reads the clock, and only where a scope is open.
+/// left. It is zero once the deadline has passed, and while a scope that has elapsed polls its
+/// future for the last time. It reads the clock, and only where a scope is open.
 ///
 /// # Examples
 ///
@@ -73,8 +85,7 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 /// # }
 /// ```
 pub fn remaining() -> Option<Duration> {
-    let deadline = scope_deadline()?;
-    Some(deadline.saturating_duration_since(Instant::now()))
+    limit::current().map(Limit::remaining)
 }
 
 /// When the innermost [`scope`] ends; `None` where no scope is open. Reads no clock.
@@ -121,8 +132,8 @@ pin_project! {
     ///
     /// # Which of the two elapses first
     ///
-    /// A timeout within that the scope has shortened is due when the scope is. A scope whose
-    /// deadline has passed polls its future once more, and each such timeout that is polled then
+    /// A timeout within that the scope has shortened is due when the scope is. A scope that finds
+    /// its deadline passed polls its future once more, and each such timeout that is polled then
     /// elapses. So code that awaits a timeout hears of it first, also by way of `join!` or
     /// `select!`. It can answer, clean up or log. If the future is not ready then, the scope gives
     /// [`Elapsed`].
@@ -134,12 +145,23 @@ pin_project! {
     /// A timeout that is made during the last poll stays pending. So a loop that tries again after
     /// each timeout ends too.
     ///
+    /// # A timer with coarse ticks, or with another clock
+    ///
+    /// The timer of a scope wakes it. Whether its deadline has passed, it reads from the clock, at
+    /// each poll. So a scope on a timer with coarse ticks may be woken late by a tick. If it is
+    /// polled before that, for example because a timeout within has elapsed, it ends then.
+    ///
+    /// The timer may go by another clock than the runtime that polls: one of the two was paused,
+    /// or is. Then the scope waits for as long by that clock as was left at its first poll. It ends
+    /// when that time has passed there or its deadline has passed here, whichever comes first. The
+    /// timeouts within do likewise, each from when it was made.
+    ///
     /// # Cost
     ///
     /// Where no scope is open a timeout pays for reading a word of its thread. Where one is open,
     /// it pays for a look at the task's id, a look-up of the runtime, and one or two readings of
     /// the clock. On a timer that another runtime drives it may be five. A scope arms one timer, as
-    /// a [`Timeout`](crate::Timeout) does.
+    /// a [`Timeout`](crate::Timeout) does, and reads the clock at each poll that stays pending.
     ///
     /// # Cancel safety
     ///
@@ -153,22 +175,14 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Scope<F> {
         #[pin]
-        future: F,
-        sleep: Sleep,
+        pub(crate) future: F,
+        pub(crate) sleep: Sleep,
         // In the time of the runtime that polls, also if the sleep goes by another clock.
-        deadline: Instant,
+        pub(crate) deadline: Instant,
     }
 }
 
 impl<F> Scope<F> {
-    pub(crate) fn new(shard: Hold, deadline: Instant, future: F) -> Scope<F> {
-        Scope {
-            future,
-            sleep: limit::sleep_until(shard, deadline),
-            deadline: Limit::until(deadline).deadline(),
-        }
-    }
-
     /// When the scope ends: at its deadline, or with the scope that it was made in, if that ends
     /// earlier.
     pub fn deadline(&self) -> Instant {
@@ -191,35 +205,65 @@ impl<F> Scope<F> {
     }
 }
 
-impl<F: Future> Scope<F> {
-    /// Polls, and tells how the scope ended if it did so before the future. It panics only if the
-    /// future does.
-    pub(crate) fn poll_bounded(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, Ended>> {
-        let mut this = self.project();
-        let limit = Limit::until(*this.deadline);
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = limit::within(limit, || this.future.as_mut().poll(cx)) {
-            return Poll::Ready(Ok(output));
-        }
-        let ended = ready!(poll_deadline(this.sleep, had_budget, cx));
-        if limit.is_over() || ended == Ended::ShutDown {
-            return Poll::Ready(Err(ended)); // That was the last poll.
-        }
-        match limit::within(limit.over(), || this.future.poll(cx)) {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => Poll::Ready(Err(ended)),
-        }
-    }
-}
-
 impl<F: Future> Future for Scope<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let bounded = ready!(self.poll_bounded(cx));
+        let this = self.project();
+        let bounded = ready!(poll_bounded(this.future, this.sleep, *this.deadline, cx));
         Poll::Ready(bounded.map_err(Ended::elapsed))
     }
+}
+
+/// What ends a scope that is made now, and when.
+// Always inlined, so that the compiler makes the scope where it stays.
+#[inline(always)]
+pub(crate) fn end(shard: Hold, deadline: Instant) -> (Sleep, Instant) {
+    let deadline = limit::bounded(deadline);
+    // The first poll that is pending sets it anew, by the clock of the runtime that polls.
+    let due = Due::At(shard.clock().moment(deadline)).into();
+    (Sleep::new(shard, due, FirstPoll::Looks), deadline)
+}
+
+/// Polls a future within a scope. Tells how the scope ended if it did so before the future. It
+/// panics only if the future does.
+pub(crate) fn poll_bounded<F: Future>(
+    mut future: Pin<&mut F>,
+    sleep: &mut Sleep,
+    deadline: Instant,
+    cx: &mut Context<'_>,
+) -> Poll<Result<F::Output, Ended>> {
+    let limit = Limit::until(deadline);
+    let had_budget = coop::has_budget_remaining();
+    if let Poll::Ready(output) = limit::within(limit, || future.as_mut().poll(cx)) {
+        return Poll::Ready(Ok(output));
+    }
+    let ended = ready!(poll_end(sleep, deadline, had_budget, cx));
+    if limit.is_over() || ended == Ended::ShutDown {
+        return Poll::Ready(Err(ended)); // That was the last poll.
+    }
+    match limit::within(limit.over(), || future.poll(cx)) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => Poll::Ready(Err(ended)),
+    }
+}
+
+/// What does not depend on the inner future.
+fn poll_end(
+    sleep: &mut Sleep,
+    deadline: Instant,
+    had_budget: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Ended> {
+    let is_first_poll = sleep.is_new();
+    if is_first_poll {
+        sleep.reset_at(limit::by(sleep.shard().clock(), deadline));
+    }
+    let polled = if had_budget && Instant::now() >= deadline {
+        sleep.elapse();
+        Poll::Ready(Ended::Elapsed)
+    } else {
+        poll_after_inner(sleep, had_budget, cx)
+    };
+    limit::judge(sleep, is_first_poll, polled, cx)
 }

@@ -143,7 +143,7 @@ async fn every_answer_is_too_late_before_the_driver_saw_it_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn set_timeout_counts_from_the_last_reset_of_any_kind() {
+async fn set_timeout_counts_from_the_last_reset_and_leaves_a_due_set_once() {
     let start = Instant::now();
     let (first, handle) = deadline(100 * MS);
     sleep(30 * MS).await;
@@ -155,12 +155,12 @@ async fn set_timeout_counts_from_the_last_reset_of_any_kind() {
     assert!(handle.reset_after(500 * MS));
     assert_eq!(handle.deadline(), Some(start + 540 * MS));
     sleep(5 * MS).await;
-    assert!(
-        handle.set_timeout(20 * MS),
-        "counts from the reset_after, and ends it"
-    );
+    assert!(handle.set_timeout(20 * MS));
+    assert_eq!(handle.deadline(), Some(start + 540 * MS), "it stands");
+    sleep(5 * MS).await;
+    assert!(handle.reset(), "from here on the new timeout counts");
     first.into_inner().await.unwrap();
-    assert_eq!(start.elapsed(), 60 * MS);
+    assert_eq!(start.elapsed(), 70 * MS);
 
     let (mut second, handle) = deadline(100 * MS);
     assert_pending!(second.poll());
@@ -290,6 +290,8 @@ fn operation() -> impl Strategy<Value = Operation> {
 struct Model {
     timeout: u32,
     last_reset: Instant,
+    /// The due was set by `reset_after` or `reset_at`.
+    is_set_once: bool,
     /// `Ok` with the due while it is pending, `Err` with whether it has expired after.
     state: Result<Instant, bool>,
 }
@@ -327,6 +329,7 @@ async fn run(timeout: u32, slots: usize, operations: Vec<Operation>) {
     let mut model = Model {
         timeout,
         last_reset: now,
+        is_set_once: false,
         state: Ok(now + timeout * MS),
     };
     settle().await;
@@ -340,13 +343,14 @@ async fn run(timeout: u32, slots: usize, operations: Vec<Operation>) {
                 assert_eq!(handle.reset(), moved);
                 if moved {
                     model.last_reset = now;
+                    model.is_set_once = false;
                 }
             }
             Operation::ResetAfter(delay) => {
                 let moved = model.set_due(now + delay * MS);
                 assert_eq!(handle.reset_after(delay * MS), moved);
                 if moved {
-                    model.last_reset = now;
+                    model.is_set_once = true;
                 }
             }
             Operation::ResetAt(offset) => {
@@ -360,12 +364,16 @@ async fn run(timeout: u32, slots: usize, operations: Vec<Operation>) {
                 let moved = model.set_due(at);
                 assert_eq!(handle.reset_at(at), moved);
                 if moved {
-                    model.last_reset = now;
+                    model.is_set_once = true;
                 }
             }
             Operation::SetTimeout(timeout) => {
                 model.timeout = timeout;
-                let moved = model.set_due(model.last_reset + timeout * MS);
+                let due = match model.state {
+                    Ok(due) if model.is_set_once => due,
+                    _ => model.last_reset + timeout * MS,
+                };
+                let moved = model.set_due(due);
                 assert_eq!(handle.set_timeout(timeout * MS), moved);
             }
             Operation::Cancel => assert_eq!(handle.cancel(), model.end(false)),
@@ -373,6 +381,7 @@ async fn run(timeout: u32, slots: usize, operations: Vec<Operation>) {
             Operation::Restart => {
                 deadline.restart();
                 model.last_reset = now;
+                model.is_set_once = false;
                 model.state = Ok(now + model.timeout * MS);
             }
             Operation::Poll => {}

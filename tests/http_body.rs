@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::error::Error as _;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
 use tickwheel::http_body::{Error, TimeoutBody};
 use tickwheel::{Duration, Instant, Timer, sleep};
+use tokio::task::{coop, yield_now};
 use tokio_test::{assert_pending, assert_ready, task};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,23 +17,42 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 type Step = Result<Frame<&'static [u8]>, std::io::Error>;
 
-/// A body that waits where it has no frame.
+/// A body that waits where it has no frame. Like a channel of tokio's it obeys the budget of its
+/// task: without any left, it waits also where it has one.
 #[derive(Debug, Default)]
 struct Scripted {
     frames: VecDeque<Option<Step>>,
     is_endless: bool,
     ends_with_its_frames: bool,
+    /// Whether each poll uses up the budget of its task.
+    is_greedy: bool,
+}
+
+fn use_up_the_budget(cx: &mut Context<'_>) {
+    while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+        unit.made_progress();
+    }
 }
 
 impl Body for Scripted {
     type Data = &'static [u8];
     type Error = std::io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Step>> {
-        if self.is_endless {
-            return Poll::Ready(Some(data()));
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Step>> {
+        let unit = ready!(coop::poll_proceed(cx));
+        let step = if self.is_endless {
+            Some(Some(data()))
+        } else {
+            self.frames.pop_front()
+        };
+        if step.is_some() {
+            unit.made_progress();
         }
-        self.frames.pop_front().map_or(Poll::Pending, Poll::Ready)
+        drop(unit);
+        if self.is_greedy {
+            use_up_the_budget(cx);
+        }
+        step.map_or(Poll::Pending, Poll::Ready)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -245,6 +265,96 @@ async fn a_wait_goes_on_when_it_is_dropped() {
     let start = Instant::now();
     assert!(matches!(next(&mut body).await, Some(Err(Error::Idle))));
     assert_eq!(start.elapsed(), SECOND * 3 / 4);
+}
+
+/// Polls in a task that has used its budget up, and lets the next poll have a new one.
+async fn poll_without_a_budget<B: Body + Unpin>(
+    body: &mut task::Spawn<B>,
+) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    let polled = std::future::poll_fn(|cx| {
+        use_up_the_budget(cx);
+        Poll::Ready(body.enter(|cx, body| body.poll_frame(cx)))
+    });
+    let polled = polled.await;
+    yield_now().await;
+    polled
+}
+
+fn idle_of_a_second() -> TimeoutBody<Scripted> {
+    TimeoutBody::new(Scripted::default()).idle_timeout(SECOND)
+}
+
+fn total_of_a_second() -> TimeoutBody<Scripted> {
+    TimeoutBody::new(Scripted::default()).total_timeout(SECOND)
+}
+
+fn idle_of_zero() -> TimeoutBody<Scripted> {
+    TimeoutBody::new(Scripted::default()).idle_timeout(Duration::ZERO)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_and_the_end_win_though_the_budget_was_used_up() {
+    // A frame that comes after the total is dropped, but the end of the body wins over it.
+    for (body, step) in [
+        (idle_of_a_second as fn() -> _, Some(data())),
+        (total_of_a_second, None),
+        (idle_of_zero, Some(data())),
+    ] {
+        let is_data = step.is_some();
+        let mut body = task::spawn(body());
+        body.enter(|_, body| body.get_mut().get_mut().frames.push_back(step));
+        sleep(2 * SECOND).await;
+        assert_pending!(poll_without_a_budget(&mut body).await);
+        assert!(body.is_woken(), "it hangs");
+        match assert_ready!(body.enter(|cx, body| body.poll_frame(cx))) {
+            Some(frame) => assert!(frame.unwrap().is_data() && is_data),
+            None => assert!(!is_data),
+        }
+    }
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_wins_over_an_idle_time_that_a_wait_has_used_up() {
+    let mut body = task::spawn(idle_of_a_second());
+    assert_pending!(body.enter(|cx, body| body.poll_frame(cx)));
+    body.enter(|_, body| body.get_mut().get_mut().frames.push_back(Some(data())));
+    sleep(2 * SECOND).await;
+    assert_pending!(poll_without_a_budget(&mut body).await);
+    let frame = assert_ready!(body.enter(|cx, body| body.poll_frame(cx)));
+    assert!(frame.unwrap().unwrap().is_data());
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_told_as_soon_as_there_is_a_budget_again() {
+    for body in [idle_of_a_second, total_of_a_second, idle_of_zero] {
+        let mut body = task::spawn(body());
+        sleep(2 * SECOND).await;
+        assert_pending!(poll_without_a_budget(&mut body).await);
+        assert!(body.is_woken());
+        let mut polled = body.enter(|cx, body| body.poll_frame(cx));
+        if polled.is_pending() {
+            sleep(SECOND).await; // the idle time begins with the poll that waits
+            polled = body.enter(|cx, body| body.poll_frame(cx));
+        }
+        assert!(assert_ready!(polled).unwrap().unwrap_err().is_timeout());
+    }
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_uses_the_budget_up_itself_ends_in_the_same_poll() {
+    for body in [idle_of_a_second, total_of_a_second] {
+        let mut body = task::spawn(body());
+        assert_pending!(body.enter(|cx, body| body.poll_frame(cx)));
+        sleep(2 * SECOND).await;
+        body.enter(|_, body| body.get_mut().get_mut().is_greedy = true);
+        let polled = body.enter(|cx, body| body.poll_frame(cx));
+        assert!(assert_ready!(polled).unwrap().unwrap_err().is_timeout());
+        yield_now().await;
+    }
+    assert_nothing_armed();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use quinn::{AsyncTimer, Runtime as _};
 use tickwheel::quinn::TickwheelRuntime;
 use tickwheel::{Duration, Instant, Timer, sleep};
 use tokio::runtime::Runtime;
+use tokio::task::coop;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -115,6 +116,34 @@ async fn a_timer_that_has_expired_can_be_reset() {
     assert!(!is_expired(&mut timer));
     drop(timer);
     assert_eq!(runtime.timer().metrics().pending, 0);
+}
+
+/// quinn reads its packets and its timer in one poll, and a task without a budget reads no packets.
+/// So its timer has not expired then either, as tokio's has not, and quinn comes again.
+#[tokio::test(start_paused = true)]
+async fn a_timer_expires_only_where_the_task_has_a_budget() {
+    let runtime = TickwheelRuntime::new(&Timer::new());
+    let wakes = Arc::new(CountWakes::default());
+    let waker = Waker::from(wakes.clone());
+    for was_polled in [false, true] {
+        let mut timer = timer_in(&runtime, SECOND);
+        if was_polled {
+            assert!(!is_expired(&mut timer));
+        }
+        sleep(2 * SECOND).await;
+        let polled = poll_fn(|cx| {
+            while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+                unit.made_progress();
+            }
+            Poll::Ready(timer.as_mut().poll(&mut Context::from_waker(&waker)))
+        });
+        assert_eq!(polled.await, Poll::Pending);
+        let before = wakes.0.load(Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        assert_eq!(wakes.0.load(Ordering::Relaxed), before + 1, "it hangs");
+        let mut context = Context::from_waker(&waker);
+        assert_eq!(timer.as_mut().poll(&mut context), Poll::Ready(()));
+    }
 }
 
 #[tokio::test(start_paused = true)]

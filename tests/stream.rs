@@ -1,11 +1,15 @@
 //! The adapters for streams, under the paused clock, and beside tokio-stream's.
 #![cfg(feature = "stream")]
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use futures::stream::{self, FusedStream, Stream};
 use futures::{FutureExt as _, StreamExt as _};
 use tickwheel::future::FutureExt as _;
 use tickwheel::stream::{IdleTimeout, IntervalStream, StreamExt as _, Throttle};
 use tickwheel::{Duration, Instant, Timer, interval, sleep};
+use tokio::task::{coop, yield_now};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -82,6 +86,25 @@ async fn an_item_that_is_ready_wins_over_a_gap() {
     let start = Instant::now();
     assert!(items.next().await.unwrap().is_err());
     assert_eq!(start.elapsed(), SECOND, "the next gap begins with the item");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_ready_wins_though_the_budget_was_used_up() {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    let mut items = task::spawn(UnboundedReceiverStream::new(receiver).idle_timeout(SECOND));
+    assert_pending!(items.poll_next());
+    sender.send(1).unwrap();
+    sleep(HOUR).await;
+    let polled = poll_fn(|cx| {
+        while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+            unit.made_progress();
+        }
+        Poll::Ready(items.poll_next())
+    });
+    assert_pending!(polled.await);
+    yield_now().await;
+    assert!(items.is_woken());
+    assert_eq!(assert_ready!(items.poll_next()), Some(Ok(1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,6 +190,21 @@ async fn a_throttle_holds_the_end_up_too() {
     let start = Instant::now();
     assert_eq!(stream::iter(0..3).throttle(SECOND).count().await, 3);
     assert_eq!(start.elapsed(), 3 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_that_is_longer_than_a_timer_counts_gives_one_item() {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    for duration in [147 * YEAR, 600 * YEAR, Duration::MAX] {
+        let mut items = task::spawn(stream::iter(0..9).throttle(duration));
+        assert_eq!(assert_ready!(items.poll_next()), Some(0));
+        assert_pending!(items.poll_next());
+        tokio::time::advance(146 * YEAR + 200 * 24 * HOUR).await;
+        for _ in 0..3 {
+            assert_pending!(items.poll_next());
+        }
+    }
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]

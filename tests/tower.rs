@@ -6,7 +6,7 @@
 #![cfg(feature = "tower")]
 
 use std::convert::Infallible;
-use std::future::{Future, Pending, Ready, pending, ready};
+use std::future::{Future, Pending, Ready, pending, poll_fn, ready};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
 use tickwheel::{Duration, Instant, Timer, remaining, sleep, timeout};
+use tokio::task::{coop, yield_now};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -55,6 +56,39 @@ async fn a_call_in_time_answers_and_a_late_one_elapses() {
     let error = service.ready().await.unwrap().call(3).await.unwrap_err();
     assert!(error.is::<Elapsed>());
     assert_eq!(start.elapsed(), 3 * SECOND);
+    assert_nothing_is_armed();
+}
+
+/// Many calls in one task share its budget. A call that has none is not tried, and may have an
+/// answer.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_there_wins_though_the_budget_was_used_up() {
+    let answer = |receiver: tokio::sync::oneshot::Receiver<u32>| receiver;
+    for is_scope in [false, true] {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let timeout = is_scope.then_some(SECOND);
+        let layers = ServiceBuilder::new()
+            .layer(TimeoutLayer::new(if is_scope {
+                Duration::MAX
+            } else {
+                SECOND
+            }))
+            .layer(TimeoutLayer::per_request(move |_: &_| timeout));
+        let mut call = task::spawn(layers.service(service_fn(answer)).oneshot(receiver));
+        assert_pending!(call.poll());
+        sender.send(7).unwrap();
+        sleep(2 * SECOND).await;
+        let polled = poll_fn(|cx| {
+            while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+                unit.made_progress();
+            }
+            Poll::Ready(call.poll())
+        });
+        assert_pending!(polled.await);
+        yield_now().await;
+        assert!(call.is_woken(), "it hangs");
+        assert_eq!(assert_ready!(call.poll()).unwrap(), 7);
+    }
     assert_nothing_is_armed();
 }
 

@@ -7,7 +7,6 @@
 //!   the deadline expires: stop listening ------------>|  or: the client has closed
 //!     |<------------------- what was heard, exactly --+
 //!   early? a violation
-//!   something arrived that was not read? restart the deadline, listen again
 //!   else close the connection
 //! ```
 //!
@@ -18,8 +17,9 @@
 //! A reset that is refused is judged in the same way. It may not come sooner than the timeout after
 //! the last reset that was granted. Otherwise the deadline that it found expired was early.
 //!
-//! Before it closes, the server looks a second time. It owes this to clients that have sent in time
-//! while the server itself was too busy to read.
+//! A server that was stopped for a while finds heartbeats that it has not read yet. Nothing here
+//! looks for them. The deadline itself stays pending for a while after such a stall, and the
+//! heartbeats reset it. Tokio's timer gives no such time.
 //!
 //! The admin may cancel the deadline, which closes the connection at once, or lengthen its timeout.
 //! The new timeout is never shorter than the server's, so what is early stays the same.
@@ -28,16 +28,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use tickwheel::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, coop};
 
-use crate::deadlines::{AnyHandle, Outcome};
+use crate::deadlines::{AnyDeadline, AnyHandle, Outcome};
 use crate::protocol::GREETING;
-use crate::site::{ConnectionId, OpenConnection, Site};
+use crate::site::{ConnectionId, Site};
 
 /// A connection that has come to its end.
 pub(crate) struct Served {
@@ -79,73 +78,66 @@ pub(crate) async fn serve(
     site: Arc<Site>,
 ) -> Result<Served, JoinError> {
     let opened_at = Instant::now();
-    let mut open = OpenConnection::new(&site, id, peer);
-    let ended = keep_alive(stream, &mut open, &site, opened_at).await?;
+    let mut deadline = site.open(id, peer);
+    let ended = keep_alive(stream, &mut deadline, &site, opened_at).await?;
     Ok(Served {
         peer,
         ended,
-        extended: open.deadline.handle().timeout() > site.timeout,
+        extended: deadline.handle().timeout() > site.timeout,
     })
 }
 
 async fn keep_alive(
     mut stream: TcpStream,
-    open: &mut OpenConnection,
+    deadline: &mut AnyDeadline,
     site: &Arc<Site>,
-    mut last_reset: Instant,
+    opened_at: Instant,
 ) -> Result<Ended, JoinError> {
     // Taken once: a reset through it needs no look-up.
-    let handle = open.deadline.handle();
+    let handle = deadline.handle();
     if stream.write_all(&[GREETING]).await.is_err() {
         return Ok(Ended::Failed);
     }
+    // Dropping `stop` ends the listener, also when this task is aborted.
+    let (stop, stopped) = oneshot::channel();
     let stream = Arc::new(stream);
+    let listening = listen(
+        stream.clone(),
+        handle.clone(),
+        site.clone(),
+        opened_at,
+        stopped,
+    );
+    let mut listener = tokio::spawn(listening);
+    let outcome = tokio::select! {
+        outcome = deadline.outcome() => outcome,
+        heard = &mut listener => return Ok(heard?.end.into()),
+    };
+    let expired_at = Instant::now();
+    drop(stop);
+    let heard = listener.await?;
 
-    loop {
-        // Dropping `stop` ends the listener, also when this task is aborted.
-        let (stop, stopped) = oneshot::channel();
-        let mut listener = tokio::spawn(listen(
-            stream.clone(),
-            handle.clone(),
-            site.clone(),
-            last_reset,
-            stopped,
-        ));
-        let outcome = tokio::select! {
-            outcome = open.deadline.outcome() => outcome,
-            heard = &mut listener => return Ok(heard?.end.into()),
-        };
-        let expired_at = Instant::now();
-        drop(stop);
-        let heard = listener.await?;
-
-        if outcome == Outcome::Cancelled {
-            return Ok(Ended::Cancelled);
-        }
-        let found_expired_at = match heard.end {
-            End::Refused { at } => at.min(expired_at),
-            _ => expired_at,
-        };
-        let after = found_expired_at.saturating_duration_since(heard.last_reset);
-        if after < site.timeout {
-            return Ok(Ended::Early { after });
-        }
-        match heard.end {
-            End::ByClient | End::Failed => return Ok(heard.end.into()),
-            End::Stopped if !has_something_to_read(&stream) => {
-                drop(stream);
-                return Ok(Ended::ByDeadline(Lateness {
-                    seen: after.saturating_sub(handle.timeout()),
-                    closed: heard.last_reset.elapsed().saturating_sub(handle.timeout()),
-                }));
-            }
-            End::Stopped | End::Refused { .. } => {
-                site.counters.second_looks.add(1);
-                last_reset = Instant::now();
-                open.restart();
-            }
-        }
+    if outcome == Outcome::Cancelled {
+        return Ok(Ended::Cancelled);
     }
+    let found_expired_at = match heard.end {
+        End::Refused { at } => at.min(expired_at),
+        _ => expired_at,
+    };
+    let after = found_expired_at.saturating_duration_since(heard.last_reset);
+    if after < site.timeout {
+        return Ok(Ended::Early { after });
+    }
+    Ok(match heard.end {
+        End::ByClient | End::Failed => heard.end.into(),
+        End::Stopped | End::Refused { .. } => {
+            drop(stream);
+            Ended::ByDeadline(Lateness {
+                seen: after.saturating_sub(handle.timeout()),
+                closed: heard.last_reset.elapsed().saturating_sub(handle.timeout()),
+            })
+        }
+    })
 }
 
 /// What the listening task has to tell.
@@ -204,11 +196,6 @@ async fn listen(
         }
     };
     Heard { last_reset, end }
-}
-
-/// Whether a heartbeat, or the end of the stream, has arrived but was not read.
-fn has_something_to_read(stream: &TcpStream) -> bool {
-    stream.peek(&mut [0]).now_or_never().is_some()
 }
 
 impl From<End> for Ended {

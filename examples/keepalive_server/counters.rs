@@ -9,8 +9,6 @@ pub(crate) struct Counters {
     pub(crate) open: Count,
     pub(crate) heartbeats: Count,
     pub(crate) resets: Count,
-    /// Deadlines that were restarted because a heartbeat had arrived in time but was not yet read.
-    pub(crate) second_looks: Count,
     pub(crate) closed_by_deadline: Count,
     pub(crate) closed_by_client: Count,
     /// Deadlines that the admin has cancelled one by one.

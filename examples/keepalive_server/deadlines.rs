@@ -1,7 +1,8 @@
 //! The connections' deadlines by number, on either timer: one set of calls for both.
 //!
 //! Invariant: a call gives the same answer and has the same effect on both timers. What the
-//! documentation of `DeadlineMap`, `KeyedDeadline` and `ResetHandle` says holds here.
+//! documentation of `DeadlineMap`, `KeyedDeadline` and `ResetHandle` says holds here, but for one
+//! thing: on tokio's timer a stall of the process counts against a deadline.
 
 use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle};
 
@@ -87,13 +88,6 @@ impl AnyDeadline {
                 Err(_) => Outcome::Cancelled,
             },
             AnyDeadline::Tokio(listed) => listed.deadline.outcome().await,
-        }
-    }
-
-    pub(crate) fn restart(&mut self) {
-        match self {
-            AnyDeadline::Tickwheel(deadline) => deadline.restart(),
-            AnyDeadline::Tokio(listed) => listed.deadline.restart(),
         }
     }
 

@@ -3,17 +3,15 @@
 
 use std::io;
 
-/// Each connection is two sockets here, the server's and the client's.
-const FILES_PER_CONNECTION: u64 = 2;
-
-/// For all else: the standard streams, the listeners, the admin's sessions, the runtime's own, what
-/// the process was started with.
+/// For all but the connections, of which each is one socket in the server's process and one in the
+/// load's: the standard streams, the listeners, the admin's sessions, the runtime's own, what the
+/// process was started with.
 const OTHER_FILES: u64 = 64;
 
 /// Raises the limit to what `wanted` connections need, and gives how many of them fit. Prints a
 /// line if not all of them fit.
 pub(crate) fn connections_allowed(wanted: usize) -> io::Result<usize> {
-    let needed = wanted as u64 * FILES_PER_CONNECTION + OTHER_FILES;
+    let needed = wanted as u64 + OTHER_FILES;
     let limit = match rlimit::increase_nofile_limit(needed) {
         Ok(limit) => limit,
         Err(error) => {
@@ -24,7 +22,7 @@ pub(crate) fn connections_allowed(wanted: usize) -> io::Result<usize> {
     if limit >= needed {
         return Ok(wanted);
     }
-    let allowed = limit.saturating_sub(OTHER_FILES) / FILES_PER_CONNECTION;
+    let allowed = limit.saturating_sub(OTHER_FILES);
     if allowed == 0 {
         return Err(io::Error::other(format!(
             "the limit of {limit} open files leaves none for connections; raise it with `ulimit -n`"

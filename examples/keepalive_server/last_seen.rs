@@ -3,8 +3,8 @@
 //! A heartbeat only writes the time. When the sleep ends, the task that waits looks at the time. If
 //! the time plus the timeout lies ahead, it sleeps until then. Otherwise the deadline has expired.
 //!
-//! Invariant: the state leaves *pending* once, under its lock, until it is restarted. So each call
-//! that says `true` did what it says, and no deadline expires before its timeout has passed.
+//! Invariant: the state leaves *pending* once, under its lock. So each call that says `true` did
+//! what it says, and no deadline expires before its timeout has passed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -86,13 +86,6 @@ impl LastSeen {
             None => Some(state.due().saturating_duration_since(Instant::now())),
             Some(_) => None,
         }
-    }
-
-    /// Makes it pending again, from now on.
-    pub(crate) fn restart(&self) {
-        let mut state = self.state();
-        state.last_seen = Instant::now();
-        state.outcome = None;
     }
 
     /// Looks whether the time has passed, and lets the deadline expire if it has.

@@ -21,8 +21,8 @@
 //! - A client that was not in time, because the machine was too busy to run it, may be closed. The
 //!   other half is left to the server, for the way of a heartbeat into its hands. With the defaults
 //!   this is 650 ms.
-//! - The server must close a client that fell silent at most [`GRACE`] after its last heartbeat
-//!   plus the timeout. The moment is chosen so that this falls into the run, while the others still
+//! - The server must close a client that fell silent at most [`grace`] after its last heartbeat and
+//!   the timeout. The moment is chosen so that this falls into the run, while the others still
 //!   send.
 
 use std::future::Future;
@@ -42,8 +42,11 @@ use crate::protocol::{GREETING, HEARTBEAT};
 use crate::timer::AnyTimer;
 
 /// A silent client must be closed no later than this after its deadline, however busy the machine
-/// is.
-pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// is. A server that was stopped for that long comes so much later, and it may wait as long again
+/// for heartbeats that it has not read.
+pub(crate) fn grace(pause: Duration) -> Duration {
+    Duration::from_secs(5) + 2 * pause
+}
 
 /// A client that is not served this long after it began to connect gives up.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -63,6 +66,7 @@ struct Plan {
     server: SocketAddr,
     timeout: Duration,
     heartbeat: Duration,
+    grace: Duration,
     end: Instant,
     connecting: Semaphore,
 }
@@ -78,9 +82,11 @@ pub(crate) struct Clients {
     /// They were not in time themselves, for want of a processor, and were closed.
     pub(crate) excused: usize,
     pub(crate) not_connected: usize,
-    pub(crate) first_connect_error: Option<io::Error>,
+    pub(crate) first_connect_error: Option<String>,
     /// Ctrl-C came first.
     pub(crate) interrupted: usize,
+    /// Of all clients together, where the system tells it and they have a process of their own.
+    pub(crate) cpu_time: Option<Duration>,
 
     // What follows are violations, except those that the server's report accounts for; see
     // `summary.rs`.
@@ -113,6 +119,7 @@ impl Load {
                 server,
                 timeout: options.timeout,
                 heartbeat: options.heartbeat,
+                grace: grace(options.pause.unwrap_or_default()),
                 end: Instant::now() + options.run_time,
                 connecting: Semaphore::new(CONNECTING_AT_ONCE),
             }),
@@ -132,7 +139,7 @@ impl Load {
 
         let mut interrupt = pin!(interrupt);
         // Twice the grace: a client's own bound is to be the first to speak.
-        let long_over = self.plan.end + self.plan.timeout + 2 * GRACE;
+        let long_over = self.plan.end + self.plan.timeout + 2 * self.plan.grace;
         let mut give_up = pin!(self.plan.timer.sleep_until(long_over));
         let interrupted = loop {
             tokio::select! {
@@ -205,7 +212,7 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> Ended {
         let next = Instant::now() + plan.random_interval();
         let is_silent = silent_from.is_some_and(|moment| next >= moment);
         let until = if is_silent {
-            client.last_sent.1 + plan.timeout + GRACE
+            client.last_sent.1 + plan.timeout + plan.grace
         } else {
             next.min(plan.end)
         };
@@ -287,7 +294,7 @@ impl Clients {
         match ended {
             Ok(Ended::NotConnected(error)) => {
                 self.not_connected += 1;
-                self.first_connect_error.get_or_insert(error);
+                self.first_connect_error.get_or_insert(error.to_string());
             }
             Ok(Ended::Lived) => self.lived += 1,
             Ok(Ended::ClosedWhenSilent) => self.closed_when_silent += 1,

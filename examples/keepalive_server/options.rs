@@ -1,6 +1,7 @@
 //! The command line, checked: what comes out of here can be run.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::thread::available_parallelism;
 
 use clap::error::ErrorKind;
@@ -41,6 +42,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration::parse)]
     pub(crate) run_time: Duration,
 
+    /// Stop the server's process for this long in the middle of the run, while the clients go on
+    ///
+    /// As a virtual machine that is migrated, or a container that is throttled. The heartbeats of
+    /// that time lie unread in the sockets, so no client that sends is to be closed for it.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) pause: Option<Duration>,
+
     /// The timer that the server and its clients wait by
     #[arg(long, value_enum, default_value_t = TimerKind::Tickwheel)]
     pub(crate) timer: TimerKind,
@@ -52,6 +60,10 @@ pub(crate) struct Options {
     /// The loopback port that takes an operator's commands; 0 is any that is free
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) admin_port: u16,
+
+    /// Be the clients of a server that listens there. What the program calls itself with
+    #[arg(long, hide = true)]
+    pub(crate) load_for: Option<SocketAddr>,
 }
 
 impl Options {
@@ -70,6 +82,31 @@ impl Options {
     /// How many of the first `connections` clients fall silent.
     pub(crate) fn silent_among(&self, connections: usize) -> usize {
         (connections as f64 * self.silent).round() as usize
+    }
+
+    /// The command line of the load's process.
+    pub(crate) fn for_the_load(&self, server: SocketAddr) -> Vec<String> {
+        let duration = |duration| humantime::format_duration(duration).to_string();
+        let mut arguments = vec![
+            format!("--load-for={server}"),
+            format!("--connections={}", self.connections),
+            format!("--timeout={}", duration(self.timeout)),
+            format!("--heartbeat={}", duration(self.heartbeat)),
+            format!("--silent={}", self.silent),
+            format!("--run-time={}", duration(self.run_time)),
+            format!("--timer={}", self.timer),
+            format!("--workers={}", self.workers),
+        ];
+        arguments.extend(
+            self.pause
+                .map(|pause| format!("--pause={}", duration(pause))),
+        );
+        arguments
+    }
+
+    /// How long the run goes before the pause.
+    pub(crate) fn before_pause(&self) -> Duration {
+        self.run_time.saturating_sub(self.pause.unwrap_or_default()) / 2
     }
 
     /// What no single option can know of the others.
@@ -91,6 +128,19 @@ impl Options {
                 "--run-time {run_time:?} is too short for --timeout {timeout:?}: \
                  it must be longer, or no client that falls silent could be closed while the others live"
             ));
+        }
+        if let Some(pause) = self.pause {
+            if cfg!(not(unix)) {
+                return Err(
+                    "--pause needs the signals STOP and CONT, which only Unix has".to_string(),
+                );
+            }
+            if self.before_pause() < *timeout {
+                return Err(format!(
+                    "--run-time {run_time:?} is too short for --pause {pause:?}: \
+                     it must be longer by twice the --timeout, so that the clients live before it and after it"
+                ));
+            }
         }
         Ok(())
     }

@@ -19,7 +19,6 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::num::ParseIntError;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use tickwheel::Duration;
 
@@ -49,8 +48,7 @@ pub(crate) struct Listed {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoSuchConnection,
-    /// Its deadline has just come to its end. It is about to be closed, if the second look finds
-    /// nothing to read.
+    /// Its deadline has just come to its end. It is about to be closed.
     JustEnding,
 }
 
@@ -62,6 +60,11 @@ impl Site {
             counters: Counters::default(),
             deadlines: Deadlines::new(timer),
         }
+    }
+
+    /// Arms the deadline of a new connection. It is listed until the deadline is dropped.
+    pub(crate) fn open(&self, id: ConnectionId, peer: SocketAddr) -> AnyDeadline {
+        self.deadlines.insert(Listed { id, peer }, self.timeout)
     }
 
     /// The connections that are there, in the order of their numbers.
@@ -112,38 +115,6 @@ impl Site {
     }
 }
 
-/// A connection while it is open: its deadline is armed, and listed until this is dropped.
-pub(crate) struct OpenConnection {
-    pub(crate) deadline: AnyDeadline,
-    id: ConnectionId,
-    site: Arc<Site>,
-}
-
-impl OpenConnection {
-    pub(crate) fn new(site: &Arc<Site>, id: ConnectionId, peer: SocketAddr) -> OpenConnection {
-        let deadline = site.deadlines.insert(Listed { id, peer }, site.timeout);
-        OpenConnection {
-            deadline,
-            id,
-            site: site.clone(),
-        }
-    }
-
-    /// Makes the deadline pending again after it has expired, unless a drain has come in between.
-    ///
-    /// Such a drain has taken the key out, but found no pending deadline to cancel. So this looks
-    /// for the key once the deadline is pending. A drain that comes after the look finds the
-    /// deadline. If a drain came before it, this call cancels the deadline in its place.
-    pub(crate) fn restart(&mut self) {
-        self.deadline.restart();
-        let drained = self.site.deadlines.handle(self.id).is_none();
-        // Refused if that drain came after the restart: then it has counted this connection itself.
-        if drained && self.deadline.handle().cancel() {
-            self.site.counters.drained.add(1);
-        }
-    }
-}
-
 impl Borrow<ConnectionId> for Listed {
     fn borrow(&self) -> &ConnectionId {
         &self.id
@@ -183,7 +154,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::NoSuchConnection => "no such connection; `list` shows those that are there",
             Refusal::JustEnding => {
-                "its deadline has just come to its end; `list` shows whether it stays"
+                "its deadline has just come to its end, and it is about to be closed"
             }
         })
     }

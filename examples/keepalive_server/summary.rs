@@ -9,7 +9,7 @@
 //!
 //! A client that was held up is excused, because it cannot tell what held it up. But a server that
 //! holds up everything must not pass for that reason. So half of the clients must be judged, and no
-//! closing may be later than [`GRACE`].
+//! closing may be later than [`grace`].
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use indicatif::HumanCount;
 use tickwheel::{Duration, Metrics};
 
-use crate::load::{Clients, ClosedInTime, GRACE};
+use crate::load::{Clients, ClosedInTime, grace};
 use crate::server::Report;
 use crate::timer::TimerKind;
 
@@ -29,6 +29,8 @@ pub(crate) struct Summary {
     pub(crate) timer: TimerKind,
     /// Of tickwheel's timer, if that was used.
     pub(crate) metrics: Option<Metrics>,
+    /// How long the server's process was stopped.
+    pub(crate) pause: Duration,
     pub(crate) wall_time: Duration,
 }
 
@@ -76,7 +78,7 @@ impl Summary {
         .map(|(count, what)| format!("{} {what}", human(count as u64)))
         .collect();
         let latest = Duration::from_micros(server.closed_late.max());
-        if latest > GRACE {
+        if latest > grace(self.pause) {
             violations.push(format!("a connection was closed {latest:?} late"));
         }
         violations.extend(self.too_little_tried());
@@ -141,6 +143,7 @@ impl Summary {
             clients, server, ..
         } = self;
         let counters = &server.site.counters;
+        let server_cpu = ProcessTime::try_now().map(|time| time.as_duration()).ok();
         vec![
             ("timer", self.timer.to_string()),
             ("connections served", human(counters.served.get())),
@@ -164,9 +167,14 @@ impl Summary {
                 "clients that fell silent, closed",
                 human(clients.closed_when_silent as u64),
             ),
+            (
+                "live connections closed",
+                human(self.closed_in_time().len() as u64),
+            ),
             ("clients that lived to the end", human(clients.lived as u64)),
             ("wall time", seconds(self.wall_time)),
-            ("CPU time, server and clients", cpu_time()),
+            ("CPU time, server", cpu_time(server_cpu)),
+            ("CPU time, clients", cpu_time(clients.cpu_time)),
         ]
     }
 
@@ -196,7 +204,6 @@ impl Summary {
             ("kicked by the admin", counters.kicked.get()),
             ("drained by the admin", counters.drained.get()),
             ("extended by the admin", counters.extended.get()),
-            ("kept open at the second look", counters.second_looks.get()),
             ("errors of accept", counters.accept_errors.get()),
             ("errors of connections", counters.connection_errors.get()),
         ]
@@ -208,7 +215,10 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let figures = self.figures().into_iter().chain(self.timer_figures());
+        let paused = (self.pause > Duration::ZERO)
+            .then(|| ("the server's process was stopped for", seconds(self.pause)));
+        let figures = self.figures().into_iter().chain(paused);
+        let figures = figures.chain(self.timer_figures());
         for (what, value) in figures.chain(self.incidents()) {
             writeln!(f, "{what:<36}{value:>14}")?;
         }
@@ -237,8 +247,8 @@ fn late(histogram: &Histogram<u64>, quantile: f64) -> String {
     format!("{:.3} ms", micros as f64 / 1000.0)
 }
 
-fn cpu_time() -> String {
-    ProcessTime::try_now().map_or("unknown".to_string(), |time| seconds(time.as_duration()))
+fn cpu_time(time: Option<Duration>) -> String {
+    time.map_or("unknown".to_string(), seconds)
 }
 
 fn human(count: u64) -> String {

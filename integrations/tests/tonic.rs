@@ -4,7 +4,8 @@
 //! Invariant: after each scenario nothing stays armed on the timer of the layer.
 //!
 //! tonic has a timeout of its own for the same header, in its server and in its client. Its answer
-//! is `Cancelled`; the layer's here is `DeadlineExceeded`.
+//! is `Cancelled`; the layer's here is `DeadlineExceeded`. Some tests call the server by HTTP/2
+//! alone, because tonic's client makes a status of whatever it gets.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -14,17 +15,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tickwheel::error::Elapsed;
-use tickwheel::tower::{GrpcTimeout, GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
+use tickwheel::tower::{BoxError, GrpcTimeout, GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
 use tickwheel::{Instant, Timer, remaining, scope, timeout};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tonic::body::Body;
 use tonic::server::NamedService;
+use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
-use tower::{Layer, Service, service_fn};
+use tower::buffer::Buffer;
+use tower::spawn_ready::SpawnReady;
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// How long a test waits for what must happen, and fails after that.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -86,11 +93,7 @@ async fn connect(address: SocketAddr) -> Channel {
 }
 
 async fn call(
-    client: impl Service<
-        http::Request<Body>,
-        Response = http::Response<Body>,
-        Error: Into<tickwheel::tower::BoxError>,
-    >,
+    client: impl Service<http::Request<Body>, Response = http::Response<Body>, Error: Into<BoxError>>,
     request: Request<String>,
 ) -> Result<String, Status> {
     let mut client = tonic::client::Grpc::new(client);
@@ -132,6 +135,108 @@ async fn a_method_that_hangs_exceeds_its_deadline() {
         (Code::DeadlineExceeded, "the layer's")
     );
     assert!(start.elapsed() >= Duration::from_millis(200));
+    assert_nothing_stays_armed(&timer).await;
+}
+
+/// Serves a method that hangs behind a layer, calls it with a `grpc-timeout` header by HTTP/2, and
+/// gives the head of the answer.
+async fn call_by_http2<L, B>(layer: L, timeout: &str) -> hyper::Result<http::response::Parts>
+where
+    L: Layer<Routes> + Clone + Send + 'static,
+    L::Service: Service<http::Request<Body>, Response = http::Response<B>, Error: Into<BoxError> + Send>
+        + Clone
+        + Send
+        + 'static,
+    <L::Service as Service<http::Request<Body>>>::Future: Send,
+    B: http_body::Body<Data = bytes::Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let hangs = async |_| pending::<Result<Response<String>, Status>>().await;
+    let server = Server::builder().layer(layer).add_service(Unary(hangs));
+    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut client, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+    tokio::spawn(connection);
+    let request = http::Request::post(format!("http://{address}/test.Unary/Call"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("grpc-timeout", timeout)
+        .body(Full::new(bytes::Bytes::from_static(&[0; 5])));
+    let answer = client.send_request(request.unwrap());
+    let answer = tokio::time::timeout(PATIENCE, answer).await;
+    let (head, body) = answer.expect("it is answered")?.into_parts();
+    assert!(body.collect().await?.to_bytes().is_empty());
+    Ok(head)
+}
+
+/// The recipe of the module's page.
+#[tokio::test]
+async fn the_recipe_answers_with_the_status_of_a_deadline() {
+    for (timeout, at_least) in [("200m", Duration::from_millis(200)), ("0n", Duration::ZERO)] {
+        let deadline = TimeoutLayer::per_request(grpc_timeout)
+            .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
+        let start = Instant::now();
+        let head = call_by_http2(deadline, timeout).await.unwrap();
+        assert!(start.elapsed() >= at_least);
+        assert_eq!(head.status, http::StatusCode::OK);
+        assert_eq!(head.headers["content-type"], "application/grpc");
+        assert_eq!(head.headers["grpc-status"], "4");
+        assert_nothing_stays_armed(&Timer::current()).await;
+    }
+}
+
+/// The recipe of the migration guide.
+#[tokio::test]
+async fn the_recipe_with_a_bound_of_its_own_answers_with_the_status_too() {
+    const LONGEST: Duration = Duration::from_millis(200);
+    let deadline = TimeoutLayer::per_request(|request: &http::Request<Body>| {
+        Some(grpc_timeout(request).map_or(LONGEST, |asked| asked.min(LONGEST)))
+    })
+    .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
+    let start = Instant::now();
+    let head = call_by_http2(deadline, "1H").await.unwrap();
+    assert!(start.elapsed() >= LONGEST);
+    assert_eq!(head.headers["grpc-status"], "4");
+}
+
+/// tonic makes a status of its own errors only.
+#[tokio::test]
+async fn an_error_of_the_layer_resets_the_stream() {
+    let deadline = TimeoutLayer::per_request(grpc_timeout::<Body>);
+    let error = call_by_http2(deadline, "200m").await.unwrap_err();
+    assert!(format!("{error:?}").contains("INTERNAL_ERROR"), "{error:?}");
+}
+
+#[tokio::test]
+async fn tonics_own_timeout_answers_cancelled() {
+    let head = call_by_http2(tower::layer::util::Identity::new(), "200m").await;
+    assert_eq!(head.unwrap().headers["grpc-status"], "1");
+}
+
+/// The recipe of the migration guide for a client.
+#[tokio::test]
+async fn a_clients_layer_can_answer_with_a_status_too() {
+    let timer = Timer::new();
+    let address = serve(&timer, async |_| pending().await).await;
+    for (has_status, code) in [(false, Code::Unknown), (true, Code::DeadlineExceeded)] {
+        let layer = TimeoutLayer::new(Duration::from_millis(100)).with_timer(timer.clone());
+        let channel = connect(address).await;
+        let status = if has_status {
+            let layer = layer.on_elapsed(|_| Ok(Status::deadline_exceeded("too late").into_http()));
+            call(layer.layer(channel), Request::new(String::new())).await
+        } else {
+            call(layer.layer(channel), Request::new(String::new())).await
+        };
+        let status = status.unwrap_err();
+        assert_eq!(status.code(), code);
+        let source = std::error::Error::source(&status);
+        assert_eq!(
+            source.is_some_and(|source| source.is::<Elapsed>()),
+            !has_status
+        );
+    }
     assert_nothing_stays_armed(&timer).await;
 }
 
@@ -198,4 +303,51 @@ async fn a_caller_that_vanishes_leaves_nothing_armed() {
     }
     vanishes.abort();
     assert_nothing_stays_armed(&timer).await;
+}
+
+/// Answers with the header that it was sent, and is ready when it was asked twice.
+#[derive(Clone, Default)]
+struct Echo {
+    was_asked: bool,
+}
+
+impl Service<http::Request<()>> for Echo {
+    type Response = Option<String>;
+    type Error = BoxError;
+    type Future = std::future::Ready<Result<Option<String>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        if std::mem::replace(&mut self.was_asked, true) {
+            return Poll::Ready(Ok(()));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn call(&mut self, request: http::Request<()>) -> Self::Future {
+        let header = request.headers().get("grpc-timeout");
+        let header = header.map(|header| header.to_str().unwrap().to_owned());
+        std::future::ready(Ok(header))
+    }
+}
+
+/// Calls within a scope, and tells whether the header was sent.
+async fn is_sent_header<S>(client: S) -> bool
+where
+    S: Service<http::Request<()>, Response = Option<String>, Error = BoxError>,
+{
+    let called = client.oneshot(http::Request::new(()));
+    let called = scope(Instant::now() + PATIENCE, called).await;
+    called.unwrap().unwrap().is_some()
+}
+
+/// A `Buffer` calls the client in a task of its own. A `SpawnReady` only waits for it there.
+#[tokio::test]
+async fn a_client_that_is_called_by_another_task_sends_no_header() {
+    let echo = Echo::default();
+    assert!(is_sent_header(GrpcTimeout::new(echo.clone())).await);
+    assert!(!is_sent_header(Buffer::new(GrpcTimeout::new(echo.clone()), 1)).await);
+    assert!(is_sent_header(GrpcTimeout::new(Buffer::new(echo.clone(), 1))).await);
+    assert!(is_sent_header(SpawnReady::new(GrpcTimeout::new(echo.clone()))).await);
+    assert!(is_sent_header(GrpcTimeout::new(SpawnReady::new(echo))).await);
 }

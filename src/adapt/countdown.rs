@@ -3,22 +3,28 @@
 //! A plain [`Sleep`] is enough, because one task alone waits and nobody pushes the deadline back.
 //! It takes one lock to arm and one to disarm, and it allocates nothing.
 //!
-//! Invariant: a timer is armed only from the poll in which an operation first has to wait until
-//! [`stop`](Countdown::stop), or until the operation is told that its time is over. A change of the
-//! timeout keeps the task that waits registered.
+//! Invariants:
+//!
+//! - A timer is armed only from the poll in which an operation first has to wait until
+//!   [`stop`](Countdown::stop), or until the operation is told that its time is over.
+//! - The task that waits is registered with the sleep, or is kept in `waiting`, or was woken. So a
+//!   change of the timeout bounds an operation that waits, also if it waited without a timeout.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::error::Cancelled;
+use crate::waking::wake;
 use crate::{Sleep, Timer};
 
 #[derive(Debug)]
 pub(super) struct Countdown {
     timer: Timer,
     timeout: Option<Duration>,
-    /// There is one while an operation waits.
-    wait: Option<Sleep>,
+    /// The task of the operation that waits.
+    waiting: Option<Waker>,
+    /// There is one while an operation waits and has a timeout.
+    sleep: Option<Sleep>,
 }
 
 impl Countdown {
@@ -26,7 +32,8 @@ impl Countdown {
         Countdown {
             timer: timer.clone(),
             timeout: None,
-            wait: None,
+            waiting: None,
+            sleep: None,
         }
     }
 
@@ -35,26 +42,37 @@ impl Countdown {
         self.timeout
     }
 
-    /// An operation that waits has the whole of it from now on.
+    /// An operation that waits has the whole of it from now on. If it waited without a timeout, it
+    /// has the whole of it from its next poll on, for which its task is woken.
     pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
-        match (&mut self.wait, timeout) {
+        match (&mut self.sleep, timeout) {
             // The sleep keeps the waker of the task that waits, and wakes it at the new time.
-            (Some(wait), Some(timeout)) => wait.reset_after(timeout),
-            _ => self.stop(),
+            (Some(sleep), Some(timeout)) => sleep.reset_after(timeout),
+            // The operation may have been dropped, and then its time must not begin here.
+            (None, Some(_)) => {
+                if let Some(waiting) = self.waiting.take() {
+                    wake(waiting);
+                }
+            }
+            (_, None) => self.sleep = None,
         }
     }
 
-    /// An operation has to wait. Ready if its time is over.
+    /// An operation was tried and has to wait. Ready if its time is over.
     ///
     /// It polls outside of the task's budget. The operation may have used the budget up, and the
     /// time must be looked at all the same.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+        let is_kept = |waiting: &Waker| waiting.will_wake(cx.waker());
+        if !self.waiting.as_ref().is_some_and(is_kept) {
+            self.waiting = Some(cx.waker().clone());
+        }
         let Some(timeout) = self.timeout else {
             return Poll::Pending;
         };
-        let wait = self.wait.get_or_insert_with(|| self.timer.sleep(timeout));
-        let end = ready!(wait.poll_timer(cx)).or_cancelled();
+        let sleep = self.sleep.get_or_insert_with(|| self.timer.sleep(timeout));
+        let end = ready!(sleep.poll_timer(cx)).or_cancelled();
         self.stop();
         Poll::Ready(end)
     }
@@ -62,6 +80,7 @@ impl Countdown {
     /// The operation has ended.
     #[inline]
     pub(super) fn stop(&mut self) {
-        self.wait = None;
+        self.waiting = None;
+        self.sleep = None;
     }
 }

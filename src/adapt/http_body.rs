@@ -4,7 +4,8 @@
 //!
 //! - The idle time counts only while the body has to be waited for, and nothing is armed for it at
 //!   other times. A client that reads slowly is not the body's fault.
-//! - The body within is polled first, so a body that has come to its end in time ends well.
+//! - The body within is polled first, so a body that has come to its end in time ends well. If the
+//!   task had no budget for that, no time is looked at.
 //! - Nothing is armed once the body within says that it is at its end, or has failed.
 //! - After the end and after an error the body within is not polled.
 
@@ -18,8 +19,10 @@ use ::http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::countdown::Countdown;
+use super::tried;
 use crate::error::Cancelled;
 use crate::future::ended::Ended;
+use crate::runtime::coop;
 use crate::{Sleep, Timer};
 
 pin_project! {
@@ -153,8 +156,12 @@ where
         if *this.is_at_end {
             return Poll::Ready(None);
         }
+        let had_budget = coop::has_budget_remaining();
         let result = match this.body.as_mut().poll_frame(cx) {
-            Poll::Pending => Some(Err(ready!(poll_times(this.total, this.idle, cx)))),
+            Poll::Pending => {
+                ready!(tried(had_budget, cx));
+                Some(Err(ready!(poll_times(this.total, this.idle, cx))))
+            }
             Poll::Ready(Some(Ok(_))) if is_over(this.total) => Some(Err(Error::Total)),
             Poll::Ready(Some(Err(error))) => Some(Err(Error::Body(error.into()))),
             Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
@@ -187,7 +194,7 @@ fn is_over(total: &Option<Sleep>) -> bool {
     total.as_ref().is_some_and(Sleep::has_passed)
 }
 
-/// The body has to be waited for: ready with the error if a time is over.
+/// The body was tried and has to be waited for: ready with the error if a time is over.
 fn poll_times(
     total: &mut Option<Sleep>,
     idle: &mut Countdown,

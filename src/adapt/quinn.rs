@@ -163,9 +163,11 @@ impl ConnectionTimer {
     }
 }
 
-/// The deadline counts from a moment after `now`, so it is not before `instant`.
+/// The deadline counts from a moment after `now`, so it is not before `instant`. quinn looks at the
+/// datagrams that have come before it acts on a timer, so no stall needs to spare it.
 fn arm(timer: &Timer, instant: Instant) -> Deadline {
-    timer.deadline(instant.saturating_duration_since(TokioRuntime.now()))
+    let delay = instant.saturating_duration_since(TokioRuntime.now());
+    Deadline::counting_stalls(timer.hold(), delay)
 }
 
 impl AsyncTimer for ConnectionTimer {

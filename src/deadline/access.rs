@@ -64,9 +64,13 @@ impl Access<'_> {
         self.reset_once(start, Once::At(due))
     }
 
-    pub(crate) fn set_timeout(self, start: Start, timeout: Duration) -> (bool, AfterAllLocks) {
-        let tick = self.shard.clock().tick();
-        self.change(start, |word| word.set_timeout(timeout, tick))
+    pub(crate) fn set_timeout(self, timeout: Duration) -> (bool, AfterAllLocks) {
+        let clock = self.shard.clock();
+        self.change(Start::At(clock.now()), |word| {
+            // By a stamp nobody could say whether the new timeout has passed.
+            word.count_from(|stamp| clock.told_start(stamp), clock.tick());
+            word.set_timeout(timeout, clock.tick());
+        })
     }
 
     fn reset_once(self, start: Start, once: Once) -> (bool, AfterAllLocks) {
@@ -74,9 +78,7 @@ impl Access<'_> {
         let reset = self
             .word
             .reset_once(start, once, || clock.stamp(), clock.tick());
-        self.finish_reset(reset, start, |word| {
-            word.reset_once(start, once, || self.fresh_start());
-        })
+        self.finish_reset(reset, start, |word| word.reset_once(once))
     }
 
     /// Does what is left of a reset that took no lock.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::access::Access;
 use crate::shard::word::{Outcome, Status, Word};
 use crate::shard::{AfterAllLocks, Hold};
+use crate::time::due::Stamp;
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
@@ -61,19 +62,23 @@ impl ResetHandle {
     ///
     /// While the driver ticks, the call goes by the published tick. If the driver is stalled, the
     /// call may not see yet that the deadline has passed. Then it moves a deadline that has not
-    /// expired.
+    /// expired. After a stall a reset is in time for as long as the deadline has its grace.
     ///
     /// Two kinds of reset take the lock of the deadline's shard. One comes too late. The other
     /// moves the deadline earlier, which may happen after a
     /// [`reset_after`](ResetHandle::reset_after) or a [`reset_at`](ResetHandle::reset_at).
     #[inline]
     pub fn reset(&self) -> bool {
-        let stamp = self.shard.clock().stamp();
-        stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp))
-            || finish(
-                self.access()
-                    .reset(self.shard.start(|| self.word.timeout().is_stampable())),
-            )
+        let stamp = self.shard.clock().take_stamp();
+        stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp)) || self.reset_from(stamp)
+    }
+
+    fn reset_from(&self, stamp: Option<Stamp>) -> bool {
+        let is_stampable = || self.word.timeout().is_stampable();
+        finish(
+            self.access()
+                .reset(self.shard.start_by(stamp, is_stampable)),
+        )
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
@@ -97,15 +102,14 @@ impl ResetHandle {
         finish(self.access().reset_at(self.shard.start(|| true), deadline))
     }
 
-    /// Changes the timeout. A pending deadline counts it from its last reset of any kind. If that
-    /// makes the deadline due already, it expires at once. `false` if it has expired or was
-    /// cancelled. Then the new timeout holds from the next [`restart`](crate::Deadline::restart)
-    /// on.
+    /// Changes the timeout. A pending deadline counts it from its last
+    /// [`reset`](ResetHandle::reset), and expires at once if that makes it due already. A due that
+    /// was set by [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at)
+    /// stands, and the new timeout counts from the next `reset` on. `false` if the deadline has
+    /// expired or was cancelled. Then the new timeout holds from the next
+    /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        finish(
-            self.access()
-                .set_timeout(self.shard.start(|| true), timeout),
-        )
+        finish(self.access().set_timeout(timeout))
     }
 
     /// The timeout that a reset counts.

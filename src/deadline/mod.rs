@@ -22,9 +22,10 @@ use crate::runtime::coop;
 pub use handle::ResetHandle;
 
 use crate::error::Cancelled;
-use crate::shard::word::{Mark, Outcome, Status, TimeoutTicks, Word};
+use crate::shard::word::{Outcome, Status, Word};
 use crate::shard::{Hold, Shard};
 use crate::time::due::Start;
+use crate::time::tick::Moment;
 
 /// A deadline that one task awaits and any task pushes back:
 /// [`Timer::deadline`](crate::Timer::deadline).
@@ -34,8 +35,13 @@ use crate::time::due::Start;
 /// [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
-/// - It is never early. It is late by at most one tick of its timer, or two under a load of very
-///   many operations. Tokio's rounding to a millisecond and its scheduling come on top.
+/// - It is never early. It is late by at most one tick of its timer, or two after a reset under a
+///   load of very many operations. Tokio's rounding to a millisecond and its scheduling come on
+///   top.
+/// - A stall does not count: a deadline that passes while the driver cannot run, because the
+///   process was stopped or blocked for more than 50 ms and 16 ticks, stays pending for a grace.
+///   The grace is as long as the stall, at least 100 ms and at most the timeout. There is one
+///   between two resets. See [`Builder::count_stalls`](crate::Builder::count_stalls).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
 /// - To drop it takes its timer out in O(1). Its handles then answer `false`.
@@ -67,8 +73,17 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
-        let start = shard.start(|| TimeoutTicks::new(timeout, shard.clock().tick()).is_stampable());
-        let word = arm(&shard, start, timeout, Mark::default());
+        // A deadline is made once, so it counts exactly.
+        let now = shard.clock().now();
+        let word = arm(&shard, now, timeout, |word| word);
+        Deadline { shard, word }
+    }
+
+    /// A deadline that no stall spares, for a caller that judges stalls itself.
+    #[cfg(feature = "quinn")]
+    pub(crate) fn counting_stalls(shard: Hold, timeout: Duration) -> Deadline {
+        let now = shard.clock().now();
+        let word = arm(&shard, now, timeout, Word::counting_stalls);
         Deadline { shard, word }
     }
 
@@ -101,10 +116,15 @@ impl Drop for Deadline {
     }
 }
 
-/// Arms the deadline that counts from `start`.
-pub(crate) fn arm(shard: &Shard, start: Start, timeout: Duration, mark: Mark) -> Arc<Word> {
-    let word = Word::new(start, timeout, shard.clock().tick()).with_mark(mark);
-    let word = Arc::new(word);
+/// Arms a deadline that is made at `now`.
+pub(crate) fn arm(
+    shard: &Shard,
+    now: Moment,
+    timeout: Duration,
+    finish: impl FnOnce(Word) -> Word,
+) -> Arc<Word> {
+    let word = Word::new(Start::At(now), timeout, shard.clock().tick());
+    let word = Arc::new(finish(word));
     shard.arm_word(&word);
     word
 }

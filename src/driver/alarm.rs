@@ -12,29 +12,22 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! Beside that, the alarm is *attached* while tokio has its waker. Firing spends the waker. Polling
-//! attaches it again, also to an alarm that is unset. So any thread can set an attached alarm,
-//! without a runtime's context and without a poll.
+//! Beside that, the alarm is *attached* while tokio has its waker. Firing or unsetting
+//! spends the waker. A poll attaches it again. An attached alarm is set by a reset alone.
 //!
-//! Where it may be polled: a poll panics once the runtime's time driver has ended. So only these
-//! attach it:
+//! Any thread attaches it, since neither a reset nor a poll needs a runtime's context. A poll
+//! panics once the runtime's time driver has ended. So the alarm is polled only right after a reset
+//! that has shown the time driver alive. If the runtime ends between the two, the panic is caught,
+//! and counts as the end.
 //!
-//! - the time driver itself, after a look that it has not ended (below);
-//! - a task of the runtime, which is an errand, because the time driver ends after the last task;
-//! - a thread that works for the runtime right now, as far as this can be told. A thread that has
-//!   gone into `block_in_place` looks the same. So does a worker of another runtime that has
-//!   entered this one. If the runtime ends between the look and the poll, the panic is caught, and
-//!   counts as the end.
-//!
-//! How the end of the time driver is told: it fires all of its timers. So an alarm that is attached
-//! and set learns of the end by its waker, after the last task was dropped. From then on, each
-//! sleep that is reset has elapsed at once. Therefore an alarm that has elapsed, while the instant
-//! that it was reset to lies ahead, tells the end for certain, on any thread.
+//! The time driver fires all of its timers when it ends, after the last task was dropped. So an
+//! alarm that is set learns of the end by its waker. From then on, each sleep that is reset has
+//! elapsed at once. Therefore an alarm that has elapsed, while the instant that it was reset to
+//! lies ahead, shows the end for certain, on any thread.
 //!
 //! While nothing is armed, the alarm is unset on a clock that can be paused. Otherwise virtual time
 //! would run to it, because it runs to the next timer whatever that is. On the system's clock the
-//! alarm is then set for the end of time, where it wakes nobody. So there it tells the end in any
-//! case.
+//! alarm, once it was set, is then set for the end of time, where it wakes nobody.
 //!
 //! Invariant: once it was noted that the alarm has fired, it is not attached before the next poll.
 //! Only the attendant sets, unsets and polls it.
@@ -45,9 +38,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use crate::runtime::coop::unconstrained;
-use crate::runtime::{Handle, worker_index};
 use tokio::time::{Instant, Sleep};
 
 use super::{Driver, Whereabouts};
@@ -57,7 +50,6 @@ use crate::time::tick::NEVER;
 pub(super) struct RuntimeAlarm {
     sleep: Pin<Box<Sleep>>,
     clock: Arc<Clock>,
-    handle: Handle,
     ring: Arc<Ring>,
     waker: Waker,
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
@@ -69,21 +61,20 @@ pub(super) struct RuntimeAlarm {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Set {
     Done,
-    /// Its time has passed already.
-    Passed,
+    /// The time of this tick has passed already.
+    Passed(u64),
     /// The runtime's time driver has ended.
     Ended,
 }
 
 impl RuntimeAlarm {
-    /// A new alarm, which is unset. To be called in the context of the runtime of `handle`.
-    pub(super) fn new(handle: &Handle, clock: Arc<Clock>, ring: Ring) -> RuntimeAlarm {
+    /// A new alarm, which is unset. To be called in the context of the runtime that drives it.
+    pub(super) fn new(clock: Arc<Clock>, ring: Ring) -> RuntimeAlarm {
         let ring = Arc::new(ring);
         RuntimeAlarm {
             // It is not among tokio's timers before it is set.
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             clock,
-            handle: handle.clone(),
             waker: Waker::from(ring.clone()),
             ring,
             at: NEVER,
@@ -96,15 +87,15 @@ impl RuntimeAlarm {
         self.at
     }
 
-    /// Notes that it has fired, so that its waker is spent. Gives the tick that it was set for.
-    pub(super) fn fired(&mut self) -> u64 {
+    /// Notes that it has fired, so that its waker is spent.
+    pub(super) fn has_fired(&mut self) {
         self.is_attached = false;
-        std::mem::replace(&mut self.at, NEVER)
+        self.at = NEVER;
     }
 
     /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset on a clock that can be
-    /// paused. On the system's clock it is then set for the end of time, so that it tells the time
-    /// driver's end.
+    /// paused. On the system's clock it is then set for the end of time, so that it reports the
+    /// time driver's end.
     pub(super) fn set(&mut self, tick: u64, whereabouts: Whereabouts) -> Set {
         if tick == NEVER && self.clock.is_pausable() {
             return self.unset(whereabouts);
@@ -113,32 +104,47 @@ impl RuntimeAlarm {
         if tick == self.at && self.is_attached {
             return Set::Done;
         }
-        match self.reset_to(tick) {
-            Set::Done => self.attach(whereabouts),
-            passed_or_ended => passed_or_ended,
+        let set = self.reset_to(tick);
+        self.attach_if(set)
+    }
+
+    /// Sets the alarm so that the time driver fires it when it comes round next.
+    ///
+    /// Where the present tick began after the millisecond up to which the time driver has worked,
+    /// that is so for the present tick, and no time need pass. Else it is the next millisecond,
+    /// however long a tick is.
+    pub(super) fn set_soon(&mut self) -> Set {
+        let set = self.reset_to(self.clock.current_tick());
+        if !matches!(set, Set::Passed(_)) {
+            return self.attach_if(set);
+        }
+        let soon = self.clock.now_instant() + Duration::from_nanos(1);
+        self.sleep.as_mut().reset(soon);
+        if !self.sleep.is_elapsed() {
+            return self.attach();
+        }
+        // The time driver has come by meanwhile, or has ended.
+        match self.reset_to(self.clock.last_tick()) {
+            Set::Done => set,
+            ended => ended,
         }
     }
 
     /// Unsets it. Within the time driver it first makes sure that the time driver has not ended.
     fn unset(&mut self, whereabouts: Whereabouts) -> Set {
-        if self.at == NEVER && self.is_attached {
-            return Set::Done;
-        }
         if whereabouts == Whereabouts::TimeDriver
             && self.reset_to(self.clock.last_tick()) == Set::Ended
         {
             return Set::Ended;
         }
-        self.at = NEVER;
-        // An instant in the past elapses at once, and so tokio drops it from its timers.
-        self.ring
-            .while_muted(|| self.sleep.as_mut().reset(self.clock.long_ago()));
-        self.is_attached = false;
-        match self.attach(whereabouts) {
-            Set::Ended => Set::Ended,
-            // It has elapsed, as it should.
-            _ => Set::Done,
+        if self.at != NEVER {
+            self.at = NEVER;
+            // An instant in the past elapses at once, and so tokio drops it from its timers.
+            self.ring
+                .while_muted(|| self.sleep.as_mut().reset(self.clock.long_ago()));
+            self.is_attached = false;
         }
+        Set::Done
     }
 
     fn reset_to(&mut self, tick: u64) -> Set {
@@ -163,13 +169,24 @@ impl RuntimeAlarm {
                 .reset(self.clock.start_of(self.clock.last_tick()));
             self.sleep.is_elapsed()
         });
-        if has_ended { Set::Ended } else { Set::Passed }
+        match has_ended {
+            true => Set::Ended,
+            // Nothing comes after the end of time.
+            false if self.at >= self.clock.last_tick() => Set::Done,
+            false => Set::Passed(self.at),
+        }
     }
 
-    /// Attaches it, if it may be polled here. A thread that may not poll it leaves that to an
-    /// errand.
-    fn attach(&mut self, whereabouts: Whereabouts) -> Set {
-        if self.is_attached || !self.may_poll(whereabouts) {
+    fn attach_if(&mut self, set: Set) -> Set {
+        match set {
+            Set::Done => self.attach(),
+            passed_or_ended => passed_or_ended,
+        }
+    }
+
+    /// Gives tokio the waker, right after a reset that has shown the time driver alive.
+    fn attach(&mut self) -> Set {
+        if self.is_attached {
             return Set::Done;
         }
         // Not at the cost of the budget of the task that this may run in.
@@ -181,37 +198,12 @@ impl RuntimeAlarm {
                 self.is_attached = true;
                 if polled.is_pending() {
                     Set::Done
-                } else if self.at == NEVER {
-                    Set::Passed
                 } else {
                     self.passed_or_ended()
                 }
             }
             Err(_) => Set::Ended,
         }
-    }
-
-    fn may_poll(&self, whereabouts: Whereabouts) -> bool {
-        match whereabouts {
-            Whereabouts::TimeDriver | Whereabouts::Errand => true,
-            Whereabouts::Caller => {
-                worker_index().is_some()
-                    && Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
-            }
-        }
-    }
-
-    pub(super) fn is_attached(&self) -> bool {
-        self.is_attached
-    }
-
-    /// Whether it is set, and would wake nobody.
-    pub(super) fn must_be_attached(&self) -> bool {
-        self.at != NEVER && !self.is_attached
-    }
-
-    pub(super) fn handle(&self) -> &Handle {
-        &self.handle
     }
 }
 

@@ -4,36 +4,30 @@
 //!   ring --(nobody attends)--> take the desk --> serve the requests --> put the desk back --> leave
 //!                                ^                 turn, or see which turn is the next          |
 //!                                |                 set the alarm                                |
-//!                                |                 send an errand                               |
 //!                                +--------------------(requested meanwhile)---------------------+
 //! ```
 //!
-//! It turns only where tokio would run wakers: within tokio's time driver, in an errand, or on the
-//! alarm's own thread. Elsewhere it sets the alarm for the next moment, or sends an errand.
+//! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
+//! thread. Elsewhere it sets the alarm for the next moment.
 //!
-//! Invariant: when the attendant leaves, the alarm is set for the earliest plan or before, or an
-//! errand is on its way that turns. Once the runtime takes no task any more, the alarm tells its
-//! end, or a thread looks for it. An attendant that finds the time driver ended ends the driver.
+//! Invariant: when the attendant leaves, the alarm is set for the earliest plan or before. An
+//! attendant that finds the time driver ended ends the driver.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::alarm::{RuntimeAlarm, Set};
 use super::bell::{Request, Requests};
-use super::ending::Stage;
-use super::errand::look_for_the_end;
-use super::lateness::FiredAlarm;
-use super::thread_alarm::{AT_ONCE, ThreadAlarm};
-use super::turner::{CameTo, Turner};
+use super::thread_alarm::ThreadAlarm;
+use super::turner::Turner;
 use super::{Driver, Whereabouts};
 use crate::events;
-use crate::time::tick::NEVER;
+use crate::time::tick::{Moment, NEVER};
 
 /// What the attendant works with.
 pub(super) struct Desk {
     alarm: Alarm,
     turner: Turner,
-    fired_alarm: FiredAlarm,
 }
 
 /// What fires when the next turn is due.
@@ -44,131 +38,142 @@ pub(super) enum Alarm {
     Threads(ThreadAlarm),
 }
 
-/// What came of attending.
-#[derive(Debug, Default)]
-pub(super) struct Attended {
-    /// A turn has to go on.
-    pub(super) is_unfinished: bool,
-    /// tokio's time driver had worked up to this tick when the alarm was set for it.
-    pub(super) passed: Option<u64>,
-}
-
-/// What comes next.
-struct Next {
-    /// The tick to set the alarm for.
-    tick: u64,
-    /// An errand is to turn before that.
-    by_errand: bool,
-}
-
 impl Driver {
-    /// Requests something, and attends if nobody does.
-    pub(super) fn attend(self: &Arc<Self>, request: Request, whereabouts: Whereabouts) -> Attended {
-        let mut attended = Attended::default();
+    /// Requests something, and attends if nobody does. Returns the tick up to which tokio's time
+    /// driver had worked already when the alarm was set for it, if that happened.
+    pub(super) fn attend(
+        self: &Arc<Self>,
+        request: Request,
+        whereabouts: Whereabouts,
+    ) -> Option<u64> {
+        let mut passed = None;
         if !self.bell.ring(request) {
-            return attended;
+            return passed;
         }
+        // The tick at which this began, once it was read.
+        let mut began = None;
         loop {
             let requests = self.bell.take_requests();
             let desk = self.desk().take();
             if let Some(mut desk) = desk {
-                if self.serve(&mut desk, requests, whereabouts, &mut attended) {
-                    *self.desk() = Some(desk);
-                } else {
-                    self.end(desk);
+                match self.serve(&mut desk, requests, whereabouts, &mut began) {
+                    Set::Done => *self.desk() = Some(desk),
+                    Set::Passed(tick) => {
+                        passed = Some(tick);
+                        *self.desk() = Some(desk);
+                        // The attendant finds it next.
+                        let _ = self.bell.ring(Request::Turn);
+                    }
+                    Set::Ended => self.end(desk),
                 }
             }
             if self.bell.leave() {
-                return attended;
+                return passed;
             }
         }
     }
 
-    /// Serves the requests; `false` if the runtime's time driver has ended.
+    /// Serves the requests, and returns what came of setting the alarm.
     fn serve(
-        self: &Arc<Self>,
+        &self,
         desk: &mut Desk,
         requests: Requests,
         whereabouts: Whereabouts,
-        attended: &mut Attended,
-    ) -> bool {
-        if requests.has(Request::Fired) {
-            desk.alarm_has_fired();
+        began: &mut Option<u64>,
+    ) -> Set {
+        let has_fired = requests.has(Request::Fired);
+        if has_fired {
+            desk.alarm.has_fired();
         }
-        let turn_is_wanted = requests.has(Request::Fired) || requests.has(Request::Turn);
-        let next = match whereabouts {
-            _ if !turn_is_wanted => Next::at(self.earliest_tick(desk, requests)),
-            Whereabouts::TimeDriver | Whereabouts::Errand => self.turn(desk),
-            Whereabouts::Caller => self.turn_elsewhere(),
-        };
-        attended.is_unfinished = next.by_errand;
-        let tick = self.at_the_latest(next.tick);
-        let alarm = match &mut desk.alarm {
-            Alarm::Runtimes(alarm) => alarm,
-            Alarm::Threads(alarm) => {
-                // The thread has nothing else to do than to go on.
-                let tick = if next.by_errand { AT_ONCE } else { tick };
-                self.bell.set_for(tick);
-                alarm.set(tick);
-                return true;
+        let turns = has_fired || requests.has(Request::Turn);
+        let is_in_time_driver = whereabouts == Whereabouts::TimeDriver;
+        // A call that sets the alarm to the past lets it fire too, and is no time driver.
+        if turns && is_in_time_driver {
+            self.come(began);
+        }
+        let tick = match turns {
+            false => {
+                let tick = self.earliest_tick(desk, requests);
+                self.wait_for(tick, began);
+                tick
+            }
+            true if is_in_time_driver => self.turn(desk),
+            true => {
+                let now = self.clock.current_tick();
+                self.wait_for(now, began);
+                self.bell.set_for(now);
+                return desk.alarm.set_soon(now);
             }
         };
         self.bell.set_for(tick);
-        match alarm.set(tick, whereabouts) {
-            Set::Done => {}
-            // Nothing comes after the end of time.
-            Set::Passed if tick >= self.clock.last_tick() => return true,
-            Set::Passed => {
-                attended.passed = Some(tick);
-                // The attendant finds it next.
-                let _ = self.bell.ring(Request::Turn);
-                return true;
-            }
-            Set::Ended => return false,
-        }
-        if alarm.must_be_attached() {
-            self.attach_elsewhere(alarm);
-        } else if next.by_errand && whereabouts != Whereabouts::Errand {
-            self.send_errand(alarm);
-        }
-        true
+        desk.alarm.set(tick, whereabouts)
     }
 
-    /// Turns, and says what comes next.
-    fn turn(&self, desk: &mut Desk) -> Next {
+    /// The driver comes, and notes how late it is. What is due from now on waits for it anew.
+    fn come(&self, began: &mut Option<u64>) {
+        let now = self.clock.now();
+        let present = self.clock.tick().current(now);
+        began.get_or_insert(present);
+        self.note_lateness(now);
+        self.wait_since(present);
+    }
+
+    /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
+    /// for already goes on to wait. If that is put off, nothing will tell of it later.
+    fn wait_for(&self, tick: u64, began: &mut Option<u64>) {
+        let now = self.clock.now();
+        let present = self.clock.tick().current(now);
+        let is_late = self.waits_since.load(Ordering::Relaxed) <= present;
+        if is_late && tick <= present {
+            return;
+        }
+        if is_late {
+            self.note_lateness(now);
+        }
+        // A timer may be linked in the past, and has waited for nobody. But a request may be as old
+        // as this attendance, which may have been held up since.
+        self.wait_since(tick.max(*began.get_or_insert(present)));
+    }
+
+    fn wait_since(&self, tick: u64) {
+        // Release: pairs with the Acquire in `is_stalled_since`.
+        self.waits_since.store(tick, Ordering::Release);
+    }
+
+    /// Notes how late the driver is at `now`, before anything says that it has come.
+    fn note_lateness(&self, now: Moment) {
+        // Relaxed: only the attendant writes it.
+        let since = self.waits_since.load(Ordering::Relaxed);
+        let ticks = self.clock.tick().current(now).saturating_sub(since);
+        self.lateness.note(now, ticks);
+        if self.stalls.is_stall(ticks) && !self.clock.is_virtual() {
+            self.stalls.note(since, now);
+            events::driver_was_stalled(self.clock.tick().span(ticks).into());
+        }
+    }
+
+    /// Turns, and returns the tick of the next turn.
+    fn turn(&self, desk: &mut Desk) -> u64 {
         self.bell.begin_to_read_plans();
         let turned = desk.turner.turn();
-        if let Some(lateness) = desk.fired_alarm.answered(turned.began) {
-            self.lateness.set(lateness);
-            let late = self.clock.tick().span(lateness.ticks).into();
-            events::driver_was_late(lateness.ticks, late, || self.clock.is_virtual());
+        if turned.is_long {
+            // The last of what it fired came so much later than the first.
+            let now = self.clock.now();
+            let late = self.clock.tick().current(now).saturating_sub(turned.began);
+            self.lateness.note(now, late);
         }
-        match turned.came_to {
-            CameTo::Until(tick) => Next::at(tick),
-            // If the errand that goes on has to wait, the time driver goes on.
-            CameTo::Unfinished => Next {
-                tick: self.clock.current_tick() + 1,
-                by_errand: true,
-            },
-        }
-    }
-
-    /// A turn is wanted, and not to be made here.
-    fn turn_elsewhere(&self) -> Next {
-        if self.clock.is_pausable() {
-            // Virtual time must not pass for it.
-            return Next {
-                tick: NEVER,
-                by_errand: true,
-            };
-        }
-        // The time driver makes it when it comes round next.
-        Next::at(self.clock.current_tick() + 1)
+        // What the turn has left in the past was linked there meanwhile.
+        self.wait_since(turned.next.max(turned.began));
+        turned.next
     }
 
     /// The tick that the alarm is to be set for without a turn.
     fn earliest_tick(&self, desk: &mut Desk, requests: Requests) -> u64 {
-        let next_tick = if requests.has(Request::Tick) {
+        // A driver that is late does not tick: it is stalled, and a stamp would be late by the rest
+        // of that. Then the turn that comes begins to tick.
+        // Relaxed: only the attendant writes it.
+        let is_in_time = || self.waits_since.load(Ordering::Relaxed) > self.clock.current_tick();
+        let next_tick = if requests.has(Request::Tick) && is_in_time() {
             desk.turner.begin_to_tick().unwrap_or(NEVER)
         } else {
             NEVER
@@ -189,34 +194,15 @@ impl Driver {
         }
     }
 
-    /// The tick to set the alarm for, so that it tells the end of the runtime where it has to.
-    fn at_the_latest(&self, tick: u64) -> u64 {
-        match self.ending.stage() {
-            Stage::Running => tick,
-            Stage::Expected => tick.min(self.clock.last_tick()),
-            // Nothing fires any more before the end.
-            Stage::Refusing | Stage::LookedFor => self.clock.last_tick(),
-        }
-    }
-
-    /// Lets an errand attach the alarm. If the runtime takes no task any more, a thread looks for
-    /// its end instead.
-    fn attach_elsewhere(self: &Arc<Self>, alarm: &RuntimeAlarm) {
-        if self.ending.stage() < Stage::Refusing {
-            self.send_errand(alarm);
-        } else if self.ending.begin_to_look() {
-            look_for_the_end(self);
-        }
-    }
-
     /// Closes every shard, for ever.
     fn end(&self, desk: Desk) {
         // Release: pairs with the Acquire in `has_ended`. It comes before the shards are closed, so
         // a thread that finds one closed, under its lock, finds the driver ended.
         self.ended.store(true, Ordering::Release);
-        // Nobody needs to ring any more.
+        // Nobody needs to ring any more, and nothing waits.
         self.bell.set_for(0);
-        let runtime = self.watchers().end();
+        self.wait_since(NEVER);
+        let runtime = self.runtime().take();
         // Under no lock: the last reference to a runtime drops what it still has.
         drop(runtime);
         desk.turner.close();
@@ -230,44 +216,45 @@ impl Driver {
 
 impl Desk {
     pub(super) fn new(alarm: Alarm, turner: Turner) -> Desk {
-        Desk {
-            alarm,
-            turner,
-            fired_alarm: FiredAlarm::default(),
-        }
-    }
-
-    fn alarm_has_fired(&mut self) {
-        let tick = match &mut self.alarm {
-            Alarm::Runtimes(alarm) => Some(alarm.fired()),
-            Alarm::Threads(alarm) => alarm.fired(),
-        };
-        if let Some(tick) = tick {
-            self.fired_alarm.fired(tick);
-        }
-    }
-
-    /// Whether the alarm is set, and nobody would be woken by it.
-    pub(super) fn alarm_must_be_attached(&self) -> bool {
-        matches!(&self.alarm, Alarm::Runtimes(alarm) if alarm.must_be_attached())
+        Desk { alarm, turner }
     }
 }
 
 impl Alarm {
+    /// Notes that it has fired.
+    fn has_fired(&mut self) {
+        match self {
+            Alarm::Runtimes(alarm) => alarm.has_fired(),
+            Alarm::Threads(_) => {}
+        }
+    }
+
+    fn set(&mut self, tick: u64, whereabouts: Whereabouts) -> Set {
+        match self {
+            Alarm::Runtimes(alarm) => alarm.set(tick, whereabouts),
+            Alarm::Threads(alarm) => {
+                alarm.set(tick);
+                Set::Done
+            }
+        }
+    }
+
+    /// Sets it so that it fires next, where `now` is the present tick.
+    fn set_soon(&mut self, now: u64) -> Set {
+        match self {
+            Alarm::Runtimes(alarm) => alarm.set_soon(),
+            Alarm::Threads(alarm) => {
+                alarm.set(now);
+                Set::Done
+            }
+        }
+    }
+
     /// The tick that it is set for.
     fn at(&self) -> u64 {
         match self {
             Alarm::Runtimes(alarm) => alarm.at(),
             Alarm::Threads(alarm) => alarm.at(),
-        }
-    }
-}
-
-impl Next {
-    fn at(tick: u64) -> Next {
-        Next {
-            tick,
-            by_errand: false,
         }
     }
 }

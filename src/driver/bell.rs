@@ -1,9 +1,9 @@
 //! The bell: how any thread makes a request of the driver, without a task and without waiting.
 //!
 //! The driver is not a task. It is what its *attendant* does. A thread that rings the bell while
-//! nobody attends becomes the attendant. This is tokio's time driver when the alarm fires, an
-//! errand, or a thread that arms. A thread that rings while another attends leaves its request and
-//! goes on. The attendant serves the request before it leaves.
+//! nobody attends becomes the attendant. This is tokio's time driver when the alarm fires, or a
+//! thread that arms. A thread that rings while another attends leaves its request and goes on. The
+//! attendant serves the request before it leaves.
 //!
 //! ```text
 //!   free --(ring: "attend")--> attended --(leave, nothing was requested meanwhile)--> free

@@ -1,55 +1,46 @@
-//! How late the driver comes to a turn that its alarm has asked for.
+//! How late the driver comes to its turns: the worst of the last seconds.
 //!
-//! ```text
-//!   the alarm fires --(`FiredAlarm::fired`: for which tick was it set?)--> a turn begins --(`answered`)--> its lateness
-//! ```
+//! A turn is late by the time from the tick that its alarm was set for to the last timer that it
+//! fires. Seconds are counted on the timer's clock.
 //!
-//! A turn that was asked for otherwise, such as one that goes on with another, has no lateness.
-//!
-//! Invariant: lateness counts from the earliest tick whose alarm has fired and was not answered by
-//! a turn. It is computed here alone.
+//! Invariant: only the attendant writes. A reader may see a second that is just being replaced, and
+//! takes the number for what it is, a gauge. So all operations are Relaxed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// By how many ticks a turn began after the tick that its alarm was set for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lateness {
-    pub(super) ticks: u64,
-}
+use crate::time::tick::Moment;
 
-/// The tick of an alarm that has fired, until a turn answers it.
+/// For how many seconds a lateness is kept.
+pub(super) const SECONDS: usize = 10;
+
+/// In each word the number of a second, and by how many ticks a turn of it was late at the most.
 #[derive(Debug, Default)]
-pub(super) struct FiredAlarm(Option<u64>);
+pub(super) struct WorstLateness([AtomicU64; SECONDS]);
 
-impl FiredAlarm {
-    /// The alarm has fired, and was set for that tick.
-    pub(super) fn fired(&mut self, tick: u64) {
-        self.0 = Some(self.0.map_or(tick, |earlier| earlier.min(tick)));
+const TICKS_BITS: u32 = 32;
+const TICKS_MASK: u64 = (1 << TICKS_BITS) - 1;
+
+impl WorstLateness {
+    /// A turn was late by that many ticks.
+    pub(super) fn note(&self, now: Moment, ticks: u64) {
+        let second = now.since_epoch().as_secs();
+        let word = &self.0[second as usize % SECONDS];
+        let before = word.load(Ordering::Relaxed);
+        let worst = if before >> TICKS_BITS == second {
+            before & TICKS_MASK
+        } else {
+            0
+        };
+        let ticks = ticks.min(TICKS_MASK).max(worst);
+        word.store(second << TICKS_BITS | ticks, Ordering::Relaxed);
     }
 
-    /// A turn began at that tick. `None` if the alarm did not ask for it.
-    pub(super) fn answered(&mut self, began: u64) -> Option<Lateness> {
-        let tick = self.0.take()?;
-        Some(Lateness {
-            ticks: began.saturating_sub(tick),
-        })
-    }
-}
-
-/// The lateness of the last turn that the alarm asked for.
-#[derive(Debug, Default)]
-pub(super) struct LastLateness(AtomicU64);
-
-impl LastLateness {
-    // Relaxed, here and below: a gauge that nothing else hangs on. Only the attendant writes it.
-    pub(super) fn set(&self, lateness: Lateness) {
-        self.0.store(lateness.ticks, Ordering::Relaxed);
-    }
-
-    pub(super) fn get(&self) -> Lateness {
-        Lateness {
-            ticks: self.0.load(Ordering::Relaxed),
-        }
+    /// By how many ticks a turn of the last seconds was late at the most.
+    pub(super) fn worst(&self, now: Moment) -> u64 {
+        let now = now.since_epoch().as_secs();
+        let words = self.0.iter().map(|word| word.load(Ordering::Relaxed));
+        let recent = words.filter(|word| now.saturating_sub(word >> TICKS_BITS) < SECONDS as u64);
+        recent.map(|word| word & TICKS_MASK).max().unwrap_or(0)
     }
 }
 
@@ -59,38 +50,33 @@ mod tests {
     use crate::Timer;
     use crate::driver::Driver;
     use crate::time::clock::Clock;
-    use crate::time::tick::{NEVER, TickLength};
+    use crate::time::tick::TickLength;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::runtime::Handle;
     use tokio::time::{Instant, advance, sleep};
 
-    fn lateness(set_for: u64, began: u64) -> u64 {
-        let mut alarm = FiredAlarm::default();
-        alarm.fired(set_for);
-        alarm.answered(began).unwrap().ticks
-    }
-
     #[test]
-    fn lateness_is_from_the_alarms_tick_and_never_negative() {
-        assert_eq!(lateness(10, 10), 0);
-        assert_eq!(lateness(10, 13), 3);
-        assert_eq!(lateness(10, 9), 0, "the end of the runtime is told early");
-        assert_eq!(lateness(NEVER, 13), 0, "nothing was set any more");
-    }
-
-    #[test]
-    fn an_alarm_is_answered_once_and_for_its_earliest_tick() {
-        let mut alarm = FiredAlarm::default();
-        assert_eq!(alarm.answered(5), None);
-        alarm.fired(7);
-        alarm.fired(9);
-        assert_eq!(alarm.answered(12), Some(Lateness { ticks: 5 }));
-        assert_eq!(alarm.answered(13), None);
+    fn the_worst_lateness_of_the_last_seconds_is_kept() {
+        let lateness = WorstLateness::default();
+        let at = |seconds| Moment::after_epoch(Duration::from_secs(seconds));
+        assert_eq!(lateness.worst(at(0)), 0);
+        lateness.note(at(0), 7);
+        lateness.note(at(0), 3);
+        lateness.note(at(5), 5);
+        assert_eq!(lateness.worst(at(5)), 7);
+        assert_eq!(lateness.worst(at(9)), 7);
+        assert_eq!(lateness.worst(at(10)), 5);
+        lateness.note(at(10), 1);
+        assert_eq!(lateness.worst(at(14)), 5);
+        assert_eq!(lateness.worst(at(15)), 1);
+        assert_eq!(lateness.worst(at(20)), 0);
+        lateness.note(at(20), u64::MAX);
+        assert_eq!(lateness.worst(at(20)), TICKS_MASK);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_driver_tells_how_late_its_last_alarm_was_answered() {
+    async fn the_driver_reports_its_worst_lateness_for_ten_seconds() {
         const MS: Duration = Duration::from_millis(1);
         let timer = Timer::new();
         let deadline = timer.deadline(10 * MS);
@@ -99,6 +85,8 @@ mod tests {
         let again = timer.deadline(5 * MS);
         sleep(20 * MS).await;
         assert_eq!(timer.metrics().wake_ups, 2);
+        assert_eq!(timer.metrics().lateness, 5 * MS);
+        sleep(10_000 * MS).await;
         assert_eq!(timer.metrics().lateness, Duration::ZERO);
         drop((deadline, again));
     }
@@ -109,7 +97,7 @@ mod tests {
         let runtime = Handle::current();
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let clock = Clock::new(&runtime, tick, Instant::now());
-        let driver = Arc::new(Driver::new(Arc::new(clock)));
+        let driver = Arc::new(Driver::new(Arc::new(clock), false));
         driver.begin(&[], &runtime);
         driver.need_not_come_at(10);
         driver.come_by(10);

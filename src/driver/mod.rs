@@ -5,15 +5,14 @@
 //!             |                                                                  |
 //!             v                                                                  v
 //!   set the alarm for that tick   <--- the earliest plan of all shards ---   turn (see `turner`)
-//!                                      or, while ticking, the next tick          |
-//!                                                                                +-- too long for one stretch: an errand goes on
+//!                                      or, while ticking, the next tick
 //! ```
 //!
 //! There is no driver task. The waker of one tokio timer, the [alarm](alarm), makes the turn and
 //! plans the next one. It runs where tokio wakes its own timers. So nothing stands between a due
-//! and its timer: no task to schedule, no queue of tasks, no waker that must wait for a task.
-//! A [bell](bell) settles which thread does this work at a moment. That thread is the
-//! [attendant](attendant).
+//! and its timer: no task to schedule, no queue of tasks, no waker that must wait for a task. A
+//! turn fires all that is due, as a pass of tokio's time driver does. A [bell](bell) settles which
+//! thread does this work at a moment. That thread is the [attendant](attendant).
 //!
 //! The process's timer has no runtime. Its alarm is a [thread](thread_alarm), and all else is the
 //! same.
@@ -22,10 +21,11 @@
 //!
 //! - One turn is made at a time, by the attendant. It holds no lock meanwhile: it alone has the
 //!   desk, which holds what it works with.
-//! - A thread that arms never turns. Wakers are user code, and run only where tokio would run them.
+//! - A thread that arms never turns. Wakers are user code, and run only where tokio would run them,
+//!   but for those that are woken when a thread finds that the runtime has ended.
 //! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being
 //!   made or requested. While nothing is armed it wakes nobody. On a clock that can be paused there
-//!   is then no tokio timer at all.
+//!   is then no tokio timer at all. So whoever waits with nothing armed takes a [watch].
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. Whoever can still
 //!   arm a timer, or has one pending, holds a shard, and each shard holds the driver. When the last
 //!   of them has let go, all of it is dropped.
@@ -38,10 +38,11 @@ mod attendant;
 pub(crate) mod bell;
 #[cfg(test)]
 mod bell_tests;
-mod ending;
-mod errand;
 mod lateness;
 mod mode;
+mod stalls;
+#[cfg(test)]
+mod stalls_tests;
 mod thread_alarm;
 mod turner;
 mod watch;
@@ -49,24 +50,24 @@ mod watch;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::runtime::Handle;
 
 use crate::shard::Shard;
 use crate::time::clock::Clock;
+use crate::time::tick::{Moment, NEVER};
 use alarm::{Ring, RuntimeAlarm};
 use attendant::{Alarm, Desk};
 use bell::{Bell, Request};
-use ending::Ending;
-use errand::Errands;
-use lateness::LastLateness;
+use lateness::WorstLateness;
 use mode::Mode;
+pub(crate) use stalls::Spared;
+use stalls::Stalls;
 use thread_alarm::ThreadAlarm;
 use turner::Turner;
 pub(crate) use watch::Watch;
-use watch::Watchers;
 
 /// What turns the wheels of one timer.
 pub(crate) struct Driver {
@@ -78,12 +79,15 @@ pub(crate) struct Driver {
     /// Whether it may ever be better to tick.
     may_tick: bool,
     wake_ups: AtomicU64,
-    lateness: LastLateness,
+    lateness: WorstLateness,
+    stalls: Stalls,
+    /// Since which tick what is due waits for the driver, if that tick has come. Only the attendant
+    /// writes it; `stalls` tells what it is for.
+    waits_since: AtomicU64,
     /// Set before the shards are closed, never cleared.
     ended: AtomicBool,
-    errands: Errands,
-    ending: Ending,
-    watchers: Mutex<Watchers>,
+    /// The runtime that drives this; `None` for the process's timer, and once the driver has ended.
+    runtime: Mutex<Option<Handle>>,
 }
 
 /// Where the attendant is.
@@ -91,34 +95,33 @@ pub(crate) struct Driver {
 enum Whereabouts {
     /// Within tokio's time driver, where it fires its timers; or on the alarm's own thread.
     TimeDriver,
-    /// In a task that the driver has sent to the runtime, or where the runtime drops that task.
-    Errand,
     /// Anywhere: in a call of the user's.
     Caller,
 }
 
 impl Driver {
-    /// A driver that does nothing before it [begins](Driver::begin).
-    pub(crate) fn new(clock: Arc<Clock>) -> Driver {
+    /// A driver that does nothing before it [begins](Driver::begin). If stalls are counted, they
+    /// give deadlines no grace.
+    pub(crate) fn new(clock: Arc<Clock>, are_stalls_counted: bool) -> Driver {
         Driver {
-            may_tick: mode::may_tick(clock.tick()),
+            stalls: Stalls::new(clock.tick(), are_stalls_counted),
+            may_tick: mode::may_tick(clock.tick()) && !are_stalls_counted,
             bell: Bell::new(),
             clock,
             desk: Mutex::new(None),
             wake_ups: AtomicU64::new(0),
-            lateness: LastLateness::default(),
+            lateness: WorstLateness::default(),
+            waits_since: AtomicU64::new(NEVER),
             ended: AtomicBool::new(false),
-            errands: Errands::default(),
-            ending: Ending::far(),
-            watchers: Mutex::default(),
+            runtime: Mutex::new(None),
         }
     }
 
     /// Begins to drive these shards on the runtime of `handle`. To be called in the context of that
     /// runtime.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
-        let alarm = RuntimeAlarm::new(handle, self.clock.clone(), Ring::new(self));
-        self.watchers().begin(handle);
+        let alarm = RuntimeAlarm::new(self.clock.clone(), Ring::new(self));
+        *self.runtime() = Some(handle.clone());
         self.begin_with(Alarm::Runtimes(alarm), shards);
     }
 
@@ -134,7 +137,12 @@ impl Driver {
     }
 
     fn begin_with(self: &Arc<Self>, alarm: Alarm, shards: &[Arc<Shard>]) {
-        let mode = Mode::new(self.clock.tick());
+        let mode = if self.stalls.give_grace() {
+            Mode::new(self.clock.tick())
+        } else {
+            // A reset by a stamp would not see that its lease is over.
+            Mode::resting()
+        };
         let always_ticks = mode.always_ticks();
         let turner = Turner::new(shards, self.clock.clone(), mode);
         *self.desk() = Some(Desk::new(alarm, turner));
@@ -153,8 +161,8 @@ impl Driver {
     #[cold]
     fn come_earlier(self: &Arc<Self>, tick: u64) -> bool {
         self.bell.ask_for(tick);
-        let attended = self.attend(Request::Plan, Whereabouts::Caller);
-        attended.passed.is_some_and(|passed| passed >= tick)
+        let passed = self.attend(Request::Plan, Whereabouts::Caller);
+        passed.is_some_and(|passed| passed >= tick)
     }
 
     /// Puts the alarm off too, if it is set for `tick`, from which a plan was put off. Under no
@@ -191,14 +199,51 @@ impl Driver {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// How late the driver came to the last turn that its alarm has asked for.
+    /// How late the driver came to a turn of the last seconds at the most.
     pub(crate) fn lateness(&self) -> Duration {
-        self.clock.tick().span(self.lateness.get().ticks).into()
+        let worst = self.lateness.worst(self.clock.now());
+        self.clock.tick().span(worst).into()
+    }
+
+    /// How often the driver was stalled.
+    pub(crate) fn stalls(&self) -> u64 {
+        self.stalls.number()
+    }
+
+    /// Whether a deadline that has passed at `now` stays pending, because of a stall.
+    pub(crate) fn spares(&self, deadline: Spared, now: Moment) -> bool {
+        // In this order: `stalls` tells why.
+        self.is_stalled_since(deadline.due, now)
+            || self.grace_end(deadline).is_some_and(|end| end > now)
+    }
+
+    /// When the grace ends of a deadline that a stall spares which has ended.
+    pub(crate) fn grace_end(&self, deadline: Spared) -> Option<Moment> {
+        self.stalls.grace_end(deadline)
+    }
+
+    /// Whether the driver is stalled at `now`, and has not come to anything since `due`.
+    fn is_stalled_since(&self, due: Moment, now: Moment) -> bool {
+        let tick = self.clock.tick();
+        // Acquire: pairs with the Release in `wait_since`. A thread that sees the driver come sees
+        // the stall that was noted before.
+        let since = self.waits_since.load(Ordering::Acquire);
+        self.stalls.give_grace()
+            && since <= tick.due(due)
+            && self
+                .stalls
+                .is_stall(tick.current(now).saturating_sub(since))
+            && !self.clock.is_virtual()
     }
 
     /// How often the alarm has fired.
     pub(crate) fn wake_ups(&self) -> u64 {
         self.wake_ups.load(Ordering::Relaxed)
+    }
+
+    /// Nothing panics under this lock.
+    fn runtime(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The alarm has fired, within tokio's time driver or on the alarm's own thread.
@@ -213,7 +258,7 @@ impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
             .field("bell", &self.bell)
-            .field("last_lateness", &self.lateness.get())
+            .field("stalls", &self.stalls.number())
             .field("has_ended", &self.has_ended())
             .finish_non_exhaustive()
     }

@@ -1,13 +1,13 @@
 //! Whether the driver rests or ticks: the policy; `clock` and `driver` are the mechanism.
 //!
 //! ```text
-//!   resting --(callers' readings were many: `Readings`)--> ticking --(after some ticks)--> resting
+//!   resting --(callers' readings were many: `Readings`)--> ticking --(a tick with few calls)--> resting
 //! ```
 //!
-//! Once in a while the driver goes back to rest, to find out whether there is still reason to tick.
-//! If there is, callers ask for it again within a fraction of a tick. Then the driver ticks twice
-//! as long before it rests again, up to `MOST_TICKS`. So a short burst costs few ticks, and a
-//! lasting load costs few rests.
+//! While the driver rests, callers count their readings of the clock, and ask for ticks when there
+//! are very many. While it ticks, some of the calls look at the clock (`time::windows`), and these
+//! looks tell how many calls there are. So a burst costs one useless tick at its end, and a lasting
+//! load costs none.
 //!
 //! Invariant: the driver never ticks on a virtual clock.
 
@@ -15,16 +15,9 @@ use std::time::Duration;
 
 use crate::time::tick::TickLength;
 
-/// When it is asked for the first time, the driver makes this many ticks before it rests.
-const FEWEST_TICKS: u64 = 1;
-
-/// Under a lasting load the driver makes at most this many ticks before it rests. This bounds the
-/// useless ticks after the load has ended.
-const MOST_TICKS: u64 = 128;
-
-/// If callers ask again at most this many ticks after a rest began, the load is a lasting one.
-/// Bursts that are further apart buy few ticks each, because most of those would be useless.
-const SOON_AFTER_REST: u64 = 3;
+/// A tick with fewer looks is the last one. So many looks stand for some 250 calls, each of which
+/// has saved a reading of 23 ns or more. That is what a tick costs where a worker is awake.
+const FEWEST_LOOKS: u64 = 4;
 
 /// tokio's timers have this grid. A driver that had to tick faster would always be late.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -34,10 +27,7 @@ pub(crate) struct Mode {
     policy: Policy,
     /// Whether the tick is long enough.
     may_tick: bool,
-    /// The tick at which to rest. It lies in the past while the driver rests.
-    until: u64,
-    /// How many ticks were granted the last time.
-    granted: u64,
+    is_ticking: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -52,8 +42,16 @@ impl Mode {
         Mode {
             policy: forced().unwrap_or(Policy::Measured),
             may_tick: may_tick(tick),
-            until: 0,
-            granted: FEWEST_TICKS,
+            is_ticking: false,
+        }
+    }
+
+    /// For a driver that never ticks.
+    pub(crate) fn resting() -> Mode {
+        Mode {
+            policy: Policy::AlwaysRest,
+            may_tick: false,
+            is_ticking: false,
         }
     }
 
@@ -62,36 +60,26 @@ impl Mode {
         self.policy == Policy::AlwaysTick
     }
 
-    /// Whether the driver is to tick from this turn, at tick `now`, to the next.
+    /// Whether the driver is to tick from this turn to the next.
     ///
-    /// `is_wanted` says whether callers have asked for it since the last turn. `is_virtual` says
-    /// whether the clock is or was paused. The decision depends on these and on the ticks granted
-    /// before, and on nothing else.
+    /// `is_wanted` says whether callers have asked for it since the last turn, and `looks` how many
+    /// calls have looked at the clock since then. `is_virtual` says whether the clock is or was
+    /// paused.
     pub(crate) fn ticks(
         &mut self,
-        now: u64,
         is_wanted: bool,
+        looks: u64,
         is_virtual: impl FnOnce() -> bool,
     ) -> bool {
         let ticks = match self.policy {
             Policy::AlwaysTick => true,
             Policy::AlwaysRest => false,
-            Policy::Measured => now < self.until || is_wanted && self.may_tick,
+            Policy::Measured => {
+                self.may_tick && (is_wanted || self.is_ticking && looks >= FEWEST_LOOKS)
+            }
         };
-        if !ticks || is_virtual() {
-            self.until = self.until.min(now);
-            return false;
-        }
-        if now >= self.until {
-            let at_once = now - self.until <= SOON_AFTER_REST;
-            self.granted = if at_once {
-                (2 * self.granted).min(MOST_TICKS)
-            } else {
-                FEWEST_TICKS
-            };
-            self.until = now + self.granted;
-        }
-        true
+        self.is_ticking = ticks && !is_virtual();
+        self.is_ticking
     }
 }
 
@@ -124,60 +112,37 @@ mod tests {
         }
     }
 
-    /// Each row is a tick, whether ticking was wanted, and whether the driver is then to tick.
-    fn assert_decisions(mode: &mut Mode, table: &[(u64, bool, bool)]) {
-        for &(now, is_wanted, ticks) in table {
-            let decided = mode.ticks(now, is_wanted, || false);
-            assert_eq!(decided, ticks, "at {now}, wanted: {is_wanted}: {mode:?}");
+    #[test]
+    fn the_driver_ticks_from_being_asked_to_a_tick_with_few_calls() {
+        let mut mode = measured(SHORTEST_TICK);
+        // What is wanted, how many looks there were, and whether the driver is then to tick.
+        for (is_wanted, looks, ticks) in [
+            (false, 0, false),
+            (false, 1_000, false),
+            (true, 0, true),
+            (false, FEWEST_LOOKS, true),
+            (false, 1_000, true),
+            (false, FEWEST_LOOKS - 1, false),
+            (false, 1_000, false),
+        ] {
+            assert_eq!(mode.ticks(is_wanted, looks, || false), ticks, "{mode:?}");
         }
     }
 
     #[test]
-    fn a_short_burst_is_granted_one_tick() {
+    fn on_a_virtual_clock_the_driver_never_ticks() {
         let mut mode = measured(SHORTEST_TICK);
-        assert_decisions(
-            &mut mode,
-            &[
-                (100, false, false),
-                (101, true, true),
-                (102, false, false),
-                (103, false, false),
-                (200, true, true),
-                (201, false, false),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_lasting_load_is_granted_twice_as_many_each_time() {
-        let mut mode = measured(SHORTEST_TICK);
-        let mut granted = Vec::new();
-        let mut now = 1_000;
-        for _ in 0..10 {
-            assert!(mode.ticks(now, true, || false));
-            let ticks = (now + 1..).take_while(|&now| mode.ticks(now, false, || false));
-            let ticks = ticks.count() as u64 + 1;
-            granted.push(ticks);
-            // The driver rests for one tick, and callers ask again within that.
-            now += ticks + 1;
-        }
-        assert_eq!(granted, [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
-    }
-
-    #[test]
-    fn a_virtual_clock_never_ticks_and_ends_what_was_granted() {
-        let mut mode = measured(SHORTEST_TICK);
-        assert!(!mode.ticks(5, true, || true));
-        assert!(mode.ticks(6, true, || false));
-        assert!(!mode.ticks(6, true, || true));
-        assert!(!mode.ticks(6, false, || false));
+        assert!(!mode.ticks(true, 0, || true));
+        assert!(mode.ticks(true, 0, || false));
+        assert!(!mode.ticks(false, 1_000, || true));
+        assert!(!mode.ticks(false, 1_000, || false), "it has ended");
         mode.policy = Policy::AlwaysTick;
-        assert!(!mode.ticks(7, true, || true));
+        assert!(!mode.ticks(false, 0, || true));
     }
 
     #[test]
-    fn a_tick_below_a_millisecond_never_ticks() {
+    fn the_driver_never_ticks_faster_than_each_millisecond() {
         let mut mode = measured(SHORTEST_TICK / 2);
-        assert_decisions(&mut mode, &[(1, true, false), (2, true, false)]);
+        assert!(!mode.ticks(true, 1_000, || false));
     }
 }

@@ -19,9 +19,6 @@ use super::Driver;
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
-/// The alarm that is set for this tick fires at once.
-pub(super) const AT_ONCE: u64 = 0;
-
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,
 }
@@ -34,18 +31,13 @@ struct Shared {
 struct Setting {
     /// The tick that it is set for; `NEVER` also once it has fired.
     at: u64,
-    /// The tick that it was set for when it fired last.
-    fired_at: u64,
 }
 
 impl ThreadAlarm {
     /// Starts the thread. It keeps the driver, and so neither ever ends.
     pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
         let shared = Arc::new(Shared {
-            setting: Mutex::new(Setting {
-                at: NEVER,
-                fired_at: AT_ONCE,
-            }),
+            setting: Mutex::new(Setting { at: NEVER }),
             is_earlier: Condvar::new(),
         });
         let (of_thread, driver) = (shared.clone(), driver.clone());
@@ -58,12 +50,6 @@ impl ThreadAlarm {
     /// The tick that it is set for.
     pub(super) fn at(&self) -> u64 {
         self.shared.lock().at
-    }
-
-    /// The tick that it was set for when it fired last; `None` if it was to fire at once.
-    pub(super) fn fired(&self) -> Option<u64> {
-        let fired_at = self.shared.lock().fired_at;
-        (fired_at != AT_ONCE).then_some(fired_at)
     }
 
     /// Sets the alarm for the beginning of a tick.
@@ -97,7 +83,7 @@ impl Shared {
                 let begins = clock.start_of(setting.at).into_std();
                 let left = begins.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    setting.fired_at = std::mem::replace(&mut setting.at, NEVER);
+                    setting.at = NEVER;
                     return;
                 }
                 let waited = self.is_earlier.wait_timeout(setting, left);

@@ -9,8 +9,8 @@
 //! - The clock is read before any shard is turned, and the shards are turned to the floor of that
 //!   reading. `P1` to `P4` are the steps of the proof in `time`.
 //! - Wakers are user code. They run outside every lock, and a panic in one stops neither the turn
-//!   nor the batch. They run where tokio's own timers run theirs, or in a task of the runtime. So a
-//!   waker that blocks holds up what it would hold up with tokio.
+//!   nor the batch. They run where tokio's own timers run theirs. So a waker that blocks holds up
+//!   what it would hold up with tokio.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -21,25 +21,15 @@ use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 use crate::waking::wake_all;
 
-/// A turn fires or cascades at most this many timers. This is some hundred microseconds of work,
-/// for which others wait.
-const STRETCH: usize = 2 * BATCH;
-
 /// A turn that was made.
 #[derive(Debug)]
 pub(super) struct Turned {
     /// The tick at which it began.
     pub(super) began: u64,
-    pub(super) came_to: CameTo,
-}
-
-/// What a turn came to.
-#[derive(Debug)]
-pub(super) enum CameTo {
-    /// All that was due is dealt with, and the next turn is at this tick.
-    Until(u64),
-    /// There may be more.
-    Unfinished,
+    /// The tick of the next one.
+    pub(super) next: u64,
+    /// It fired more than a batch of some shard.
+    pub(super) is_long: bool,
 }
 
 pub(super) struct Turner {
@@ -47,8 +37,6 @@ pub(super) struct Turner {
     shards: Box<[Weak<Shard>]>,
     clock: Arc<Clock>,
     mode: Mode,
-    /// Which shard is turned next.
-    next_shard: usize,
     /// The turn wakes what is due from here. Outside a turn it is empty.
     wakers: Vec<Waker>,
 }
@@ -59,16 +47,15 @@ impl Turner {
             shards: shards.iter().map(Arc::downgrade).collect(),
             clock,
             mode,
-            next_shard: 0,
             wakers: Vec::with_capacity(BATCH),
         }
     }
 
-    /// Begins to tick, if that was asked for and is better, and gives the tick of the next turn. It
-    /// turns no shard, so any thread may do it.
+    /// Begins to tick, if that was asked for and is better, and returns the tick of the next turn.
+    /// It turns no shard, so any thread may do it.
     pub(super) fn begin_to_tick(&mut self) -> Option<u64> {
         let now = self.clock.current_tick();
-        self.ticks(now).then(|| {
+        self.ticks().then(|| {
             self.clock.publish(Some(now));
             now + 1
         })
@@ -77,57 +64,46 @@ impl Turner {
     pub(super) fn turn(&mut self) -> Turned {
         // P1.
         let now = self.clock.current_tick();
-        let ticking = self.ticks(now);
+        let ticking = self.ticks();
         // P2 and P3.
         self.clock.publish(ticking.then_some(now));
         // P4.
-        let came_to = match self.turn_shards(now) {
-            CameTo::Until(_) if ticking => CameTo::Until(now + 1),
-            came_to => came_to,
-        };
+        let (plan, is_long) = self.turn_shards(now);
         Turned {
             began: now,
-            came_to,
+            next: if ticking { now + 1 } else { plan },
+            is_long,
         }
     }
 
-    fn ticks(&mut self, now: u64) -> bool {
+    fn ticks(&mut self) -> bool {
         let is_wanted = self.clock.take_ticking_wanted();
-        self.mode.ticks(now, is_wanted, || self.clock.is_virtual())
+        let looks = self.clock.take_looks();
+        self.mode
+            .ticks(is_wanted, looks, || self.clock.is_virtual())
     }
 
-    fn turn_shards(&mut self, now: u64) -> CameTo {
-        let mut left = STRETCH;
+    /// Turns every shard up to `now`, a batch of each by turns, so that none waits for all of
+    /// another. Returns the earliest plan, and whether some shard had more than a batch. A pass
+    /// fires all that is due, as tokio's does: work that was left for a task would wait in a run
+    /// queue, behind tasks that are always ready.
+    fn turn_shards(&mut self, now: u64) -> (u64, bool) {
+        let mut is_long = false;
         loop {
             let mut plan = NEVER;
-            let mut batch_full = false;
-            for _ in 0..self.shards.len() {
-                let shard = self.shards[self.next_shard].upgrade();
-                // The next turn goes on where this one stops. Otherwise a shard could wait for the
-                // others for ever.
-                self.next_shard = (self.next_shard + 1) % self.shards.len();
-                let Some(shard) = shard else { continue };
-                let work = match shard.turn(now, &mut self.wakers) {
-                    ShardTurned::Until(tick) => {
-                        plan = plan.min(tick);
-                        self.wakers.len()
-                    }
-                    ShardTurned::BatchFull => {
-                        batch_full = true;
-                        BATCH
-                    }
-                };
+            let mut is_finished = true;
+            for shard in self.shards.iter().filter_map(Weak::upgrade) {
+                match shard.turn(now, &mut self.wakers) {
+                    ShardTurned::Until(tick) => plan = plan.min(tick),
+                    ShardTurned::BatchFull => is_finished = false,
+                }
                 drop(shard);
                 wake_all(&mut self.wakers);
-                left = left.saturating_sub(work);
-                if left < BATCH {
-                    // Another batch could be more than a stretch.
-                    return CameTo::Unfinished;
-                }
             }
-            if !batch_full {
-                return CameTo::Until(plan);
+            if is_finished {
+                return (plan, is_long);
             }
+            is_long = true;
         }
     }
 

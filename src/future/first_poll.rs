@@ -8,8 +8,8 @@ use crate::shard::Shard;
 use crate::time::due::Due;
 
 /// What a poll does before it arms.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum FirstPoll {
+#[derive(Clone, Copy)]
+pub(crate) enum FirstPoll {
     /// The sleep was due when it was made, so it is ready.
     IsReady,
     /// The sleep may have been due when it was made, so the poll looks at the clock.
@@ -17,13 +17,11 @@ pub(super) enum FirstPoll {
     /// The sleep was not due when it was made. The poll looks at the clock only if the driver may
     /// have passed the due since then.
     LooksIfUnplanned,
-    /// The sleep is not ready before the driver has fired it, so the poll leaves it to the driver.
-    Arms,
 }
 
 impl FirstPoll {
     #[inline]
-    pub(super) fn after(duration: Duration) -> FirstPoll {
+    pub(crate) fn after(duration: Duration) -> FirstPoll {
         if duration.is_zero() {
             FirstPoll::IsReady
         } else {
@@ -33,14 +31,13 @@ impl FirstPoll {
 
     /// Whether a sleep was due when it was made, or may have been due then and is due now.
     #[inline]
-    pub(super) fn finds_due(self, shard: &Shard, due: Due) -> bool {
+    pub(crate) fn finds_due(self, shard: &Shard, due: Due) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
             // A sleep that is due at the plan or later fires with the turn that is planned, as an
             // armed one does.
             FirstPoll::LooksIfUnplanned => shard.is_unplanned(due) && shard.clock().is_due_now(due),
-            FirstPoll::Arms => false,
         }
     }
 }

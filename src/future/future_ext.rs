@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::timeout::{Timeout, timeout, timeout_at};
+use super::limit;
+use super::timeout::Timeout;
+use crate::timer::current;
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
 ///
@@ -29,11 +31,16 @@ pub trait FutureExt: Future {
     ///
     /// Outside a tokio runtime, and in a runtime without a time driver.
     #[track_caller]
+    #[inline]
     fn timeout(self, duration: Duration) -> Timeout<Self>
     where
         Self: Sized,
     {
-        timeout(duration, self)
+        let sleep = limit::sleep_after(current::hold(), duration);
+        Timeout {
+            future: self,
+            sleep,
+        }
     }
 
     /// Bounds the time of this future by an instant: [`timeout_at`](crate::timeout_at()).
@@ -42,11 +49,16 @@ pub trait FutureExt: Future {
     ///
     /// Outside a tokio runtime, and in a runtime without a time driver.
     #[track_caller]
+    #[inline]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
     where
         Self: Sized,
     {
-        timeout_at(deadline, self)
+        let sleep = limit::sleep_until(current::hold(), deadline);
+        Timeout {
+            future: self,
+            sleep,
+        }
     }
 }
 

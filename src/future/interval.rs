@@ -128,23 +128,23 @@ impl Interval {
         }
         let tick = self.sleep.deadline();
         let next = self.tick_after(tick, self.now());
-        self.sleep.reset_to_later(next);
+        self.sleep.reset_at(next);
         Poll::Ready(Some(tick))
     }
 
     /// Makes the next tick come one period from now.
     pub fn reset(&mut self) {
-        self.sleep.reset_from_now(self.period);
+        self.sleep.reset_after(self.period);
     }
 
     /// Makes the next tick come at once.
     pub fn reset_immediately(&mut self) {
-        self.sleep.reset_from_now(Duration::ZERO);
+        self.sleep.reset_after(Duration::ZERO);
     }
 
     /// Makes the next tick come `after` from now, and the ticks after it one period apart.
     pub fn reset_after(&mut self, after: Duration) {
-        self.sleep.reset_from_now(after);
+        self.sleep.reset_after(after);
     }
 
     /// Makes the next tick come at `deadline`, and the ticks after it one period apart.

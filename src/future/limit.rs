@@ -4,17 +4,27 @@
 //! what it runs panics. A limit never ends after the one that it is set within. It bounds only what
 //! the task does that set it: on the same thread, other tasks of tokio's may be polled meanwhile.
 //!
+//! # Whose time
+//!
+//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
+//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
+//! timer the limit is translated once: into its clock's present time plus what is left. For a
+//! timeout that is when it is made, for a scope when it is first polled.
+//!
 //! # Who gives its `Elapsed` first
 //!
 //! A scope and the timeouts that it bounds are due at one instant. What the scope's future polls is
 //! to hear of it first, and it must not go on for ever: a loop that tries again on each [`Elapsed`]
 //! would find every new timeout elapsed at once, and the scope would never end. So:
 //!
+//! - *The scope looks at the clock.* Its own timer only wakes it. It may come later than those of
+//!   the timeouts within, because it may have coarser ticks. Each poll that finds the deadline
+//!   passed is the last one.
 //! - *The last poll.* A scope that finds its deadline passed polls the code within once more, under
 //!   a limit that tells so. Timeouts that are polled then look at the clock, whether or not the
 //!   driver has come to them. What polls only the futures that were woken, such as a
 //!   `FuturesUnordered`, may leave them out. Then the scope ends without them.
-//! - *Never at the first poll.* A timeout that ends with the limit is not elapsed when it is polled
+//! - *Never at the first poll.* Once the limit has passed, no timeout is elapsed when it is polled
 //!   for the first time. It is at the next poll, which is the scope's last one at the latest. One
 //!   that is made during the last poll stays pending, and ends with the scope.
 //!
@@ -27,10 +37,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::future::ended::Ended;
+use crate::future::first_poll::FirstPoll;
 use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
-use crate::shard::Hold;
+use crate::shard::{Hold, Shard};
 use crate::time::clock::Clock;
+use crate::time::due::{Due, PackedDue};
 
 /// What bounds the timeouts that are made on this thread now.
 #[derive(Clone, Copy, Debug)]
@@ -102,88 +114,100 @@ impl Limit {
         self.deadline
     }
 
-    /// The limit's deadline, if `clock` reads time as the caller's runtime does.
-    ///
-    /// A limit is in the time of the runtime that polls the scope. A timer that is driven elsewhere
-    /// may have another one, if either clock was ever paused. Then this gives what is left.
-    fn by(self, clock: &Clock) -> Result<Instant, Duration> {
-        if clock.is_callers() {
-            return Ok(self.deadline);
+    /// What is left. It reads the clock, but not during the last poll.
+    pub(crate) fn remaining(self) -> Duration {
+        if self.is_over {
+            return Duration::ZERO;
         }
-        let before = clock.now_instant();
-        let here = Instant::now();
-        let after = clock.now_instant();
-        if before <= here && here <= after {
-            Ok(self.deadline)
-        } else {
-            Err(self.deadline.saturating_duration_since(here))
-        }
+        self.deadline.saturating_duration_since(Instant::now())
     }
+
+    /// Whether its deadline has passed, or a scope that ends here or earlier makes its last poll.
+    pub(crate) fn has_passed(self) -> bool {
+        self.remaining().is_zero()
+    }
+}
+
+/// The deadline of a scope that is made now: its own, or the limit's if that comes first.
+#[inline]
+pub(crate) fn bounded(deadline: Instant) -> Instant {
+    current().map_or(deadline, |limit| limit.deadline.min(deadline))
 }
 
 /// The sleep of a timeout: for `duration`, or until the limit if that comes first.
+// Always inlined, as is the next one, and the due is found in a function of its own. So the
+// compiler makes the sleep where it stays, and does not move the timeout's future for it.
 #[inline(always)]
 pub(crate) fn sleep_after(shard: Hold, duration: Duration) -> Sleep {
-    match LIMIT.get() {
-        None => Sleep::after(shard, duration),
-        Some(limit) => sleep_after_within(limit, shard, duration),
-    }
+    let due = due_after(&shard, duration);
+    Sleep::new(shard, due, FirstPoll::after(duration))
 }
 
 /// The sleep of a timeout: until `deadline`, or until the limit if that comes first.
-#[inline]
+#[inline(always)]
 pub(crate) fn sleep_until(shard: Hold, deadline: Instant) -> Sleep {
-    match LIMIT.get() {
-        None => Sleep::until(shard, deadline),
-        Some(limit) => sleep_until_within(limit, shard, deadline),
-    }
+    let due = due_at(&shard, deadline);
+    Sleep::new(shard, due, FirstPoll::Looks)
 }
 
-#[cold]
-fn sleep_after_within(limit: Limit, shard: Hold, duration: Duration) -> Sleep {
-    let Some(limit) = limit.if_of_this_task() else {
-        return Sleep::after(shard, duration);
+#[inline(never)]
+fn due_after(shard: &Shard, duration: Duration) -> PackedDue {
+    let within = LIMIT
+        .get()
+        .and_then(|limit| due_after_within(limit, shard, duration));
+    within.unwrap_or_else(|| shard.due_after(duration).into())
+}
+
+#[inline(never)]
+fn due_at(shard: &Shard, deadline: Instant) -> PackedDue {
+    let deadline = match current() {
+        None => deadline,
+        Some(limit) => deadline.min(by(shard.clock(), limit.deadline)),
     };
-    match limit.by(shard.clock()) {
-        Ok(limit) => {
-            let left = limit.saturating_duration_since(shard.clock().now_instant());
-            if left <= duration {
-                Sleep::until(shard, limit)
-            } else {
-                Sleep::after(shard, duration)
-            }
-        }
-        Err(left) => Sleep::after(shard, duration.min(never_at_once(left))),
-    }
+    Due::At(shard.clock().moment(deadline)).into()
 }
 
 #[cold]
-fn sleep_until_within(limit: Limit, shard: Hold, deadline: Instant) -> Sleep {
-    let Some(limit) = limit.if_of_this_task() else {
-        return Sleep::until(shard, deadline);
-    };
-    match limit.by(shard.clock()) {
-        Ok(limit) => Sleep::until(shard, limit.min(deadline)),
-        Err(left) => {
-            let now = shard.clock().now_instant();
-            let own = deadline.saturating_duration_since(now);
-            if own <= left {
-                Sleep::until(shard, deadline)
-            } else {
-                Sleep::after(shard, never_at_once(left))
-            }
-        }
+fn due_after_within(limit: Limit, shard: &Shard, duration: Duration) -> Option<PackedDue> {
+    let limit = limit.if_of_this_task()?;
+    let clock = shard.clock();
+    let own = clock.now().after(duration.into());
+    let limit = clock.moment(by(clock, limit.deadline));
+    Some(Due::At(own.min(limit)).into())
+}
+
+/// A deadline of a limit, in the time of `clock`.
+pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
+    if clock.is_callers() {
+        return deadline;
     }
+    let before = clock.now_instant();
+    let here = Instant::now();
+    let after = clock.now_instant();
+    if before <= here && here <= after {
+        return deadline;
+    }
+    // What is left is counted from the later reading, so that it is not too little.
+    let left = deadline.saturating_duration_since(here);
+    clock.instant(clock.moment(after).after(left.into()))
 }
 
-/// By another clock nobody can tell which sleep is the limit's. So it is never ready at once.
-fn never_at_once(left: Duration) -> Duration {
-    left.max(Duration::from_millis(1))
-}
-
-/// What a timeout makes of a poll of its sleep, under the rules above.
-#[cold]
+/// What a timeout or a scope makes of a poll of its sleep, under the limit that it is within.
+#[inline]
 pub(crate) fn judge(
+    sleep: &Sleep,
+    is_first_poll: bool,
+    polled: Poll<Ended>,
+    cx: &mut Context<'_>,
+) -> Poll<Ended> {
+    match current() {
+        None => polled,
+        Some(limit) => judge_within(limit, sleep, is_first_poll, polled, cx),
+    }
+}
+
+#[cold]
+fn judge_within(
     limit: Limit,
     sleep: &Sleep,
     is_first_poll: bool,
@@ -191,9 +215,8 @@ pub(crate) fn judge(
     cx: &mut Context<'_>,
 ) -> Poll<Ended> {
     match polled {
-        Poll::Ready(Ended::Elapsed) if is_first_poll && sleep.deadline() == limit.deadline => {
-            // The scope's own sleep need not have fired yet, and not all code within is polled by
-            // the scope: some may be in a `block_on`.
+        Poll::Ready(Ended::Elapsed) if is_first_poll && limit.has_passed() => {
+            // Not all code within is polled by the scope: some may be in a `block_on`.
             cx.waker().wake_by_ref();
             Poll::Pending
         }

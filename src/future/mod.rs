@@ -5,7 +5,7 @@
 //! timer.
 
 pub(crate) mod ended;
-mod first_poll;
+pub(crate) mod first_poll;
 mod future_ext;
 pub(crate) mod interval;
 pub(crate) mod limit;

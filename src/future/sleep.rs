@@ -19,7 +19,6 @@ use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -30,7 +29,6 @@ use super::ended::{Ended, panic_shut_down};
 use super::first_poll::FirstPoll;
 use crate::shard::{Hold, Moved, NotArmed, Polled};
 use crate::time::due::{Due, PackedDue};
-use crate::time::tick::Moment;
 use crate::timer::current;
 use crate::wheel::Key;
 
@@ -88,8 +86,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// It behaves as [`tokio::time::Sleep`] does, and is also `Unpin`. So a task can await `&mut sleep`
 /// without pinning it, for example in a `select!`.
 ///
-/// - It is never early. It is late by at most one tick of its timer, or two under a load of very
-///   many operations. Tokio's rounding to a millisecond and its scheduling come on top.
+/// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
+///   millisecond and its scheduling come on top.
 /// - A sleep whose deadline is now or in the past is ready at the first poll.
 /// - Nothing is armed before the first poll that is pending. To make a sleep and drop it before
 ///   that takes no lock.
@@ -120,8 +118,6 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub struct Sleep {
     shard: Hold,
     due: PackedDue,
-    /// What was told as its deadline, plus one, if it counts from a stamp. Zero before that.
-    told: AtomicU64,
     /// Its key while it is armed, taken apart to save space.
     key_sequence: Option<NonZeroU64>,
     key_index: u32,
@@ -143,23 +139,23 @@ enum Phase {
 }
 
 impl Sleep {
-    #[inline(always)]
+    /// It counts from a reading of the clock, because nearly all sleeps fire.
+    #[inline]
     pub(crate) fn after(shard: Hold, duration: Duration) -> Sleep {
-        let due = shard.due_after(duration);
-        Sleep::new(shard, due, FirstPoll::after(duration))
+        let due = due_after(&shard, duration);
+        Sleep::new(shard, due.into(), FirstPoll::after(duration))
     }
 
     pub(crate) fn until(shard: Hold, deadline: Instant) -> Sleep {
         let due = Due::At(shard.clock().moment(deadline));
-        Sleep::new(shard, due, FirstPoll::Looks)
+        Sleep::new(shard, due.into(), FirstPoll::Looks)
     }
 
-    #[inline]
-    fn new(shard: Hold, due: Due, first_poll: FirstPoll) -> Sleep {
+    #[inline(always)]
+    pub(crate) fn new(shard: Hold, due: PackedDue, first_poll: FirstPoll) -> Sleep {
         Sleep {
             shard,
-            due: due.into(),
-            told: AtomicU64::new(0),
+            due,
             key_sequence: None,
             key_index: 0,
             phase: Phase::New,
@@ -169,35 +165,17 @@ impl Sleep {
         }
     }
 
-    /// The instant from which the sleep is ready. It is never before the call that made or reset
-    /// the sleep plus its duration.
+    /// The instant from which the sleep is ready.
     ///
-    /// A deadline that is too far away to be counted is taken to be 146 years after the timer was
-    /// made. While the driver ticks, a sleep for a duration is made without a reading of the clock.
-    /// Then the first call of this method reads the clock. What it tells may lie up to two ticks
-    /// after the sleep was made plus its duration. It does not change after that.
+    /// It is never before the call that made or reset the sleep plus its duration. A deadline that
+    /// is too far away to be counted is taken to be 146 years after the timer was made.
     pub fn deadline(&self) -> Instant {
         let clock = self.shard.clock();
-        let moment = match self.due.into() {
+        clock.instant(match self.due.into() {
             Due::At(moment) => moment,
-            // Relaxed: a number that nothing else hangs on.
-            Due::Stamped(due) => match self.told.load(Ordering::Relaxed) {
-                0 => self.tell(clock.told(due)),
-                told => Moment::from_bits(told - 1),
-            },
-        };
-        clock.instant(moment)
-    }
-
-    /// Keeps `moment` as what is told. If two threads ask at once, the answer of the first one
-    /// stays.
-    fn tell(&self, moment: Moment) -> Moment {
-        let (unset, told) = (0, moment.to_bits() + 1);
-        // Relaxed: a number that nothing else hangs on.
-        let first = self
-            .told
-            .compare_exchange(unset, told, Ordering::Relaxed, Ordering::Relaxed);
-        first.map_or_else(|before| Moment::from_bits(before - 1), |_| moment)
+            // It is the sleep of a timeout, whose deadline is shown by `Debug` alone.
+            Due::Stamped(due) => clock.tick().start_of(due.placed),
+        })
     }
 
     /// Whether the sleep has elapsed. This means that its timer has fired. If it was reset and not
@@ -207,7 +185,7 @@ impl Sleep {
             (Phase::New, _) => false,
             (Phase::Elapsed, _) => true,
             (Phase::Touched, Some(key)) => self.shard.has_fired(key),
-            (Phase::Touched, None) => self.has_passed(),
+            (Phase::Touched, None) => self.first_poll.finds_due(&self.shard, self.due.into()),
         }
     }
 
@@ -245,25 +223,12 @@ impl Sleep {
     /// Moves the deadline to `duration` from now. In all else it is as
     /// [`reset_at`](Sleep::reset_at).
     pub fn reset_after(&mut self, duration: Duration) {
-        let due = self.shard.due_after(duration);
+        let due = due_after(&self.shard, duration);
         self.reset_to(due, FirstPoll::after(duration));
-    }
-
-    /// As `reset_after`, but it always counts from a reading of the clock.
-    pub(crate) fn reset_from_now(&mut self, duration: Duration) {
-        let due = Due::At(self.shard.clock().now().after(duration.into()));
-        self.reset_to(due, FirstPoll::after(duration));
-    }
-
-    /// As `reset_at`, for a deadline that lay ahead when the caller read the clock.
-    pub(crate) fn reset_to_later(&mut self, deadline: Instant) {
-        let due = Due::At(self.shard.clock().moment(deadline));
-        self.reset_to(due, FirstPoll::Arms);
     }
 
     fn reset_to(&mut self, due: Due, first_poll: FirstPoll) {
         self.due = due.into();
-        *self.told.get_mut() = 0;
         self.phase = Phase::Touched;
         self.first_poll = first_poll;
         let Some(key) = self.key() else { return };
@@ -277,11 +242,17 @@ impl Sleep {
         }
     }
 
+    /// Ends it, wherever its timer is.
+    pub(crate) fn elapse(&mut self) {
+        if let Some(key) = self.key() {
+            self.shard.disarm(key);
+            self.forget_key();
+        }
+        self.phase = Phase::Elapsed;
+    }
+
     /// Whether the deadline has passed, by the clock of the timer's runtime.
     pub(crate) fn has_passed(&self) -> bool {
-        if self.first_poll == FirstPoll::IsReady {
-            return true;
-        }
         let clock = self.shard.clock();
         clock.has_passed(self.due.into(), clock.now())
     }
@@ -381,6 +352,12 @@ impl Sleep {
             Polled::Closed => Poll::Ready(Ended::ShutDown),
         }
     }
+}
+
+/// When a sleep is due that is made or reset now.
+#[inline]
+fn due_after(shard: &Hold, duration: Duration) -> Due {
+    Due::At(shard.clock().now().after(duration.into()))
 }
 
 impl Future for Sleep {

@@ -16,7 +16,6 @@ use crate::error::Elapsed;
 use crate::future::ended::Ended;
 use crate::future::limit;
 use crate::future::sleep::Sleep;
-use crate::shard::Hold;
 use crate::timer::current;
 
 /// Bounds the time of a future, on the current runtime's own timer.
@@ -43,8 +42,13 @@ use crate::timer::current;
 /// # }
 /// ```
 #[track_caller]
+#[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::after(current::hold(), duration, future.into_future())
+    let sleep = limit::sleep_after(current::hold(), duration);
+    Timeout {
+        future: future.into_future(),
+        sleep,
+    }
 }
 
 /// Bounds the time of a future by an instant, on the current runtime's own timer.
@@ -67,8 +71,13 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # }
 /// ```
 #[track_caller]
+#[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::until(current::hold(), deadline, future.into_future())
+    let sleep = limit::sleep_until(current::hold(), deadline);
+    Timeout {
+        future: future.into_future(),
+        sleep,
+    }
 }
 
 pin_project! {
@@ -93,23 +102,12 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {
         #[pin]
-        future: F,
-        sleep: Sleep,
+        pub(crate) future: F,
+        pub(crate) sleep: Sleep,
     }
 }
 
 impl<F> Timeout<F> {
-    #[inline(always)]
-    pub(crate) fn after(shard: Hold, duration: Duration, future: F) -> Timeout<F> {
-        let sleep = limit::sleep_after(shard, duration);
-        Timeout { future, sleep }
-    }
-
-    pub(crate) fn until(shard: Hold, deadline: Instant, future: F) -> Timeout<F> {
-        let sleep = limit::sleep_until(shard, deadline);
-        Timeout { future, sleep }
-    }
-
     /// The inner future.
     pub fn get_ref(&self) -> &F {
         &self.future
@@ -126,31 +124,30 @@ impl<F> Timeout<F> {
     }
 }
 
-impl<F: Future> Timeout<F> {
-    /// Polls, and tells how the timeout ended if it did so before the future. It panics only if the
-    /// future does.
-    // Always inlined, because a timeout whose future is ready must not pay for a second function.
-    #[inline(always)]
-    pub(crate) fn poll_bounded(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, Ended>> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        poll_deadline(this.sleep, had_budget, cx).map(Err)
-    }
-}
-
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let bounded = ready!(self.poll_bounded(cx));
+        let this = self.project();
+        let bounded = ready!(poll_bounded(this.future, this.sleep, cx));
         Poll::Ready(bounded.map_err(Ended::elapsed))
     }
+}
+
+/// Polls a future, and then the sleep that bounds it. Tells how the sleep ended if it did so before
+/// the future. It panics only if the future does.
+// Always inlined, because a timeout whose future is ready must not pay for a second function.
+#[inline(always)]
+pub(crate) fn poll_bounded<F: Future>(
+    future: Pin<&mut F>,
+    sleep: &mut Sleep,
+    cx: &mut Context<'_>,
+) -> Poll<Result<F::Output, Ended>> {
+    let had_budget = coop::has_budget_remaining();
+    if let Poll::Ready(output) = future.poll(cx) {
+        return Poll::Ready(Ok(output));
+    }
+    poll_deadline(sleep, had_budget, cx).map(Err)
 }
 
 /// What does not depend on the inner future. It is a function of its own so that it is compiled
@@ -161,7 +158,18 @@ pub(crate) fn poll_deadline(
     cx: &mut Context<'_>,
 ) -> Poll<Ended> {
     let is_first_poll = sleep.is_new();
-    let polled = if coop::has_budget_remaining() {
+    let polled = poll_after_inner(sleep, had_budget, cx);
+    limit::judge(sleep, is_first_poll, polled, cx)
+}
+
+/// Polls the sleep after a future that may have used the task's budget up.
+#[inline]
+pub(crate) fn poll_after_inner(
+    sleep: &mut Sleep,
+    had_budget: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Ended> {
+    if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
     } else if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the
@@ -170,9 +178,5 @@ pub(crate) fn poll_deadline(
         pin!(unconstrained).poll(cx)
     } else {
         sleep.poll_ended(cx)
-    };
-    match limit::current() {
-        Some(limit) => limit::judge(limit, sleep, is_first_poll, polled, cx),
-        None => polled,
     }
 }

@@ -8,6 +8,7 @@
 //! - A function that may be called with a map's lock held wakes nobody. It gives back what is left
 //!   to do as [`AfterAllLocks`].
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::Shard;
 use super::locked::{AfterAllLocks, Entry, Locked, TrueDue};
 use super::locked_word::LockedWord;
 use super::word::{Expiry, Outcome, Status, Word};
+use crate::driver::Spared;
 use crate::time::due::{Due, Start};
 use crate::time::tick::Moment;
 use crate::wheel::Key;
@@ -33,11 +35,14 @@ impl Shard {
     pub(crate) fn arm_word(&self, word: &Arc<Word>) {
         let mut locked = self.lock();
         locked.link_word(word);
-        locked.unlock().tell();
+        if locked.unlock().tell() {
+            self.expire_passed_word(word);
+        }
     }
 
-    /// Makes a word pending again, so that it counts from now, and arms or moves its timer. On a
-    /// closed shard the word never becomes pending, not even for a moment.
+    /// Makes a word pending again, so that it counts from now, and arms or moves its timer. If that
+    /// has passed, as a timeout of zero has, the word expires here and now. On a closed shard the
+    /// word never becomes pending, not even for a moment.
     pub(crate) fn restart_word(&self, word: &Arc<Word>) {
         let mut locked = self.lock();
         if locked.closed().is_some() {
@@ -53,14 +58,26 @@ impl Shard {
                 locked.link_word(word);
             }
         }
-        locked.unlock().tell();
+        if locked.unlock().tell() || word.timeout_set().is_zero() {
+            self.expire_passed_word(word);
+        }
+    }
+
+    /// Expires a word whose deadline has passed, and wakes the task that awaits it. No turn comes
+    /// by a tick up to which tokio's time driver has worked already.
+    #[cold]
+    fn expire_passed_word(&self, word: &Word) {
+        let now = self.clock.now();
+        let mut locked = self.lock();
+        locked.expire_if(word, |due| self.clock.has_passed(due, now));
+        locked.unlock().wake();
     }
 
     /// From now on the word's timer wakes `waker`. A deadline that has passed expires here and now.
     pub(crate) fn poll_word(&self, word: &Word, waker: &Waker) -> Status {
         let now = self.clock.now();
         let registered = self.register(waker, |locked| {
-            match locked.expire_if(word, |due| self.clock.has_passed(due, now)) {
+            match locked.expire_if(word, |due| self.has_passed(word, due, now)) {
                 Expiry::Settled(outcome) => Err(outcome),
                 Expiry::Expired => Err(Outcome::Expired),
                 // By the invariant a pending word has a timer. Otherwise its shard was closed and
@@ -80,25 +97,24 @@ impl Shard {
         start: Start,
         change: impl FnOnce(LockedWord<'_>),
     ) -> (bool, AfterAllLocks) {
-        let tick = self.clock.tick();
-        let placed = |due: Option<Due>| due.map(|due| due.placed(tick));
         let mut locked = self.lock();
-        let looked = locked.expire_if(word, |due| self.clock.has_passed_by(due, start));
-        let found = if let Expiry::Later(before) = looked {
-            change(locked.word(word));
-            let is_earlier = placed(locked.word(word).due()) < placed(Some(before));
-            let expiry = locked.expire_if(word, |due| match start {
-                // It may have been moved to a moment before the stamp. Then only the clock tells.
-                Start::Stamp(_) if is_earlier => self.clock.has_passed(due, self.clock.now()),
-                _ => self.clock.has_passed_by(due, start),
-            });
+        let is_spared = Cell::new(false);
+        let looked = locked.expire_if(word, |due| {
+            let has_passed = self.clock.has_passed_by(due, start);
+            is_spared.set(has_passed && self.is_spared(word, due, self.clock.now()));
+            has_passed && !is_spared.get()
+        });
+        let is_pending = matches!(looked, Expiry::Later(_));
+        if is_spared.get() && locked.is_overdue(word) {
+            locked.count_spared(1);
+        }
+        change(locked.word(word));
+        if is_pending {
+            // It may have been moved to a moment that has passed. Only the clock tells that.
+            locked.expire_if(word, |due| self.clock.has_passed(due, self.clock.now()));
             locked.relink_word(word);
-            !matches!(expiry, Expiry::Settled(_))
-        } else {
-            change(locked.word(word));
-            false
-        };
-        (found, locked.unlock().later(self))
+        }
+        (is_pending, locked.unlock().later(self))
     }
 
     /// Links the timer of a word anew, after the word was moved with no lock held. So the timer may
@@ -119,7 +135,7 @@ impl Shard {
         outcome: Outcome,
     ) -> (Option<Duration>, AfterAllLocks) {
         let mut locked = self.lock();
-        locked.expire_if(word, |due| self.clock.has_passed(due, now));
+        locked.expire_if(word, |due| self.has_passed(word, due, now));
         let now = now.max(self.stand_by_what_is_told(&locked, word, now));
         let before = locked.word(word).settle(outcome);
         let left = before.map(|before| {
@@ -138,7 +154,7 @@ impl Shard {
         mut now: Moment,
     ) -> (Option<Told>, AfterAllLocks) {
         let mut locked = self.lock();
-        locked.expire_if(word, |due| self.clock.has_passed(due, now));
+        locked.expire_if(word, |due| self.has_passed(word, due, now));
         // A reset may come meanwhile while the driver ticks. Then the word counts from a stamp
         // again.
         let deadline = loop {
@@ -154,7 +170,8 @@ impl Shard {
             deadline,
             left: left.unwrap_or_default(),
         });
-        if let Some(deadline) = deadline {
+        // One that has passed is linked where the driver comes to it.
+        if let Some(deadline) = deadline.filter(|&deadline| deadline > now) {
             locked.relink_word_at(word, Due::At(deadline));
         }
         (told, locked.unlock().later(self))
@@ -167,7 +184,7 @@ impl Shard {
         now: Moment,
     ) -> (bool, AfterAllLocks) {
         let mut locked = self.lock();
-        let looked = locked.expire_if(word, |due| self.clock.has_passed(due, now));
+        let looked = locked.expire_if(word, |due| self.has_passed(word, due, now));
         let is_pending = matches!(looked, Expiry::Later(_));
         (is_pending, locked.unlock().later(self))
     }
@@ -179,6 +196,18 @@ impl Shard {
         locked.unlink_word(word);
         // This wakes nobody, and drops the waker.
         locked.unlock().tell();
+    }
+
+    /// Whether a deadline has passed at `now`, and no stall spares it.
+    fn has_passed(&self, word: &Word, due: Due, now: Moment) -> bool {
+        self.clock.has_passed(due, now) && !self.is_spared(word, due, now)
+    }
+
+    /// Whether a deadline that has passed stays pending at `now`, because of a stall.
+    #[cold]
+    fn is_spared(&self, word: &Word, due: Due, now: Moment) -> bool {
+        let deadline = spared_by(word, self.clock.passes_at(due));
+        deadline.is_some_and(|deadline| self.driver.spares(deadline, now))
     }
 
     /// Makes the word count from a moment if it counts from a stamp, so that what is told stays.
@@ -195,6 +224,15 @@ impl Shard {
         word.count_from(|stamp| self.clock.told_start(stamp), self.clock.tick());
         self.clock.now()
     }
+}
+
+/// What says whether a stall spares a deadline that passes at `due`. `None` if none does.
+pub(super) fn spared_by(word: &Word, due: Moment) -> Option<Spared> {
+    (!word.counts_stalls()).then(|| Spared {
+        due,
+        timeout: word.timeout_set(),
+        is_set_once: word.is_set_once(),
+    })
 }
 
 /// The timer of a word.
@@ -233,6 +271,14 @@ impl Locked<'_> {
         if let Some(key) = self.key_of(word) {
             self.relink(key, tick);
         }
+    }
+
+    /// Whether the timer of a pending word is linked where it was due, and the driver has not come
+    /// to it.
+    fn is_overdue(&self, word: &Word) -> bool {
+        let due = self.word(word).due().map(|due| due.placed(self.tick()));
+        let linked = self.key_of(word).and_then(|key| self.linked_at(key));
+        linked.is_some() && linked <= due
     }
 
     fn unlink_word(&mut self, word: &Word) {

@@ -29,6 +29,8 @@ pub(super) struct Guarded {
     /// When the runtime shut down. Since then the wheel is empty, and nothing is armed.
     closed: Option<Moment>,
     fired: u64,
+    /// Deadlines that a stall gave a grace.
+    spared: u64,
 }
 
 /// What a timer needs when its slot comes.
@@ -168,6 +170,16 @@ impl<'a> Locked<'a> {
         self.state.fired += 1;
     }
 
+    /// Counts deadlines that a stall gave a grace.
+    pub(super) fn count_spared(&mut self, spared: u64) {
+        self.state.spared += spared;
+    }
+
+    /// The tick at which a timer is linked that has not fired.
+    pub(super) fn linked_at(&self, key: Key) -> Option<u64> {
+        self.state.wheel.due(key)
+    }
+
     /// Turns the wheel up to `now`, and fires at most `batch` timers. `judge` decides on each timer
     /// whose slot has come. `false` if there may be more.
     pub(super) fn turn(
@@ -210,6 +222,7 @@ impl<'a> Locked<'a> {
             pending: self.state.wheel.len(),
             armed: self.state.wheel.inserted(),
             fired: self.state.fired,
+            spared: self.state.spared,
         }
     }
 
@@ -285,6 +298,7 @@ impl Guarded {
             wheel: Wheel::with_slots(slots),
             closed: None,
             fired: 0,
+            spared: 0,
         }
     }
 }

@@ -79,16 +79,9 @@ impl LockedWord<'_> {
         });
     }
 
-    /// Sets the due for once, earlier or later, in a call that began at `start`. Where it is not
-    /// known whether a reset came after `start`, the call counts as one at a fresh start.
-    pub(crate) fn reset_once(&self, start: Start, once: Once, fresh_start: impl Fn() -> Start) {
-        self.update(|state| {
-            // W3: before the exchange of the word.
-            if !self.last_reset.note_reset(start, state.into()) {
-                self.last_reset.set(fresh_start());
-            }
-            State::Once(once).into()
-        });
+    /// Sets the due for once, earlier or later.
+    pub(crate) fn reset_once(&self, once: Once) {
+        self.update(|_| State::Once(once).into());
     }
 
     /// Makes a deadline that counts from a stamp count from the moment that `start` gives for the
@@ -130,7 +123,8 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Changes the timeout. A pending deadline counts it from its last reset.
+    /// Changes the timeout. A pending deadline counts it from its last reset, unless its due was
+    /// set for once: that stands (W3).
     pub(crate) fn set_timeout(&self, timeout: Duration, tick: TickLength) {
         // Relaxed: the update of the word below publishes both numbers (W4).
         self.timeout
@@ -139,12 +133,8 @@ impl LockedWord<'_> {
             TimeoutTicks::new(timeout, tick).to_bits(),
             Ordering::Relaxed,
         );
-        self.update(|state| match state.into() {
-            // W3: what was noted before the word comes with it.
-            State::Once(_) => self.last_reset.get(),
-            // W2: the word holds no timeout. W4: it is exchanged even so.
-            _ => state,
-        });
+        // W2: the word holds no timeout. W4: it is exchanged even so.
+        self.update(|state| state);
     }
 
     /// Makes the deadline pending again after any outcome, counting from a fresh start.

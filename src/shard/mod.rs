@@ -27,7 +27,6 @@
 
 pub(crate) mod deadline_state;
 mod deadlines;
-mod last_reset;
 mod locked;
 mod locked_word;
 mod plan;
@@ -92,6 +91,7 @@ pub(crate) struct Counts {
     pub(crate) pending: usize,
     pub(crate) armed: u64,
     pub(crate) fired: u64,
+    pub(crate) spared: u64,
 }
 
 impl Shard {

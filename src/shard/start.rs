@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::Shard;
-use crate::time::due::{Due, StampedDue, Start};
+use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span};
 
 impl Shard {
@@ -17,7 +17,17 @@ impl Shard {
     /// caller holds no lock.
     #[inline]
     pub(crate) fn start(&self, is_stampable: impl FnOnce() -> bool) -> Start {
-        match self.clock.stamp() {
+        self.start_by(self.clock.take_stamp(), is_stampable)
+    }
+
+    /// As `start`, for a call that has taken the stamp.
+    #[inline]
+    pub(crate) fn start_by(
+        &self,
+        stamp: Option<Stamp>,
+        is_stampable: impl FnOnce() -> bool,
+    ) -> Start {
+        match stamp {
             Some(stamp) if is_stampable() => Start::Stamp(stamp),
             Some(_) => Start::At(self.clock.now()),
             None => Start::At(self.read_clock()),

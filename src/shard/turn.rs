@@ -8,8 +8,9 @@
 use std::task::Waker;
 
 use super::Shard;
+use super::deadlines::spared_by;
 use super::locked::TrueDue;
-use super::word::{Expiry, Outcome};
+use super::word::{Expiry, Outcome, Word};
 use crate::time::due::{Due, StampedDue};
 use crate::time::tick::Moment;
 use crate::wheel::Verdict;
@@ -42,6 +43,15 @@ impl Shard {
             // If the window is open, the timers of its stamp are placed later than this turn.
             Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
         };
+        let grace_end = |due, word: &Word| {
+            let due = match due {
+                Due::At(moment) => moment,
+                Due::Stamped(_) => tick.start_of(true_due(due)),
+            };
+            let end = self.driver.grace_end(spared_by(word, due)?)?;
+            Some(tick.due(end)).filter(|&end| end > now)
+        };
+        let mut spared = 0;
         let is_finished = locked.turn(now, BATCH, |linked, entry, held| {
             let due = match &entry.due {
                 TrueDue::Linked => linked,
@@ -54,7 +64,12 @@ impl Shard {
                     due
                 }
                 TrueDue::Word(word) => {
-                    match word.locked(held).expire_if(|due| true_due(due) <= now) {
+                    let has_passed = |due| true_due(due) <= now && grace_end(due, word).is_none();
+                    match word.locked(held).expire_if(has_passed) {
+                        Expiry::Later(due) if true_due(due) <= now => {
+                            spared += 1;
+                            grace_end(due, word).unwrap_or(now + 1)
+                        }
                         Expiry::Later(due) => true_due(due),
                         Expiry::Expired | Expiry::Settled(_) => now,
                     }
@@ -66,6 +81,7 @@ impl Shard {
             wakers.extend(entry.waker.take());
             Verdict::Fire
         });
+        locked.count_spared(spared);
         if is_finished {
             ShardTurned::Until(self.plan.tick_about())
         } else {

@@ -27,18 +27,17 @@
 //! - **W2. A reset against `set_timeout` or `reset_after`.** The word holds the time of the reset,
 //!   and not the due. So a reset carries no stale timeout with it. A reset that read a pending
 //!   state before a `reset_after` fails its exchange.
-//! - **W3. `set_timeout` against `reset_after`.** After a `reset_after` the word holds the due. So
-//!   the time of that reset stands beside the word, in `last_reset`. It is written before the word.
-//!   What stands there is the latest of all resets. This includes the reset that the replaced word
-//!   says. Where two resets cannot be compared, the call takes the lock.
+//! - **W3. `set_timeout` against `reset_after`.** After a `reset_after` the word holds the due, and
+//!   `set_timeout` leaves that as it is. So whichever of the two comes first, the due of the
+//!   `reset_after` stands, and the new timeout counts from the next reset on.
 //! - **W4. `set_timeout` while `reset_after` judges that it moves later.** `set_timeout` may leave
 //!   the word as it was, and then the exchange of `reset_after` does not notice. So `reset_after`
 //!   reads the timeout again after its exchange. If the exchange came after the update of the word
 //!   in `set_timeout`, it reads the new timeout. If it came before, that update sees it.
 //! - **W5. The driver links a stamped timer at its true due while `reset_after` judges by where the
-//!   timer is placed.** The driver does so after it has published another stamp. So `reset_after`
-//!   reads the stamp again after its exchange. Each of the two has a sequentially consistent fence
-//!   between its two steps. So one of them sees the other.
+//!   timer is placed.** A turn does so after it has replaced the stamp, or has found it replaced.
+//!   So `reset_after` reads the stamp again after its exchange. Each of the two has a sequentially
+//!   consistent fence between its two steps. So one of them sees the other.
 //! - **W6. A reset after the deadline, but before the driver.** The reset sees that the deadline
 //!   may have passed, and settles it under the lock. So its answer does not depend on how busy the
 //!   driver is. By a stamp the reset sees only what the driver has published.
@@ -54,7 +53,6 @@ use std::time::Duration;
 
 pub(crate) use super::deadline_state::Outcome;
 use super::deadline_state::{Once, Packed, State};
-use super::last_reset::LastReset;
 use super::locked_word::{LockHeld, LockedWord};
 pub(crate) use super::timeout::TimeoutTicks;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
@@ -107,12 +105,12 @@ pub(crate) struct Word {
     pub(super) timeout_ticks: AtomicU64,
     /// The timeout as it was set.
     pub(super) timeout: AtomicU64,
-    /// When the last reset was of a deadline that was set for once.
-    pub(super) last_reset: LastReset,
     pub(super) key_sequence: AtomicU64,
     pub(super) key_index: AtomicU32,
     /// It is written once, and has a meaning only for whoever made the word.
     mark: Mark,
+    /// Whether stalls count against the deadline, whatever its timer says.
+    counts_stalls: bool,
 }
 
 /// What a map knows one of its words by.
@@ -131,11 +129,22 @@ impl Word {
             state: AtomicU64::new(Packed::counting_from(start).0),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
             timeout_ticks: AtomicU64::new(TimeoutTicks::new(timeout, tick).to_bits()),
-            last_reset: LastReset::unnoted(),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
             mark: Mark::default(),
+            counts_stalls: false,
         }
+    }
+
+    /// The word of a deadline that no stall spares.
+    #[cfg(feature = "quinn")]
+    pub(crate) fn counting_stalls(mut self) -> Word {
+        self.counts_stalls = true;
+        self
+    }
+
+    pub(crate) fn counts_stalls(&self) -> bool {
+        self.counts_stalls
     }
 
     pub(crate) fn with_mark(mut self, mark: Mark) -> Word {
@@ -211,13 +220,13 @@ impl Word {
                 }
                 State::Counting(_) => {}
             }
+            // W6. A timeout of zero has passed in the moment from which it counts.
+            if self.may_have_passed(state, start, tick) {
+                return Reset::NeedsLock;
+            }
             // W7.
             if covers(state, start) {
                 return Reset::Moved;
-            }
-            // W6.
-            if self.may_have_passed(state, start, tick) {
-                return Reset::NeedsLock;
             }
             // W1 and W2: if the state has changed, it is looked at again.
             match self.exchange(state, Packed::counting_from(start)) {
@@ -260,16 +269,8 @@ impl Word {
             if let State::Settled(_) = old {
                 return Reset::TooLate;
             }
-            let is_last = match target {
-                // W3: before the exchange of the word.
-                State::Once(_) => self.last_reset.note_reset(start, old),
-                // The word will say when the reset was.
-                _ => self.last_reset.is_surely_before(start),
-            };
-            if !is_last
-                || self.may_have_passed(state, start, tick) // W6
-                || !self.is_later(target, state, tick)
-            {
+            // W6.
+            if self.may_have_passed(state, start, tick) || !self.is_later(target, state, tick) {
                 return Reset::NeedsLock;
             }
             if state == new {
@@ -280,7 +281,7 @@ impl Word {
             match self.exchange(state, new) {
                 Ok(()) => {
                     let is_still_published = || {
-                        // W5: pairs with the fence after the swap in `Clock::publish`.
+                        // W5: pairs with the fence after the swap in `Windows::publish`.
                         fence(Ordering::SeqCst);
                         published().map(Start::Stamp) == Some(start)
                     };
@@ -321,6 +322,11 @@ impl Word {
     fn may_have_passed(&self, state: Packed, start: Start, tick: TickLength) -> bool {
         let due = self.due_of(state.into());
         due.is_none_or(|due| due.may_have_passed(start, tick))
+    }
+
+    /// Whether its due was set for once, and it does not count its timeout.
+    pub(crate) fn is_set_once(&self) -> bool {
+        matches!(self.load().into(), State::Once(_))
     }
 
     /// The word as a thread may read and write it only with the lock of its shard held.
@@ -366,8 +372,8 @@ impl Word {
 
     #[inline]
     pub(super) fn load(&self) -> Packed {
-        // Acquire: pairs with the Release in `store` and `exchange`. The last reset and the timeout
-        // that were written before the word come with it (W3, W4).
+        // Acquire: pairs with the Release in `store` and `exchange`. The timeout that was written
+        // before the word comes with it (W4).
         Packed(self.state.load(Ordering::Acquire))
     }
 
@@ -378,8 +384,8 @@ impl Word {
 
     #[inline]
     pub(super) fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
-        // AcqRel: what was written before the exchange goes with the word (W3), and what came with
-        // the replaced state can be read after it (W4). Acquire on failure: as in `load`.
+        // AcqRel: what was written before the exchange goes with the word, and what came with the
+        // replaced state can be read after it (W4). Acquire on failure: as in `load`.
         self.state
             .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)

@@ -15,36 +15,26 @@
 //! - Whatever is published follows the rules of the proof in `time`. The steps of the proof have
 //!   the labels P1 to P4. They stand beside the code here.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-use crate::time::due::{Due, Stamp, StampedDue, Start};
-use crate::time::late_windows::LateWindows;
+use crate::time::due::{Due, Stamp, Start};
+use crate::time::grid;
 use crate::time::runtime_clock::RuntimeClock;
 use crate::time::tick::{Moment, TickLength};
-
-/// What is published instead of a tick while the driver rests.
-const RESTING: u64 = u64::MAX;
+use crate::time::windows::{Log, Windows};
 
 #[derive(Debug)]
 pub(crate) struct Clock {
-    published: Published,
+    windows: Windows,
     epoch: Instant,
     tick: TickLength,
     source: Source,
-    late_windows: Mutex<LateWindows>,
     ticking_wanted: AtomicBool,
 }
-
-/// It lies on cache lines of its own, because every core reads it at each arm and reset. It is
-/// written once a tick.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Published(AtomicU64);
 
 #[derive(Debug)]
 enum Source {
@@ -70,11 +60,10 @@ impl Clock {
 
     fn from(source: Source, tick: TickLength, epoch: Instant) -> Clock {
         Clock {
-            published: Published(AtomicU64::new(RESTING)),
+            windows: Windows::new(),
             epoch,
             tick,
             source,
-            late_windows: Mutex::default(),
             ticking_wanted: AtomicBool::new(false),
         }
     }
@@ -82,10 +71,28 @@ impl Clock {
     /// The published tick; `None` while the driver rests.
     #[inline]
     pub(crate) fn stamp(&self) -> Option<Stamp> {
-        // SeqCst: pairs with the swap in `publish`, for step 1 of the proof. On x86 and ARM a load
-        // of this strength costs as much as an Acquire load.
-        let published = self.published.0.load(Ordering::SeqCst);
-        (published != RESTING).then_some(Stamp::of(published))
+        self.windows.stamp()
+    }
+
+    /// The published tick, for a call that is going to count from it. Some of these calls look at
+    /// the clock, and close the window if it should have ended.
+    #[inline]
+    pub(crate) fn take_stamp(&self) -> Option<Stamp> {
+        let stamp = self.windows.stamp()?;
+        if Windows::is_to_look() {
+            return self.look_at_window(stamp);
+        }
+        Some(stamp)
+    }
+
+    #[cold]
+    fn look_at_window(&self, stamp: Stamp) -> Option<Stamp> {
+        self.windows.count_look();
+        if self.current_tick() < stamp.window_end() {
+            return Some(stamp);
+        }
+        self.windows.close(stamp, || self.tick.due(self.now()));
+        None
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -165,6 +172,18 @@ impl Clock {
         }
     }
 
+    /// The moment at which a due passes. By a stamp whose window has not ended, that may still move
+    /// later.
+    pub(crate) fn passes_at(&self, due: Due) -> Moment {
+        match due {
+            Due::At(moment) => moment,
+            Due::Stamped(due) => {
+                let tick = self.log().true_due(due).unwrap_or(due.placed);
+                self.tick.start_of(tick)
+            }
+        }
+    }
+
     /// Whether `due` has passed for a call that began at `start`. By a stamp it counts as passed
     /// only if the driver has come to that time.
     pub(crate) fn has_passed_by(&self, due: Due, start: Start) -> bool {
@@ -176,24 +195,20 @@ impl Clock {
         }
     }
 
-    /// Whether a deadline that was not armed yet is due. On a virtual clock it is due when its tick
-    /// has begun, as tokio's are.
+    /// Whether a deadline that was not armed yet is due. On a virtual clock it is due on tokio's
+    /// grid, as tokio's are, however long a tick is.
     pub(crate) fn is_due_now(&self, due: Due) -> bool {
         if matches!(due, Due::Stamped(due) if self.stamp() == Some(due.stamp)) {
             // It lies ahead, unless the driver is stalled. Then the driver finds it.
             return false;
         }
         let now = self.now();
-        self.has_passed(due, now)
-            && (!self.is_virtual() || due.placed(self.tick) <= self.tick.current(now))
-    }
-
-    /// What to tell as the deadline of a timer that counts from a stamp. It is never before the
-    /// call that made the timer plus its duration, and never after the timer's true due. This holds
-    /// also if the window of the stamp has not ended.
-    pub(crate) fn told(&self, due: StampedDue) -> Moment {
-        let ticks = due.placed - due.stamp.window_end();
-        self.told_start(due.stamp).after(self.tick.span(ticks))
+        let is_on_grid = |due| match due {
+            Due::At(due) => grid::has_come(due, now),
+            // A virtual clock has no stamps.
+            Due::Stamped(_) => true,
+        };
+        self.has_passed(due, now) && (!self.is_virtual() || is_on_grid(due))
     }
 
     /// What to tell as the moment from which a timer counts that has a stamp. It is the end of the
@@ -243,13 +258,7 @@ impl Clock {
 
     /// The log, locked, in which true dues are found.
     pub(crate) fn log(&self) -> Log<'_> {
-        Log {
-            clock: self,
-            late: self
-                .late_windows
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        }
+        self.windows.log()
     }
 
     /// Asks the driver, at its next turn, to tick.
@@ -267,23 +276,15 @@ impl Clock {
         self.ticking_wanted.swap(false, Ordering::Relaxed)
     }
 
+    /// How many calls have looked at the clock since this was last called.
+    pub(crate) fn take_looks(&self) -> u64 {
+        self.windows.take_looks()
+    }
+
     /// Publishes a tick, or that the driver rests. Closes the window of the stamp that was
     /// published before.
     pub(crate) fn publish(&self, tick: Option<u64>) {
-        let new = tick.unwrap_or(RESTING);
-        let mut log = self.log();
-        // P2. SeqCst: pairs with the load in `stamp`. Both are in the one order of sequentially
-        // consistent operations, which step 1 of the proof needs.
-        let old = self.published.0.swap(new, Ordering::SeqCst);
-        // W5 in `shard::word`: pairs with the fence in `Word::move_later`, which moves a deadline
-        // without a lock. Either that reset sees this stamp, or the turn that follows sees its
-        // word.
-        fence(Ordering::SeqCst);
-        if old != RESTING && old != new {
-            // P3. The reading comes only now, because the window reaches to the swap.
-            let end = self.tick.due(self.now());
-            log.late.ended(Stamp::of(old), end);
-        }
+        self.windows.publish(tick, || self.tick.due(self.now()));
     }
 
     /// The runtime has shut down. A clock of its own stops. Gives when that was.
@@ -303,32 +304,6 @@ impl Clock {
             Source::Pausable(clock) => clock.read()?,
         };
         Some(now < instant)
-    }
-}
-
-/// The log of late windows, locked. While it is locked, no window is closed.
-pub(crate) struct Log<'a> {
-    clock: &'a Clock,
-    late: MutexGuard<'a, LateWindows>,
-}
-
-impl Log<'_> {
-    /// The tick from which a stamped timer may fire. `None` if the window of its stamp has not
-    /// ended.
-    pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
-        let lateness = self.lateness(due.stamp)?;
-        Some(due.placed.saturating_add(lateness))
-    }
-
-    /// The tick before which the window of a stamp has ended. `None` if it has not ended.
-    fn window_end(&self, stamp: Stamp) -> Option<u64> {
-        let lateness = self.lateness(stamp)?;
-        Some(stamp.window_end() + lateness)
-    }
-
-    fn lateness(&self, stamp: Stamp) -> Option<u64> {
-        let is_open = self.clock.stamp() == Some(stamp);
-        (!is_open).then(|| self.late.lateness(stamp))
     }
 }
 

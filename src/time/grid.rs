@@ -19,6 +19,8 @@ use std::time::Duration;
 use crate::runtime::{Handle, RuntimeFlavor, worker_index};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::time::tick::Moment;
+
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The instant from which ticks are counted, which is not in the future. The caller is in the
@@ -36,6 +38,12 @@ pub(crate) fn epoch(handle: &Handle) -> Instant {
     (0..TRIES)
         .find_map(|_| find(sleep.as_mut(), now))
         .unwrap_or(now)
+}
+
+/// Whether the grid has come to `due` at `now`. Both count from an epoch that lies on it.
+pub(crate) fn has_come(due: Moment, now: Moment) -> bool {
+    let line = MILLISECOND.as_nanos() as u64;
+    due.to_bits().div_ceil(line) <= now.to_bits() / line
 }
 
 /// Looks for a line of the grid, and gives the last line up to `now`.

@@ -41,10 +41,9 @@
 // | settle | bring a deadline to its end, with an outcome |
 // | resting, ticking | the two modes of the driver |
 // | stamp | the published tick, taken instead of a reading of the clock |
-// | window | the time from the publishing of a stamp until the driver has replaced it |
+// | window | the time from the publishing of a stamp until it has been replaced |
 // | alarm | what fires when the next turn is due |
 // | attendant | the thread that does the work of the driver at a moment |
-// | errand | what the driver sends to a task because the attendant cannot do it |
 // | spare | a reference to a shard that a thread keeps, to lend it to futures |
 // | part | one share of a `DelayMap`'s keys, behind a lock of its own |
 // | place | room for one key or one entry, in a store, in a table or under a limit |
@@ -59,8 +58,8 @@
 // the time when the driver rests. Then callers read the clock, and their dues are exact.
 //
 // While the driver ticks, it publishes the current tick, and a caller takes that as its stamp.
-// Linux calls its published tick jiffies. The window of stamp `s` ends when the driver has replaced
-// `s`. At each turn the driver takes these steps. The code refers to their labels.
+// Linux calls its published tick jiffies. The window of stamp `s` ends when `s` has been replaced.
+// The driver replaces it at each turn, by these steps. The code refers to their labels.
 //
 // ```text
 //   P1  r1 = reading         f1 = floor(r1)
@@ -69,10 +68,14 @@
 //   P4  turn the wheels up to f1
 // ```
 //
+// A stalled driver replaces nothing. So of the calls that take a stamp, every 61st on a thread
+// looks at the clock. One that finds the window over replaces `s` by "resting": it takes P2 and P3,
+// and turns nothing.
+//
 // Let a call begin at moment `t`, as the caller's clock reads it, and load stamp `s` after that.
 // The call's timer is truly due at tick `end(s) + ceil(duration)`.
 //
-// 1. `t <= r2` of the turn that replaced `s`. Assume the contrary. Then the caller's reading came
+// 1. `t <= r2` of whoever replaced `s`. Assume the contrary. Then the caller's reading came
 //    after the reading of P3, which came after the swap of P2. The load of the stamp comes after
 //    the caller's reading. So it comes after the swap in the one order of all sequentially
 //    consistent operations. Then it would not have given `s`.
@@ -80,17 +83,18 @@
 // 3. A timer fires only in a turn to `f1 >=` its true due. Then the clock has read at least the
 //    start of that tick.
 //
-// P3 must come after P2. The system may stop the driver between P1 and P2. If the driver had read
-// the clock before P2, it would close the window before it has ended, and step 1 fails. If the
-// driver was late, for whatever reason, `r2` shows it.
+// P3 must come after P2. The system may stop the thread between P1 and P2. If it had read the clock
+// before P2, it would close the window before it has ended, and step 1 fails. If the driver was
+// late, for whatever reason, `r2` shows it. The look that a call takes is no P3 for the same
+// reason: other calls may take the stamp after it.
 //
 // **The true due is known when it is asked for.** A timer with stamp `s` is placed at `s + 2` plus
 // its own ticks. So a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was replaced, by
 // this turn at the latest, and the end of its window was noted. To close a window is one critical
-// section of the log. So a thread that holds the log sees a window either open and still published,
-// or noted. A stamp can be published twice, by two turns in one tick or after a short rest. Its two
-// windows count as one, with the later end. A timer whose window ended late is linked again, at its
-// true due.
+// section of the log, whoever does it. So a thread that holds the log sees a window either open and
+// still published, or noted. A stamp can be published twice, by two turns in one tick or after a
+// short rest. Its two windows count as one, with the later end. A timer whose window ended late is
+// linked again, at its true due.
 //
 // **Virtual time is never stamped.** If the clock of a runtime is not between two readings of the
 // system's clock, it is paused or has been. The driver looks for that at each tick, and then rests.
@@ -103,10 +107,10 @@
 pub(crate) mod clock;
 pub(crate) mod due;
 pub(crate) mod grid;
-mod late_windows;
 pub(crate) mod next_look;
 mod runtime_clock;
 pub(crate) mod tick;
+mod windows;
 
 #[doc(no_inline)]
 pub use crate::{

@@ -44,6 +44,7 @@ pub struct Builder {
     tick: Duration,
     slots: usize,
     shards: Option<usize>,
+    count_stalls: bool,
 }
 
 impl Builder {
@@ -52,6 +53,7 @@ impl Builder {
             tick: Duration::from_millis(1),
             slots: 64,
             shards: None,
+            count_stalls: false,
         }
     }
 
@@ -73,6 +75,32 @@ impl Builder {
     /// for each of the runtime's workers.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
+        self
+    }
+
+    /// Whether stalls count against deadlines. The default is `false`.
+    ///
+    /// A process may be stopped, throttled or blocked, so that the driver comes late by more than
+    /// 50 ms and 16 ticks. A [`Deadline`](crate::Deadline) that passed meanwhile then stays pending
+    /// for a grace as long as that stall, so that the heartbeats which lie unread are read first.
+    /// With `true` there is no grace, and a deadline that has passed has expired. That is for
+    /// leases, where a reset that returns `true` after the time would be an error. So each reset
+    /// reads the clock then, and the driver never ticks.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tickwheel::error::BuildError> {
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// let leases = Timer::builder().count_stalls(true).build()?;
+    /// let lease = leases.deadline(Duration::from_millis(100));
+    /// std::thread::sleep(Duration::from_millis(200)); // the process is stopped
+    /// assert!(!lease.handle().reset(), "it has expired");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn count_stalls(mut self, count: bool) -> Builder {
+        self.count_stalls = count;
         self
     }
 
@@ -143,7 +171,7 @@ impl Builder {
     fn assemble(self, clock: Clock, shards: usize, own_timer_of: Option<runtime::Id>) -> Timer {
         let count = shards.next_power_of_two();
         let clock = Arc::new(clock);
-        let driver = Arc::new(Driver::new(clock.clone()));
+        let driver = Arc::new(Driver::new(clock.clone(), self.count_stalls));
         let timer = TimerNumber::next();
         let shards: Box<[_]> = (0..count)
             .map(|number| {

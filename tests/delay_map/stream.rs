@@ -6,7 +6,7 @@ use std::thread;
 
 use futures::stream::StreamExt;
 use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
-use tokio_test::{assert_pending, assert_ready};
+use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, PATIENCE, current_thread, settle};
 use crate::{map, take_due};
@@ -221,4 +221,24 @@ async fn what_was_found_early_comes_out_whatever_else_is_removed() {
         let read = tokio::time::timeout(Duration::from_secs(1), reader).await;
         read.expect("nobody woke the stream").unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_polled_stream_of_an_empty_map_is_no_pending_timer() {
+    let (map, expired) = DelayMap::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    let pending = || Timer::current().metrics().pending;
+    assert_pending!(expired.poll_next());
+    assert_eq!(pending(), 0);
+    map.insert(1, (), HOUR).unwrap();
+    assert!(expired.is_woken());
+    assert_pending!(expired.poll_next());
+    assert_eq!(pending(), 1);
+    map.remove(&1);
+    assert_eq!(pending(), 0);
+    map.insert(2, (), HOUR).unwrap();
+    assert!(expired.is_woken(), "its timer has to be armed again");
+    assert_pending!(expired.poll_next());
+    tokio::time::advance(HOUR).await;
+    assert_eq!(assert_ready!(expired.poll_next()).unwrap().key, 2);
 }

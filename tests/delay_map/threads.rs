@@ -253,3 +253,46 @@ fn a_map_that_is_never_empty_is_never_said_to_be() {
         reader.join().unwrap();
     });
 }
+
+/// Three threads change the map of a current-thread runtime, while a task of it receives. An item
+/// may be found while it lies ahead by a fraction of a tick. When it becomes due, the stream must
+/// not be left to a timer that the next change moves away.
+#[test]
+fn a_stream_does_not_sleep_after_threads_have_changed_its_map() {
+    const KEYS: u64 = 50;
+    for round in 0..60_u64 {
+        let runtime = current_thread();
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let (map, mut expirations) = DelayMap::new(&timer);
+        let driving = thread::spawn(move || {
+            runtime.block_on(async { while expirations.recv().await.is_some() {} });
+        });
+        let until = Instant::now() + Duration::from_millis(25);
+        thread::scope(|scope| {
+            for thread in 0..3 {
+                let map = &map;
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(round * 3 + thread);
+                    while Instant::now() < until {
+                        let key = thread * KEYS + random.u64(0..KEYS);
+                        let delay = Duration::from_micros(random.u64(0..3_000));
+                        match random.u8(0..3) {
+                            0 => drop(map.insert(key, (), delay).unwrap()),
+                            1 => drop(map.remove(&key)),
+                            _ => drop(map.reset(&key, delay)),
+                        }
+                    }
+                });
+            }
+        });
+        // Nobody calls the stream from here on. What is left is due in 3 ms.
+        let give_up = Instant::now() + PATIENCE;
+        while !map.is_empty() {
+            let left = map.len();
+            assert!(Instant::now() < give_up, "{left} sleep, round {round}");
+            thread::sleep(Duration::from_micros(100));
+        }
+        drop(map);
+        driving.join().unwrap();
+    }
+}

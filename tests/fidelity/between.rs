@@ -55,6 +55,21 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
+    async fn now_and_the_past_wait_where_tokios_do(microseconds in [0, 300]) -> Vec<Duration> in paused {
+        advance(Duration::from_micros(microseconds)).await;
+        let mut trace = Vec::new();
+        for past in [2 * MS, MS, Duration::ZERO, 100 * US, 200 * US] {
+            let start = Instant::now();
+            time::sleep_until(start - past).await;
+            trace.push(start.elapsed());
+            advance(Duration::from_micros(microseconds)).await;
+        }
+        assert_eq!(trace.iter().any(|waited| !waited.is_zero()), microseconds > 0);
+        trace
+    }
+}
+
+same_as_tokio! {
     async fn a_nanosecond_more_takes_a_millisecond_more(microseconds in [0, 1, 300, 999])
         -> Vec<(Duration, Duration)> in paused
     {

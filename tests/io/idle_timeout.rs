@@ -1,9 +1,8 @@
 //! `IdleTimeout` polled by one task, under the paused clock.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io::{ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::thread;
 
 use tickwheel::io::IdleTimeout;
@@ -340,21 +339,6 @@ async fn a_read_that_is_dropped_loses_nothing() {
     }
     assert_timed_out(stream.read_u8().await);
     assert_eq!(start.elapsed(), SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_that_uses_its_budget_up_times_out() {
-    let io = Scripted::default();
-    let mut stream = pin!(IdleTimeout::new(io, SECOND));
-    sleep(SECOND).await;
-    let result = poll_fn(|cx| {
-        while tokio::task::coop::has_budget_remaining() {
-            let budget = assert_ready!(tokio::task::coop::poll_proceed(cx));
-            budget.made_progress();
-        }
-        Poll::Ready(pin!(stream.read(&mut [0])).as_mut().poll(cx))
-    });
-    assert_timed_out(assert_ready!(result.await));
 }
 
 #[tokio::test(start_paused = true)]

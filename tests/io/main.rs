@@ -2,6 +2,7 @@
 //! in real time on sockets.
 #![cfg(feature = "io")]
 
+mod budget;
 mod goodbye;
 mod idle_timeout;
 mod scripted;

@@ -15,7 +15,7 @@ use crate::{MS, SECOND, assert_nothing_armed, assert_timed_out};
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Both ends of a connection over loopback.
-async fn connection() -> (TcpStream, TcpStream) {
+pub(crate) async fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap());
     let (client, accepted) = tokio::join!(client, listener.accept());
@@ -171,4 +171,47 @@ async fn reads_and_writes_have_times_of_their_own() {
     );
     drop(stream);
     assert_nothing_armed();
+}
+
+/// The bytes come right after the stall: the process goes on, and then its peers' heartbeats do.
+#[test]
+fn a_stall_closes_no_live_connection() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut peers = Vec::new();
+        let mut reads = tokio::task::JoinSet::new();
+        for _ in 0..100 {
+            let (stream, peer) = connection().await;
+            peers.push(peer.into_std().unwrap());
+            let mut stream = IdleTimeout::new(stream, 5 * SHORT);
+            reads.spawn(async move { stream.read_u8().await });
+        }
+        let (silent, _silent_peer) = connection().await;
+        let mut silent = IdleTimeout::new(silent, 5 * SHORT);
+        tokio::task::yield_now().await;
+        std::thread::sleep(10 * SHORT);
+        let stalled_until = Instant::now();
+        let sent = std::thread::spawn(move || {
+            std::thread::sleep(20 * MS);
+            for peer in &mut peers {
+                std::io::Write::write_all(peer, &[7]).unwrap();
+            }
+            (peers, stalled_until.elapsed())
+        });
+        let mut outcomes = Vec::new();
+        while let Some(outcome) = reads.join_next().await {
+            outcomes.push(outcome.unwrap());
+        }
+        let (_peers, sent_after) = sent.join().unwrap();
+        // A machine that takes most of the grace to send proves nothing.
+        if sent_after < 2 * SHORT {
+            for outcome in outcomes {
+                assert_eq!(outcome.unwrap(), 7);
+            }
+        }
+        assert_timed_out(silent.read_u8().await);
+    });
 }

@@ -1,13 +1,15 @@
 //! `TimeoutReader`, `TimeoutWriter` and `TimeoutStream`, under the paused clock.
 
 use std::future::Future;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, SeekFrom};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use tickwheel::io::{TimeoutReader, TimeoutStream, TimeoutWriter};
 use tickwheel::{Duration, Instant, Timer, sleep};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
+use tokio::io::{
+    AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split,
+};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::scripted::Scripted;
@@ -165,9 +167,105 @@ async fn a_timeout_set_anew_counts_from_the_next_poll() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_timeout_set_while_a_read_waits_without_one_bounds_it() {
+    for was_taken_away in [false, true] {
+        let mut reader = if was_taken_away {
+            let mut reader = waiting_reader(Some(HOUR));
+            reader.enter(|_, reader| reader.set_timeout_pinned(None));
+            reader
+        } else {
+            waiting_reader(None)
+        };
+        sleep(3 * SECOND).await;
+        assert_nothing_armed();
+        reader.enter(|_, reader| reader.set_timeout_pinned(Some(2 * SECOND)));
+        assert!(reader.is_woken(), "its task arms it");
+        let start = Instant::now();
+        assert_pending!(poll_read(&mut reader));
+        woken(&mut reader).await;
+        assert_timed_out(assert_ready!(poll_read(&mut reader)));
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    }
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_set_and_taken_away_and_set_before_the_task_polls_bounds_a_read() {
+    let mut reader = waiting_reader(None);
+    reader.enter(|_, mut reader| {
+        for timeout in [Some(SECOND), None, Some(SECOND)] {
+            reader.as_mut().set_timeout_pinned(timeout);
+        }
+    });
+    assert!(reader.is_woken());
+    assert_pending!(poll_read(&mut reader));
+    woken(&mut reader).await;
+    assert_timed_out(assert_ready!(poll_read(&mut reader)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_set_after_a_read_was_dropped_begins_with_the_next_one() {
+    let mut reader = pin!(TimeoutReader::new(Scripted::default()));
+    assert_pending!(task::spawn(reader.read_u8()).poll());
+    reader.as_mut().set_timeout_pinned(Some(SECOND));
+    sleep(HOUR).await;
+    let start = Instant::now();
+    assert_timed_out(reader.read_u8().await);
+    assert_eq!(start.elapsed(), SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_set_after_a_read_has_ended_wakes_nobody() {
+    let io = Scripted::default();
+    let mut reader = task::spawn(TimeoutReader::new(io.clone()));
+    assert_pending!(poll_read(&mut reader));
+    io.script().reads.push_back(Ok(1));
+    assert_ready!(poll_read(&mut reader)).unwrap();
+    reader.enter(|_, reader| reader.set_timeout_pinned(Some(SECOND)));
+    assert!(!reader.is_woken());
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_set_while_both_directions_wait_bound_both() {
+    let mut stream = task::spawn(TimeoutStream::new(Scripted::default()));
+    let poll = |stream: &mut task::Spawn<TimeoutStream<Scripted>>| {
+        let read = stream.enter(|cx, mut stream| pin!(stream.read_u8()).poll(cx));
+        let write = stream.enter(|cx, mut stream| pin!(stream.write_u8(0)).poll(cx));
+        (read, write)
+    };
+    let (read, write) = poll(&mut stream);
+    assert!(read.is_pending() && write.is_pending());
+    stream.enter(|_, stream| stream.set_write_timeout_pinned(Some(SECOND)));
+    assert!(stream.is_woken());
+    stream.enter(|_, stream| stream.set_read_timeout_pinned(Some(SECOND)));
+    assert!(stream.is_woken());
+    let (read, write) = poll(&mut stream);
+    assert!(read.is_pending() && write.is_pending());
+    sleep(SECOND).await;
+    assert!(stream.is_woken());
+    let (read, write) = poll(&mut stream);
+    assert_timed_out(assert_ready!(read));
+    assert_timed_out(assert_ready!(write));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_can_be_read_written_and_sought_through_both_halves() {
+    let file = std::io::Cursor::new(b"0123456789".to_vec());
+    let mut file = TimeoutReader::new(TimeoutWriter::new(file));
+    file.set_timeout(Some(SECOND));
+    assert_eq!(file.seek(SeekFrom::Start(7)).await.unwrap(), 7);
+    assert_eq!(file.read_u8().await.unwrap(), b'7');
+    file.write_all(b"x").await.unwrap();
+    assert_eq!(file.seek(SeekFrom::Current(-1)).await.unwrap(), 8);
+    assert_eq!(file.read_u8().await.unwrap(), b'x');
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timeout_changed_while_a_read_waits_counts_from_then() {
     for timeout in [Duration::ZERO, SECOND, 10 * SECOND, 20 * SECOND] {
-        let mut reader = waiting_reader(10 * SECOND);
+        let mut reader = waiting_reader(Some(10 * SECOND));
         sleep(3 * SECOND).await;
         let start = Instant::now();
         reader.enter(|_, reader| reader.set_timeout_pinned(Some(timeout)));
@@ -185,7 +283,7 @@ async fn a_timeout_changed_while_a_read_waits_counts_from_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_changed_after_it_expired_is_a_new_one() {
-    let mut reader = waiting_reader(SECOND);
+    let mut reader = waiting_reader(Some(SECOND));
     sleep(SECOND).await;
     assert!(reader.is_woken());
     reader.enter(|_, reader| reader.set_timeout_pinned(Some(2 * SECOND)));
@@ -198,7 +296,7 @@ async fn a_timeout_changed_after_it_expired_is_a_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_taken_away_while_a_read_waits_is_disarmed() {
-    let mut reader = waiting_reader(SECOND);
+    let mut reader = waiting_reader(Some(SECOND));
     reader.enter(|_, reader| reader.set_timeout_pinned(None));
     assert_nothing_armed();
     sleep(HOUR).await;
@@ -209,9 +307,9 @@ async fn a_timeout_taken_away_while_a_read_waits_is_disarmed() {
 type WaitingReader = task::Spawn<TimeoutReader<Scripted>>;
 
 /// A reader whose read waits since now.
-fn waiting_reader(timeout: Duration) -> WaitingReader {
+fn waiting_reader(timeout: Option<Duration>) -> WaitingReader {
     let mut reader = TimeoutReader::new(Scripted::default());
-    reader.set_timeout(Some(timeout));
+    reader.set_timeout(timeout);
     let mut reader = task::spawn(reader);
     assert_pending!(poll_read(&mut reader));
     reader

@@ -62,6 +62,8 @@ macro_rules! on_either_timer {
 
 mod closing;
 mod flood;
+#[cfg(unix)]
+mod pause;
 mod sessions;
 mod verdict;
 
@@ -135,6 +137,7 @@ impl Running {
             server: self.server.shut_down(LONGEST_WAIT).await,
             timer: self.timer.kind(),
             metrics: self.timer.metrics(),
+            pause: Duration::ZERO,
             wall_time: Duration::ZERO,
         }
     }

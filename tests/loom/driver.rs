@@ -2,3 +2,5 @@
 
 #[path = "../../src/driver/bell.rs"]
 pub(crate) mod bell;
+#[path = "../../src/driver/stalls.rs"]
+pub(crate) mod stalls;

@@ -2,8 +2,6 @@
 
 #[path = "../../src/shard/deadline_state.rs"]
 pub(crate) mod deadline_state;
-#[path = "../../src/shard/last_reset.rs"]
-mod last_reset;
 #[path = "../../src/shard/locked_word.rs"]
 pub(crate) mod locked_word;
 #[path = "../../src/shard/plan.rs"]

@@ -6,3 +6,5 @@ pub(crate) mod due;
 pub(crate) mod next_look;
 #[path = "../../src/time/tick.rs"]
 pub(crate) mod tick;
+#[path = "../../src/time/windows.rs"]
+pub(crate) mod windows;

@@ -5,13 +5,13 @@ use std::future::pending;
 use std::sync::mpsc;
 use std::thread;
 
-use tickwheel::Duration;
+use tickwheel::{DelayMap, Duration, Timer};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::block_in_place;
 
-use crate::bounded;
 use crate::common::{MS, current_thread, multi_thread};
 use crate::waits::{End, Kind, Places, begin_everywhere, end_of, made_on};
+use crate::{MINUTE, bounded};
 
 #[test]
 fn what_waits_from_elsewhere_is_told_of_the_shutdown() {
@@ -95,4 +95,36 @@ fn begin_during_a_shutdown_of(runtime: Runtime, kind: Kind, round: u32) {
     places.await_begun();
     drop(runtime);
     places.assert_told(kind);
+}
+
+/// Where nothing was ever armed, the timer has no alarm that could report the end.
+#[test]
+fn a_stream_with_nothing_to_wait_for_ends_with_its_runtime() {
+    for in_background in [false, true] {
+        for flavor in [|| multi_thread(1), || multi_thread(2), current_thread] {
+            for round in 0..20 {
+                bounded(move || {
+                    let (runtime, other) = (flavor(), current_thread());
+                    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+                    // In every other round the alarm reports the end too, at the same time.
+                    let deadline = (round % 2 == 1).then(|| timer.deadline(MINUTE));
+                    let (map, mut of_thread) = DelayMap::<u8, u8>::new(&timer);
+                    let (other_map, mut of_other) = DelayMap::<u8, u8>::new(&timer);
+                    let thread =
+                        thread::spawn(move || futures::executor::block_on(of_thread.recv()));
+                    let other = thread::spawn(move || other.block_on(of_other.recv()));
+                    thread::sleep(round * Duration::from_micros(100));
+                    if in_background {
+                        runtime.shutdown_background();
+                    } else {
+                        drop(runtime);
+                    }
+                    assert_eq!(thread.join().unwrap(), None);
+                    assert_eq!(other.join().unwrap(), None);
+                    assert!(map.insert(1, 1, MS).is_err(), "nothing would come out");
+                    drop((map, other_map, deadline));
+                });
+            }
+        }
+    }
 }

@@ -15,6 +15,7 @@ use tickwheel::error::Elapsed;
 use tickwheel::tower::{GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
 use tickwheel::{Instant, Timer};
 use tokio::net::TcpListener;
+use tonic::Status;
 use tonic::transport::{Endpoint, Server};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -83,7 +84,9 @@ async fn axum_layer() {
 #[tokio::test(start_paused = true)]
 async fn tonic_server() {
     let timer = Timer::current();
-    let deadline = TimeoutLayer::per_request(grpc_timeout).with_timer(timer.clone());
+    let deadline = TimeoutLayer::per_request(grpc_timeout)
+        .with_timer(timer.clone())
+        .on_elapsed(|_| Ok(Status::deadline_exceeded("too late").into_http()));
     let hangs = Router::new().route("/test.Unary/Hangs", get(pending::<String>));
     let routes = tonic::service::Routes::from(hangs);
 
@@ -102,8 +105,8 @@ async fn tonic_server() {
         .body(tonic::body::Body::empty());
     let service = ServiceBuilder::new().layer(deadline).service(routes);
     let start = Instant::now();
-    let error = service.oneshot(request.unwrap()).await.unwrap_err();
-    assert!(error.is::<Elapsed>());
+    let answer = service.oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(answer.headers()["grpc-status"], "4");
     assert_eq!(start.elapsed(), WITHIN);
     assert_nothing_stays_armed(&timer).await;
 }

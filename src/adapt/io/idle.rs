@@ -43,7 +43,8 @@
 //!
 //! - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
 //!   a poll that has to wait need not poll the deadline again, unless that waker was woken.
-//! - A direction waits with its waker in `Waiters`, or was woken since it put it there.
+//! - A direction waits with its waker in `Waiters`, or was woken since it put it there, or since it
+//!   was polled without a budget.
 //! - An expiry is told to a direction at most once, and never after a byte was moved.
 //!
 //! Orders that could go wrong, and why they do not:
@@ -63,6 +64,7 @@ use std::time::Duration;
 
 use super::waiters::{Direction, PerDirection, Waiters};
 use super::{cancelled, poll_deadline, timed_out};
+use crate::adapt::tried;
 use crate::{Deadline, ResetHandle, Timer};
 
 #[derive(Debug)]
@@ -131,17 +133,19 @@ impl Idle {
         self.is_told = false;
     }
 
-    /// What every poll of the I/O ends with. `has_moved` tells whether a result moved a byte.
+    /// What every poll of the I/O ends with. `had_budget` tells whether the task had a budget
+    /// before it, and `has_moved` whether a result moved a byte.
     #[inline]
     pub(super) fn after<R: Copy>(
         &mut self,
         direction: Direction,
+        had_budget: bool,
         cx: &mut Context<'_>,
         result: Poll<io::Result<R>>,
         has_moved: impl FnOnce(R) -> bool,
     ) -> Poll<io::Result<R>> {
         let Poll::Ready(result) = result else {
-            return self.poll_wait(direction, cx).map(Err);
+            return self.poll_wait(direction, had_budget, cx).map(Err);
         };
         *self.waits.of(direction) = Wait::No;
         if matches!(result, Ok(value) if has_moved(value)) {
@@ -163,8 +167,20 @@ impl Idle {
     }
 
     /// The I/O has to wait: ready with the error if the time is over.
-    fn poll_wait(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Error> {
+    fn poll_wait(
+        &mut self,
+        direction: Direction,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Error> {
         let wait = self.waits.of(direction);
+        if tried(had_budget, cx).is_pending() {
+            // It waits like any other, and is owed what it was owed, but it was not tried yet.
+            if *wait == Wait::No {
+                *wait = Wait::Waits;
+            }
+            return Poll::Pending;
+        }
         if *wait == Wait::IsOwedTimedOut {
             *wait = Wait::No;
             return Poll::Ready(timed_out());

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::idle::Idle;
 use super::waiters::Direction;
+use crate::runtime::coop;
 use crate::{ResetHandle, Timer};
 
 pin_project! {
@@ -30,7 +31,8 @@ pin_project! {
     ///   shutdown push nothing back.
     /// - **Nothing hangs.** A read, write, flush or shutdown that has to wait fails when the
     ///   deadline expires. Both halves of [`tokio::io::split`] do, also in two tasks.
-    /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is.
+    /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is. A stall does not count:
+    ///   the bytes that lie unread when a stopped process goes on are read first.
     /// - **Zero** lets only those operations pass that need not wait. [`Duration::MAX`] never times
     ///   out.
     ///
@@ -192,9 +194,11 @@ impl<T: AsyncRead> AsyncRead for IdleTimeout<T> {
     ) -> Poll<io::Result<()>> {
         let this = self.project();
         let before = buf.filled().len();
+        let had_budget = coop::has_budget_remaining();
         let result = this.stream.poll_read(cx, buf);
         let moved = |()| buf.filled().len() > before;
-        this.idle.after(Direction::Read, cx, result, moved)
+        this.idle
+            .after(Direction::Read, had_budget, cx, result, moved)
     }
 }
 
@@ -205,21 +209,28 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         let result = this.stream.poll_write(cx, buf);
         this.idle
-            .after(Direction::Write, cx, result, |written| written > 0)
+            .after(Direction::Write, had_budget, cx, result, |written| {
+                written > 0
+            })
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         let result = this.stream.poll_flush(cx);
-        this.idle.after(Direction::Write, cx, result, |()| false)
+        this.idle
+            .after(Direction::Write, had_budget, cx, result, |()| false)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         let result = this.stream.poll_shutdown(cx);
-        this.idle.after(Direction::Write, cx, result, |()| false)
+        this.idle
+            .after(Direction::Write, had_budget, cx, result, |()| false)
     }
 
     fn poll_write_vectored(
@@ -228,9 +239,12 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         let result = this.stream.poll_write_vectored(cx, bufs);
         this.idle
-            .after(Direction::Write, cx, result, |written| written > 0)
+            .after(Direction::Write, had_budget, cx, result, |written| {
+                written > 0
+            })
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,27 +1,30 @@
 //! A timeout for one direction: [`TimeoutReader`] and [`TimeoutWriter`], with the names and the
 //! methods of the crate tokio-io-timeout.
 //!
-//! Invariant: each poll of the direction polls the I/O first, and gives the result to
-//! [`bounded`]. That alone knows the [`Countdown`].
+//! Invariant: each poll of the direction goes through [`bounded`], which polls the I/O first. That
+//! alone knows the [`Countdown`].
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use super::{cancelled, timed_out};
 use crate::Timer;
 use crate::adapt::countdown::Countdown;
+use crate::adapt::tried;
+use crate::runtime::coop;
 
 pin_project! {
     /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
     /// long.
     ///
     /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two
-    /// directions. Writes go through to what is within, without a timeout.
+    /// directions. Writes and seeks go through to what is within, without a
+    /// timeout.
     ///
     /// # Examples
     ///
@@ -51,8 +54,8 @@ pin_project! {
     /// long.
     ///
     /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two
-    /// directions. A flush and a shutdown are bounded as a write is. Reads go through to what is
-    /// within, without a timeout.
+    /// directions. A flush and a shutdown are bounded as a write is. Reads and seeks go through
+    /// to what is within, without a timeout.
     ///
     /// # Examples
     ///
@@ -102,7 +105,7 @@ impl<R> TimeoutReader<R> {
     }
 
     /// Changes the timeout of a read. A read that waits has the whole of it from now on. If it
-    /// waited without a timeout, it has the whole of it from its next poll on.
+    /// waited without a timeout, its task is woken, and it has the whole of it from that poll on.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.countdown.set_timeout(timeout);
     }
@@ -158,7 +161,7 @@ impl<W> TimeoutWriter<W> {
     }
 
     /// Changes the timeout of a write. A write that waits has the whole of it from now on. If it
-    /// waited without a timeout, it has the whole of it from its next poll on.
+    /// waited without a timeout, its task is woken, and it has the whole of it from that poll on.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.countdown.set_timeout(timeout);
     }
@@ -196,8 +199,7 @@ impl<R: AsyncRead> AsyncRead for TimeoutReader<R> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.project();
-        let result = this.reader.poll_read(cx, buf);
-        bounded(this.countdown, cx, result)
+        bounded(this.countdown, cx, |cx| this.reader.poll_read(cx, buf))
     }
 }
 
@@ -218,20 +220,17 @@ impl<W: AsyncWrite> AsyncWrite for TimeoutWriter<W> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let result = this.writer.poll_write(cx, buf);
-        bounded(this.countdown, cx, result)
+        bounded(this.countdown, cx, |cx| this.writer.poll_write(cx, buf))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let result = this.writer.poll_flush(cx);
-        bounded(this.countdown, cx, result)
+        bounded(this.countdown, cx, |cx| this.writer.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let result = this.writer.poll_shutdown(cx);
-        bounded(this.countdown, cx, result)
+        bounded(this.countdown, cx, |cx| this.writer.poll_shutdown(cx))
     }
 
     fn poll_write_vectored(
@@ -240,8 +239,9 @@ impl<W: AsyncWrite> AsyncWrite for TimeoutWriter<W> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let result = this.writer.poll_write_vectored(cx, bufs);
-        bounded(this.countdown, cx, result)
+        bounded(this.countdown, cx, |cx| {
+            this.writer.poll_write_vectored(cx, bufs)
+        })
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -249,14 +249,39 @@ impl<W: AsyncWrite> AsyncWrite for TimeoutWriter<W> {
     }
 }
 
-/// What every poll of the I/O ends with.
+/// A seek has no timeout.
+impl<R: AsyncSeek> AsyncSeek for TimeoutReader<R> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        self.project().reader.start_seek(position)
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.project().reader.poll_complete(cx)
+    }
+}
+
+/// A seek has no timeout.
+impl<W: AsyncSeek> AsyncSeek for TimeoutWriter<W> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        self.project().writer.start_seek(position)
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.project().writer.poll_complete(cx)
+    }
+}
+
+/// Polls the I/O, and the time if the I/O has to wait.
 #[inline]
 fn bounded<R>(
     countdown: &mut Countdown,
     cx: &mut Context<'_>,
-    result: Poll<io::Result<R>>,
+    poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
 ) -> Poll<io::Result<R>> {
+    let had_budget = coop::has_budget_remaining();
+    let result = poll_io(cx);
     if result.is_pending() {
+        ready!(tried(had_budget, cx));
         let end = countdown.poll(cx);
         return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
     }

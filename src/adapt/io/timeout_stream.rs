@@ -32,8 +32,9 @@ pin_project! {
     /// - **A read or write that is dropped while it waits** does not end its time, because a stream
     ///   cannot see that. The next one of its direction has what is left. To set the timeout again
     ///   starts anew.
-    /// - **A timeout that is set while an operation waits** bounds it from then on. The task that
-    ///   waits is woken in time. It need not poll before that.
+    /// - **A timeout that is set while an operation waits** bounds it, and the whole of it counts
+    ///   from then on. That is so too if the operation waited without a timeout. Its task is woken
+    ///   then to poll, because only a poll can arm the timer.
     ///
     /// # Errors
     ///

@@ -11,6 +11,8 @@ use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use pin_project_lite::pin_project;
 
+use crate::future::ended::Ended;
+use crate::time::tick::Moment;
 use crate::{Sleep, Timer};
 
 pin_project! {
@@ -19,8 +21,9 @@ pin_project! {
     ///
     /// It behaves as tokio-stream's does. The pause begins when an item is given. While it lasts
     /// the stream within is not polled, so its end also comes after the pause. A duration of zero
-    /// holds nothing up. The size hint and the end are those of the stream within: it is fused if
-    /// that is.
+    /// holds nothing up. One that is longer than a timer counts, 146 years, gives one item, as
+    /// [`Duration::MAX`] does. The size hint and the end are those of the stream within: it is
+    /// fused if that is.
     ///
     /// # When the timer's runtime has shut down
     ///
@@ -78,8 +81,12 @@ impl<S: Stream> Stream for Throttle<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
         if let Some(pause) = this.pause {
+            let ended = ready!(pause.poll_ended(cx));
+            if ended == Ended::Elapsed && *this.duration > Moment::MAX.since_epoch() {
+                // The sleep has come to the end of what a timer counts, which is not the pause's.
+                return Poll::Pending;
+            }
             // If the runtime has shut down, nobody can tell when the pause is over.
-            ready!(pause.poll_ended(cx));
             *this.pause = None;
         }
         let item = ready!(this.stream.poll_next(cx));

@@ -13,7 +13,8 @@ use super::BoxError;
 use super::outcome::OnElapsed;
 use crate::error::Elapsed;
 use crate::future::ended::Ended;
-use crate::{Scope, Timeout};
+use crate::future::timeout;
+use crate::{Instant, Sleep, scope};
 
 pin_project! {
     /// A call with a timeout: what [`Timeout`](super::Timeout) answers with.
@@ -23,29 +24,19 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F, O> {
         #[pin]
-        call: Call<F>,
+        pub(super) call: F,
+        pub(super) end: End,
         // Taken when the call was not answered in time.
-        on_elapsed: Option<O>,
+        pub(super) on_elapsed: Option<O>,
     }
 }
 
-pin_project! {
-    #[project = CallProjection]
-    #[derive(Debug)]
-    pub(super) enum Call<F> {
-        Unbounded { #[pin] future: F },
-        Timeout { #[pin] future: Timeout<F> },
-        Scope { #[pin] future: Scope<F> },
-    }
-}
-
-impl<F, O> ResponseFuture<F, O> {
-    pub(super) fn new(call: Call<F>, on_elapsed: O) -> Self {
-        ResponseFuture {
-            call,
-            on_elapsed: Some(on_elapsed),
-        }
-    }
+/// What ends a call that is not answered.
+#[derive(Debug)]
+pub(super) enum End {
+    Never,
+    Timeout(Sleep),
+    Scope(Sleep, Instant),
 }
 
 impl<F, Response, Error, O> Future for ResponseFuture<F, O>
@@ -57,10 +48,12 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let called = match this.call.project() {
-            CallProjection::Unbounded { future } => Ok(ready!(future.poll(cx))),
-            CallProjection::Timeout { future } => ready!(future.poll_bounded(cx)),
-            CallProjection::Scope { future } => ready!(future.poll_bounded(cx)),
+        let called = match this.end {
+            End::Never => Ok(ready!(this.call.poll(cx))),
+            End::Timeout(sleep) => ready!(timeout::poll_bounded(this.call, sleep, cx)),
+            End::Scope(sleep, deadline) => {
+                ready!(scope::poll_bounded(this.call, sleep, *deadline, cx))
+            }
         };
         Poll::Ready(match called {
             Ok(answer) => answer.map_err(O::error),

@@ -34,7 +34,8 @@ const UNITS: [(u8, u64); 6] = [
 ///
 /// The header has up to eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`, from hours to
 /// nanoseconds. It is for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), and for
-/// a closure there that sets a bound of its own:
+/// a closure there that sets a bound of its own. What a gRPC server answers with once the time is
+/// over is told by `on_elapsed`, as on [the module's page](super).
 ///
 /// ```
 /// use std::time::Duration;
@@ -79,7 +80,8 @@ fn written(left: Duration) -> HeaderValue {
 
 /// Puts a [`GrpcTimeout`] around a client.
 ///
-/// The module's page has [an example](super#examples).
+/// Put it outside of whatever calls the client in another task, such as tower's `Buffer`:
+/// [`GrpcTimeout`] tells why. The module's page has [an example](super#examples).
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());
@@ -106,6 +108,10 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 ///   tells more than is left.
 /// - A header that the request has already stays, if it tells less.
 /// - Where no scope is open, the request passes as it is.
+/// - A scope is open in the task that polls it, and in no other. tower's `Buffer` calls what is
+///   within it in a task of its own. So a `GrpcTimeout` within a `Buffer` finds no scope, and no
+///   header is sent; one around the `Buffer` sends it. A `SpawnReady` only waits in another task
+///   and calls in the caller's, so one within that sends the header.
 /// - It bounds no call by itself: the scope does.
 /// - It is ready at once where nothing is left. It does not ask the service within then, so it
 ///   takes no place of a concurrency limit. The next call fails, also if it is made outside of the

@@ -19,6 +19,16 @@
 //! let app = Router::new().route("/", get(handler)).layer(timeout);
 //! ```
 //!
+//! A gRPC server needs it too. tonic knows its own errors only: it resets the stream of a call that
+//! fails with any other, and the caller is told `INTERNAL_ERROR`. This answers with the status that
+//! gRPC has for a deadline:
+//!
+//! ```text
+//! let deadline = TimeoutLayer::per_request(grpc_timeout)
+//!     .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
+//! let server = Server::builder().layer(deadline);
+//! ```
+//!
 //! The timer is the current runtime's own, looked up in each call. `with_timer` gives another one,
 //! and saves the look-up. If the runtime that drives that one has shut down, a call that waits
 //! fails with [`Cancelled`](crate::error::Cancelled) in a box, or is answered by the closure.

@@ -10,11 +10,13 @@ use tower_service::Service;
 
 use super::bound::sealed::Call as Bounded;
 use super::bound::{Bound, Fixed, PerRequest};
-use super::future::{Call, ResponseFuture};
+use super::future::{End, ResponseFuture};
 use super::outcome::{Boxed, Mapped, OnElapsed};
 use crate::error::Elapsed;
 use crate::future::limit::{self, Limit};
-use crate::{Instant, Scope, Timer, scope, timeout};
+use crate::shard::Hold;
+use crate::timer::current;
+use crate::{Instant, Timer, scope};
 
 /// Puts a [`Timeout`] around a service.
 ///
@@ -203,44 +205,55 @@ where
         self.inner.poll_ready(cx).map_err(O::error)
     }
 
+    // The call is moved once, into the answer. So the clone, which is the user's code, comes before
+    // it.
+    #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
+        let on_elapsed = Some(self.layer.on_elapsed.clone());
+        let bound = self.layer.bound.bound(&request);
         let timer = self.layer.timer.as_ref();
-        let call = match self.layer.bound.bound(&request) {
-            Bounded::Unbounded => {
-                let future = self.inner.call(request);
-                Call::Unbounded { future }
-            }
-            Bounded::Timeout(duration) => {
-                let future = self.inner.call(request);
-                let future = match timer {
-                    Some(timer) => timer.timeout(duration, future),
-                    None => timeout(duration, future),
-                };
-                Call::Timeout { future }
-            }
+        match bound {
             Bounded::Scope(duration) => {
-                let future = call_within(&mut self.inner, request, timer, duration);
-                Call::Scope { future }
+                call_within(&mut self.inner, request, timer, duration, on_elapsed)
             }
-        };
-        ResponseFuture::new(call, self.layer.on_elapsed.clone())
+            bound => ResponseFuture {
+                call: self.inner.call(request),
+                end: match bound {
+                    Bounded::Timeout(duration) => {
+                        End::Timeout(limit::sleep_after(hold(timer), duration))
+                    }
+                    _ => End::Never,
+                },
+                on_elapsed,
+            },
+        }
     }
 }
 
 /// A service may do much of its work in `call`, such as to make timeouts. So the scope is open in
 /// that too.
-fn call_within<S: Service<Request>, Request>(
+#[inline]
+fn call_within<S: Service<Request>, Request, O>(
     service: &mut S,
     request: Request,
     timer: Option<&Timer>,
     duration: Duration,
-) -> Scope<S::Future> {
+    on_elapsed: Option<O>,
+) -> ResponseFuture<S::Future, O> {
     let deadline = after(duration);
-    let future = limit::within(Limit::until(deadline), || service.call(request));
-    match timer {
-        Some(timer) => timer.scope(deadline, future),
-        None => scope(deadline, future),
+    let limit = Limit::until(deadline);
+    let call = limit::within(limit, || service.call(request));
+    let (sleep, deadline) = scope::end(hold(timer), deadline);
+    ResponseFuture {
+        call,
+        end: End::Scope(sleep, deadline),
+        on_elapsed,
     }
+}
+
+#[track_caller]
+fn hold(timer: Option<&Timer>) -> Hold {
+    timer.map_or_else(current::hold, Timer::hold)
 }
 
 fn after(duration: Duration) -> Instant {

@@ -39,9 +39,10 @@ use crate::deadline::access::Access;
 use crate::deadline::handle::finish;
 use crate::error::InsertError;
 use crate::keyed::hashing::DefaultHashBuilder;
-use crate::shard::word::{Mark, Outcome, TimeoutTicks};
+use crate::shard::word::{Mark, Outcome};
 use crate::shard::{AfterAllLocks, Shard, Told};
 use crate::time::due::Start;
+use crate::time::tick::Moment;
 use inner::{Inner, fold};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
@@ -49,6 +50,8 @@ use inner::{Inner, fold};
 /// [`insert`](DeadlineMap::insert) gives a [`KeyedDeadline`] to be awaited. A key stays in the map
 /// while its `KeyedDeadline` lives, expired or not. So the deadline can be restarted, and be reset
 /// by its key. Dropping the `KeyedDeadline` takes the key out.
+///
+/// The deadlines behave as [`Deadline`](crate::Deadline) does: a stall does not count against them.
 ///
 /// Clones are handles of the same map, and all may be dropped: what is pending lives on and fires.
 ///
@@ -108,7 +111,7 @@ where
     /// the key is new and the map holds as many keys as it may.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError> {
         let hash = self.hash(&key);
-        let put = self.put(hash, key, |shard| start_now(shard, timeout), true)?;
+        let put = self.put(hash, key, |_, _| timeout, true)?;
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
@@ -122,12 +125,8 @@ where
     /// As for [`insert`](DeadlineMap::insert).
     pub fn insert_at(&self, key: K, deadline: Instant) -> Result<KeyedDeadline<K>, InsertError> {
         let hash = self.hash(&key);
-        let start = |shard: &Shard| {
-            let now = shard.clock().now();
-            let timeout = shard.clock().moment(deadline).since(now);
-            (Start::At(now), timeout)
-        };
-        let put = self.put(hash, key, start, true)?;
+        let timeout = |shard: &Shard, now| shard.clock().moment(deadline).since(now);
+        let put = self.put(hash, key, timeout, true)?;
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
@@ -167,26 +166,28 @@ where
             // Found before a deadline was armed for it.
             return Ok(None);
         }
-        self.put(hash, key, |shard| start_now(shard, timeout), false)
+        self.put(hash, key, |_, _| timeout, false)
     }
 
     fn put(
         &self,
         hash: u32,
         key: K,
-        start: impl FnOnce(&Shard) -> (Start, Duration),
+        timeout: impl FnOnce(&Shard, Moment) -> Duration,
         replaces: bool,
     ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
         let inner = &self.inner;
         let entry_key = key.clone();
         let shard = inner.timer.shard();
-        let (start, timeout) = start(shard);
+        let now = shard.clock().now();
         let mark = Mark {
             hash,
             shard: shard.number() as u32,
         };
         let keyed = KeyedDeadline {
-            word: crate::deadline::arm(shard, start, timeout, mark),
+            word: crate::deadline::arm(shard, now, timeout(shard, now), |word| {
+                word.with_mark(mark)
+            }),
             key,
             inner: inner.clone(),
         };
@@ -263,8 +264,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let start = self.inner.timer.shard().start(|| true);
-        self.act(key, |deadline| deadline.set_timeout(start, timeout))
+        self.act(key, |deadline| deadline.set_timeout(timeout))
     }
 
     /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` for a key that is not in
@@ -357,12 +357,6 @@ where
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         fold(self.hash_builder.hash_one(key))
     }
-}
-
-/// From when a deadline that is made now counts, and its timeout.
-fn start_now(shard: &Shard, timeout: Duration) -> (Start, Duration) {
-    let ticks = TimeoutTicks::new(timeout, shard.clock().tick());
-    (shard.start(|| ticks.is_stampable()), timeout)
 }
 
 impl<K, S> DeadlineMap<K, S> {

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::inner::{Closed, Found, Inner};
 use super::merge::Merge;
 use super::part::Item;
+use crate::driver::Watch;
 use crate::time::tick::Moment;
 
 /// One poll looks at no more items than this. Then other tasks run.
@@ -46,6 +47,9 @@ pub struct Expired<K, V> {
 /// is empty. It also ends when the timer's runtime has shut down. What is then left in the map can
 /// still be drained. Dropping the stream closes the map and drops what the map holds.
 ///
+/// From when it is first polled to its end, the timer's runtime has one task more, which does
+/// nothing. The stream learns from it that the runtime shuts down.
+///
 /// # Cancel safety
 ///
 /// Dropping a future of its next item, as in a `select!`, loses nothing. A value leaves the map in
@@ -60,6 +64,8 @@ pub struct Expirations<K, V> {
     searching: Option<u64>,
     /// The last reading of the clock.
     now: Moment,
+    /// Ends the stream with the runtime, also while nothing is armed. Made when it is first polled.
+    watch: Option<Watch>,
     ended: bool,
 }
 
@@ -71,6 +77,7 @@ impl<K, V> Expirations<K, V> {
             searched: 0,
             searching: None,
             now: Moment::EPOCH,
+            watch: None,
             ended: false,
         }
     }
@@ -114,7 +121,7 @@ impl<K, V> Expirations<K, V> {
     /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
     /// ended.
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
-        if self.ended || self.inner.timer.has_ended() {
+        if self.ended || self.watch().has_ended() {
             self.end();
             return Err(TryRecvError::Disconnected);
         }
@@ -171,7 +178,7 @@ impl<K, V> Expirations<K, V> {
         for _ in 0..LOOKS {
             // S1.
             self.inner.stop_waiting();
-            if self.inner.timer.has_ended() {
+            if self.watch().has_ended() {
                 self.end();
                 return Poll::Ready(None);
             }
@@ -192,7 +199,11 @@ impl<K, V> Expirations<K, V> {
             }
             // S5 and S6.
             match self.inner.poll_stream_timer(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending if self.watch().poll_end(cx).is_pending() => return Poll::Pending,
+                Poll::Pending => {
+                    self.end();
+                    return Poll::Ready(None);
+                }
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(Closed)) => {
                     self.end();
@@ -238,6 +249,12 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
+    #[inline]
+    fn watch(&mut self) -> &mut Watch {
+        let inner = &self.inner;
+        self.watch.get_or_insert_with(|| inner.timer.watch())
+    }
+
     fn expired(&self, item: Item<K, V>) -> Expired<K, V> {
         let deadline = self.inner.clock().instant(item.was_due_at());
         let (key, value) = item.into_pair();
@@ -250,6 +267,9 @@ impl<K, V> Expirations<K, V> {
 
     fn end(&mut self) {
         self.ended = true;
+        if self.watch.take().is_some_and(|watch| watch.has_ended()) {
+            self.inner.refuse_inserts();
+        }
         self.inner.stop_stream_timer();
     }
 }

@@ -22,25 +22,44 @@ struct Armed {
     at: u64,
 }
 
+/// What came of setting the timer.
+pub(super) enum Moved {
+    /// It is armed. What is left to do is for when this is unlocked: it may wake tasks.
+    Armed(Key, AfterAllLocks),
+    /// It was taken away. The caller disarms it when this is unlocked.
+    Unset(Key),
+    /// There is no timer, or it has fired.
+    NotArmed,
+}
+
 impl StreamTimer {
     /// The stream has armed a timer.
     pub(super) fn armed(&mut self, key: Key, at: u64) {
         self.armed = Some(Armed { key, at });
     }
 
-    /// Sets the timer to tick `at`, and gives its key. `None` if there is no timer, or it has
-    /// fired. What is left to do is for when this is unlocked: it may wake tasks.
-    pub(super) fn move_to(&mut self, shard: &Arc<Shard>, at: u64) -> (Option<Key>, AfterAllLocks) {
+    /// Takes the timer away, because nothing will be due.
+    pub(super) fn unset(&mut self) -> Moved {
+        self.take().map_or(Moved::NotArmed, Moved::Unset)
+    }
+
+    /// Sets the timer to tick `at`.
+    pub(super) fn move_to(&mut self, shard: &Arc<Shard>, at: u64) -> Moved {
         let Some(Armed { key, at: before }) = self.armed else {
-            return (None, AfterAllLocks::default());
+            return Moved::NotArmed;
         };
         let (is_armed, afterwards) = if at == before {
             (true, AfterAllLocks::default())
         } else {
             shard.move_to_tick(key, at)
         };
-        self.armed = is_armed.then_some(Armed { key, at });
-        (is_armed.then_some(key), afterwards)
+        if is_armed {
+            self.armed = Some(Armed { key, at });
+            Moved::Armed(key, afterwards)
+        } else {
+            self.armed = None;
+            Moved::NotArmed
+        }
     }
 
     /// Gives the key away: to be disarmed, or because the timer has fired.

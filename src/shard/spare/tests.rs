@@ -15,7 +15,7 @@ use crate::time::tick::TickLength;
 fn timer(number: u64, shards: usize, own_timer_of: Option<runtime::Id>) -> Vec<Arc<Shard>> {
     let tick = TickLength::new(Duration::from_millis(1)).unwrap();
     let clock = Arc::new(Clock::of_system(tick));
-    let driver = Arc::new(Driver::new(clock.clone()));
+    let driver = Arc::new(Driver::new(clock.clone(), false));
     let shard = |of_timer| {
         let identity = Identity {
             timer: TimerNumber(number),

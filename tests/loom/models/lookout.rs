@@ -13,7 +13,7 @@ use crate::time::tick::NEVER;
 struct Watched {
     lookout: Lookout,
     parts: [AtomicU64; 2],
-    /// The tick at which the stream is woken.
+    /// The tick at which the stream is woken; `NEVER` where it has no timer, which it alone arms.
     alarm: Mutex<u64>,
 }
 
@@ -56,9 +56,19 @@ impl Watched {
         self.parts[part].store(NEVER, Ordering::Release);
         let mut alarm = self.alarm.lock().unwrap();
         let waits = self.lookout.put_off_look();
-        *alarm = self.earliest();
+        let earliest = self.earliest();
+        let is_armed = *alarm != NEVER;
+        if is_armed {
+            *alarm = earliest;
+        }
         if waits {
-            self.lookout.waits_on_until(*alarm);
+            self.lookout.waits_on_until(earliest);
+        }
+        drop(alarm);
+        if waits && earliest != NEVER && !is_armed {
+            if let Some(waker) = self.lookout.call() {
+                waker.wake();
+            }
         }
     }
 
@@ -114,5 +124,23 @@ fn a_stream_that_was_put_off_is_called_for_what_comes_in_between() {
         set.join().unwrap();
         let was_called = woken.0.load(std::sync::atomic::Ordering::Relaxed) > 0;
         assert!(was_called || *watched.alarm.lock().unwrap() <= 5);
+    });
+}
+
+/// Fails when a call that puts a stream off which has no timer does not call it.
+#[test]
+fn a_stream_without_a_timer_is_called_by_one_of_two_calls() {
+    with_few_preemptions(|| {
+        let watched = Watched::new();
+        let woken = std::sync::Arc::new(Woken::default());
+        let waker = std::task::Waker::from(woken.clone());
+        assert_eq!(watched.poll(&waker), NEVER);
+        let set = {
+            let watched = watched.clone();
+            thread::spawn(move || watched.set(0, 5))
+        };
+        watched.take_out(1);
+        set.join().unwrap();
+        assert!(woken.0.load(std::sync::atomic::Ordering::Relaxed) > 0);
     });
 }

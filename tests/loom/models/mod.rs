@@ -3,6 +3,8 @@
 
 mod bell;
 mod lookout;
+mod stalls;
+mod windows;
 mod word;
 
 /// Three threads at the bell interleave in too many ways for all of them; a lost request shows with

@@ -108,7 +108,7 @@ impl Shared {
                         Start::Stamp(stamp) => stamp.tick(),
                     };
                     let looked = word.expire_if(|due| has_passed(due, now));
-                    word.reset_once(start, once, || start);
+                    word.reset_once(once);
                     matches!(looked, Expiry::Later(_))
                 }),
             }
@@ -246,7 +246,7 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
     in_both_modes(|start, later| {
         let shared = Shared::new(start(0));
         let reset = shared.reset(start(6));
-        shared.locked(|word| word.reset_once(start(6), Once::At(at(100)), || start(6)));
+        shared.locked(|word| word.reset_once(Once::At(at(100))));
         assert!(reset.join().unwrap());
         let due = shared.locked(due_tick).unwrap();
         assert!(due == 16 + later || due == 100, "{due}");
@@ -274,17 +274,16 @@ fn of_a_reset_after_and_the_expiry_exactly_one_wins() {
     });
 }
 
-/// Fails when `reset_once` notes the reset after the exchange.
+/// Fails when `set_timeout` makes a deadline that was set for once count its timeout.
 #[test]
-fn a_timeout_that_is_set_beside_a_reset_after_counts_from_it_or_comes_before_it() {
+fn a_timeout_that_is_set_beside_a_reset_after_leaves_its_due() {
     in_both_modes(|start, later| {
         let shared = Shared::new(start(1));
         let reset = shared.reset_once(start(6), once(start(6), 30));
         shared.locked(|word| word.set_timeout(span(20), nanosecond()));
         assert!(reset.join().unwrap());
         shared.assert_linked_in_time();
-        let due = shared.locked(due_tick).unwrap();
-        assert!([26, 36].map(|due| due + later).contains(&due), "{due}");
+        assert_eq!(shared.locked(due_tick), Some(36 + later));
     });
 }
 
@@ -297,19 +296,6 @@ fn a_longer_timeout_beside_a_reset_after_leaves_the_timer_linked_in_time() {
         shared.locked(|word| word.set_timeout(span(1_000), nanosecond()));
         assert!(reset.join().unwrap());
         shared.assert_linked_in_time();
-    });
-}
-
-/// Fails when `note_reset` leaves out the reset that the word says.
-#[test]
-fn a_timeout_counts_from_a_reset_that_came_in_beside_an_older_reset_after() {
-    in_both_modes(|start, later| {
-        let shared = Shared::new(start(1));
-        let older = shared.reset_once(start(3), once(start(3), 40));
-        let newer = shared.reset(start(9));
-        assert!(older.join().unwrap() && newer.join().unwrap());
-        shared.locked(|word| word.set_timeout(span(20), nanosecond()));
-        assert!(shared.locked(due_tick) >= Some(29 + later));
     });
 }
 
@@ -343,19 +329,6 @@ fn a_reset_at_by_an_old_stamp_beside_a_late_turn_leaves_the_timer_linked_in_time
         drop(linked);
         reset.join().unwrap();
         shared.assert_linked_in_time();
-    });
-}
-
-/// Fails when `note_reset` stores whatever comes last.
-#[test]
-fn of_two_resets_for_once_the_later_one_is_what_a_timeout_counts_from() {
-    in_both_modes(|start, later| {
-        let shared = Shared::new(start(1));
-        let first = shared.reset_once(start(4), once(start(4), 30));
-        let second = shared.reset_once(start(6), once(start(6), 40));
-        assert!(first.join().unwrap() && second.join().unwrap());
-        shared.locked(|word| word.set_timeout(span(20), nanosecond()));
-        assert_eq!(shared.locked(due_tick), Some(26 + later));
     });
 }
 

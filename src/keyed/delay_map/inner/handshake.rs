@@ -59,6 +59,11 @@
 //!   sees the other.
 //! - *A change finds that another one has told an earlier tick.* That other one is at C1 or later.
 //!   If the stream has to be called, it calls the stream in its C3, for both.
+//! - *What was found ahead by a fraction of a tick becomes due between S4 and S5.* The stream looks
+//!   again. If it waited for a timer that is set to a tick of the past, a call could set that timer
+//!   anew before it fires (C4), while the stream seems to look by itself, and nobody would call it.
+//! - *A call finds what another one has told, and the stream has no timer.* It calls the stream in
+//!   its C4. The other one may find in its C2 that the stream waits until then, and call nobody.
 //! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream looks once
 //!   too early, and waits again.
 //! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call
@@ -70,12 +75,22 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Closed, Inner, LockedPart};
 use crate::keyed::delay_map::part::Setting;
-use crate::keyed::delay_map::stream_timer::StreamTimer;
+use crate::keyed::delay_map::stream_timer::{Moved, StreamTimer};
 use crate::shard::{NotArmed, Polled};
 use crate::time::due::Due;
 use crate::time::tick::{Moment, NEVER};
 use crate::waking::wake;
 use crate::wheel::Key;
+
+/// What the stream does next.
+enum Waits {
+    /// Something has become due since the stream looked, and it looks again.
+    LooksNow,
+    /// Nothing will be due, unless a call changes that.
+    ForCalls,
+    /// For its timer, or a call. `None` if no timer is armed.
+    ForTimer(Option<Key>),
+}
 
 /// For whoever changes the map.
 impl<K, V> Inner<K, V> {
@@ -147,7 +162,8 @@ impl<K, V> Inner<K, V> {
 
     /// C4: on a clock that can be paused, sets the stream's timer to the earliest.
     ///
-    /// While something is due, the timer is set for no time at all, and this calls the stream. A
+    /// A stream that waits with no timer is called, to arm one. While something is due, the timer
+    /// is set for no time at all, and this calls the stream. A
     /// search may find an item before its deadline, and the timer was to tell the stream when the
     /// deadline passes. It may have passed by now.
     ///
@@ -160,18 +176,20 @@ impl<K, V> Inner<K, V> {
         let mut stream_timer = self.stream_timer();
         let waits = self.lookout.put_off_look();
         let looked_for = self.looked_for();
-        let earliest = match looked_for {
-            0 => NEVER,
-            tick => tick,
+        let (earliest, moved) = match looked_for {
+            NEVER => (NEVER, stream_timer.unset()),
+            // It stays armed for what the next call may leave.
+            0 => (NEVER, stream_timer.move_to(&self.shard, NEVER)),
+            tick => (tick, stream_timer.move_to(&self.shard, tick)),
         };
-        // Without a timer there is nothing to move.
-        let (_, afterwards) = stream_timer.move_to(&self.shard, earliest);
         if waits {
             self.lookout.waits_on_until(earliest);
         }
         drop(stream_timer);
-        afterwards.wake();
-        if waits && looked_for == 0 {
+        let is_armed = self.finish(moved).is_some();
+        // Only the stream arms its timer. The call that has made this change may find that the
+        // stream waits until then, and not call it.
+        if waits && looked_for != NEVER && (looked_for == 0 || !is_armed) {
             self.call_stream();
         }
     }
@@ -180,16 +198,18 @@ impl<K, V> Inner<K, V> {
     fn looked_for(&self) -> u64 {
         let earliest = self.states.earliest_of_all();
         let first = self.states.first_dues().min().unwrap_or(NEVER);
-        if first == NEVER {
-            return earliest;
+        if earliest == NEVER && first == NEVER {
+            return NEVER;
         }
-        // What was found may lie ahead by a fraction of a tick. The clock is read after the states,
-        // so it is no earlier than the reading of a call that has made something due.
-        let first = Moment::from_bits(first);
-        if first <= self.clock().now() {
+        // The clock is read after the states, so it is no earlier than the reading of a call that
+        // has made something due.
+        let (now, tick) = (self.clock().now(), self.clock().tick());
+        // What was found may lie ahead by a fraction of a tick.
+        let found = (first != NEVER).then(|| Moment::from_bits(first));
+        if earliest <= tick.current(now) || found.is_some_and(|found| found <= now) {
             0
         } else {
-            earliest.min(self.clock().tick().due(first))
+            earliest.min(found.map_or(NEVER, |found| tick.due(found)))
         }
     }
 
@@ -224,15 +244,20 @@ impl<K, V> Inner<K, V> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
         loop {
-            let Some(key) = self.set_stream_timer_to_earliest() else {
-                // Armed for no time at first. Then the next pass sets it, after a new look, and
-                // overlooks no removal that comes in between.
-                match self.shard.arm_for_never(cx.waker().clone()) {
-                    Ok(key) => self.stream_timer().armed(key, NEVER),
-                    Err(NotArmed::Fired) => {}
-                    Err(NotArmed::Closed) => return Poll::Ready(Err(Closed)),
+            let key = match self.set_stream_timer_to_earliest() {
+                Waits::LooksNow => return Poll::Ready(Ok(())),
+                Waits::ForCalls => return Poll::Pending,
+                Waits::ForTimer(Some(key)) => key,
+                Waits::ForTimer(None) => {
+                    // Armed for no time at first. Then the next pass sets it, after a new look, and
+                    // overlooks no removal that comes in between.
+                    match self.shard.arm_for_never(cx.waker().clone()) {
+                        Ok(key) => self.stream_timer().armed(key, NEVER),
+                        Err(NotArmed::Fired) => {}
+                        Err(NotArmed::Closed) => return Poll::Ready(Err(Closed)),
+                    }
+                    continue;
                 }
-                continue;
             };
             // A waker is cloned and dropped here, so the stream's timer is not locked (G6).
             return match self.shard.poll_armed(key, Due::At(Moment::MAX), cx.waker()) {
@@ -246,22 +271,50 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// S5. `None` if there is no timer, or it has fired.
-    fn set_stream_timer_to_earliest(&self) -> Option<Key> {
+    /// S5.
+    fn set_stream_timer_to_earliest(&self) -> Waits {
         // Locked until the stream has said until when it waits (G2).
         let mut stream_timer = self.stream_timer();
         self.lookout.begins_to_wait();
         let earliest = self.looked_for();
-        let (key, afterwards) = stream_timer.move_to(&self.shard, earliest);
+        if earliest == 0 {
+            self.lookout.stops_waiting();
+            return Waits::LooksNow;
+        }
+        let moved = if earliest == NEVER {
+            stream_timer.unset()
+        } else {
+            stream_timer.move_to(&self.shard, earliest)
+        };
         self.lookout.waits_until(earliest);
         drop(stream_timer);
-        afterwards.wake();
-        key
+        let key = self.finish(moved);
+        if earliest == NEVER {
+            Waits::ForCalls
+        } else {
+            Waits::ForTimer(key)
+        }
+    }
+
+    /// Does what is left to do, with the stream's timer unlocked. Returns the key of the timer if
+    /// it is armed.
+    fn finish(&self, moved: Moved) -> Option<Key> {
+        match moved {
+            Moved::Armed(key, afterwards) => {
+                afterwards.wake();
+                Some(key)
+            }
+            Moved::Unset(key) => {
+                self.shard.disarm(key);
+                None
+            }
+            Moved::NotArmed => None,
+        }
     }
 
     /// S4: whether there is something to look for now. To be asked after `start_waiting`.
     pub(in crate::keyed::delay_map) fn is_looked_for_now(&self) -> bool {
-        self.looked_for() <= self.clock().current_tick()
+        self.looked_for() == 0
     }
 
     /// The stream has ended. Its timer is disarmed, and its waker is dropped.

@@ -19,7 +19,6 @@ use super::merge::{First, Merge};
 use super::part::{Item, Part, Setting};
 use super::states::States;
 use super::stream_timer::StreamTimer;
-use crate::driver::Watch;
 use crate::keyed::table::Table;
 use crate::shard::Hold;
 use crate::time::clock::Clock;
@@ -31,8 +30,6 @@ pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
     /// The shard of the stream's timer; its clock is the map's.
     shard: Hold,
-    /// Makes the stream end when the runtime shuts down, also while it waits with nothing armed.
-    _watch: Option<Watch>,
     pub(super) table: Table<Part<K, V>>,
     /// How many handles of the map there are.
     handles: AtomicUsize,
@@ -71,7 +68,6 @@ impl<K, V> Inner<K, V> {
         let table = Table::new(shard.clock(), limit, Part::new);
         let inner = Inner {
             timer: timer.clone(),
-            _watch: timer.watch(),
             states: States::new(table.parts()),
             stream_timer: Mutex::new(StreamTimer::default()),
             shard,
@@ -189,6 +185,12 @@ impl<K, V> Inner<K, V> {
             items.take_all().map(told).collect::<Vec<_>>()
         };
         taken.into_iter().flat_map(told).collect()
+    }
+
+    /// The stream has ended with its runtime, and nothing more would come out of it. What is in the
+    /// map stays there to be drained.
+    pub(super) fn refuse_inserts(&self) {
+        self.table.lock_all().close();
     }
 
     pub(super) fn is_closed(&self) -> bool {

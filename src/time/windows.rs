@@ -1,4 +1,19 @@
-//! The log of late windows. It tells by how much the window of a stamp ended later than it should.
+//! The published stamp, its window, and the log of windows that ended late.
+//!
+//! ```text
+//!   resting --(the driver publishes s)--> the window of s is open --(the driver replaces s, or a call closes the window)--> noted
+//! ```
+//!
+//! The driver replaces a stamp at each tick. If it is stalled, it does not, and what is stamped
+//! meanwhile would be late by the rest of the stall. So the window has an upper bound where there
+//! is load: of the calls that take a stamp on a thread, every 61st *looks* at the clock. If the
+//! window should have ended by then, that call closes it, and everybody reads the clock until the
+//! driver publishes again.
+//!
+//! To replace a stamp and to note the end of its window is one critical section of the log. So
+//! whoever holds the log sees a window either open and still published, or noted. The steps P2 and
+//! P3 are from the proof in `time`. It holds for a call that closes a window as it does for the
+//! driver.
 //!
 //! Invariant: for a stamp whose window has ended, `lateness` is never less than the number of ticks
 //! by which the window ended after `stamp + WINDOW`. For recent stamps it is exact.
@@ -8,14 +23,152 @@
 //! those pairs for which this adds the least lateness over all their stamps. So a great stall keeps
 //! a range of its own. Little is added to the rest, and always on the side of firing later.
 
-use crate::time::due::Stamp;
+use std::cell::Cell;
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
+use crate::time::due::{Stamp, StampedDue};
+
+/// What is published instead of a tick while the driver rests.
+const RESTING: u64 = u64::MAX;
+
+/// Of the calls that take a stamp on a thread, every one of this number looks at the clock. It is a
+/// prime, so a program that uses several timers by turns looks at each of them.
+pub(crate) const CALLS_FOR_A_LOOK: u32 = 61;
+
+#[derive(Debug)]
+pub(crate) struct Windows {
+    published: Published,
+    late: Mutex<LateWindows>,
+    /// How many calls have looked. It tells the driver how many calls there are.
+    looks: AtomicU64,
+}
+
+/// It lies on cache lines of its own, because every core reads it at each arm and reset. It is
+/// written once a tick.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Published(AtomicU64);
+
+impl Windows {
+    pub(crate) fn new() -> Windows {
+        Windows {
+            published: Published(AtomicU64::new(RESTING)),
+            late: Mutex::new(LateWindows::default()),
+            looks: AtomicU64::new(0),
+        }
+    }
+
+    /// The published tick; `None` while the driver rests.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        // SeqCst: pairs with P2 in `replace`, for step 1 of the proof. On x86 and ARM a load of
+        // this strength costs as much as an Acquire load.
+        let published = self.published.0.load(Ordering::SeqCst);
+        (published != RESTING).then_some(Stamp::of(published))
+    }
+
+    /// Whether the calling call is one that looks at the clock.
+    #[inline]
+    pub(crate) fn is_to_look() -> bool {
+        thread_local! {
+            // The first call of a thread looks, so that many short-lived threads look too.
+            static CALLS_UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
+        }
+        CALLS_UNTIL_LOOK.with(|left| match left.get() {
+            0 => {
+                left.set(CALLS_FOR_A_LOOK - 1);
+                true
+            }
+            more => {
+                left.set(more - 1);
+                false
+            }
+        })
+    }
+
+    /// Counts a call that looks.
+    pub(crate) fn count_look(&self) {
+        // Relaxed: a gauge.
+        self.looks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls have looked since this was last called.
+    pub(crate) fn take_looks(&self) -> u64 {
+        // Relaxed: a gauge.
+        self.looks.swap(0, Ordering::Relaxed)
+    }
+
+    /// Publishes a tick, or that the driver rests. This closes the window of the stamp before.
+    /// `end` reads the clock, rounded up.
+    pub(crate) fn publish(&self, tick: Option<u64>, end: impl FnOnce() -> u64) {
+        let new = tick.unwrap_or(RESTING);
+        let mut late = lock(&self.late);
+        // P2. SeqCst: pairs with the load in `stamp`. Both are in the one order of sequentially
+        // consistent operations, which step 1 of the proof needs.
+        let old = self.published.0.swap(new, Ordering::SeqCst);
+        // W5 in `shard::word`: pairs with the fence in `Word::move_later`, which moves a deadline
+        // without a lock. Either that reset sees this stamp, or the turn that follows sees its
+        // word.
+        fence(Ordering::SeqCst);
+        if old != RESTING && old != new {
+            // P3. The clock is read only now, because the window reaches to the swap.
+            late.ended(Stamp::of(old), end());
+        }
+    }
+
+    /// Closes the window of a stamp that is still published, for a call that has found it over.
+    pub(crate) fn close(&self, stamp: Stamp, end: impl FnOnce() -> u64) {
+        let mut late = lock(&self.late);
+        if self.stamp() != Some(stamp) {
+            return; // The driver has come, or another call.
+        }
+        // P2. The lock keeps all others from replacing the stamp. SeqCst: as in `publish`.
+        self.published.0.swap(RESTING, Ordering::SeqCst);
+        // P3.
+        late.ended(stamp, end());
+    }
+
+    /// The log, locked. While it is locked, no window is closed.
+    pub(crate) fn log(&self) -> Log<'_> {
+        Log {
+            windows: self,
+            late: lock(&self.late),
+        }
+    }
+}
+
+/// The log of late windows, locked.
+pub(crate) struct Log<'a> {
+    windows: &'a Windows,
+    late: MutexGuard<'a, LateWindows>,
+}
+
+impl Log<'_> {
+    /// The tick from which a stamped timer may fire. `None` if the window of its stamp has not
+    /// ended.
+    pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
+        let lateness = self.lateness(due.stamp)?;
+        Some(due.placed.saturating_add(lateness))
+    }
+
+    /// The tick before which the window of a stamp has ended. `None` if it has not ended.
+    pub(crate) fn window_end(&self, stamp: Stamp) -> Option<u64> {
+        let lateness = self.lateness(stamp)?;
+        Some(stamp.window_end() + lateness)
+    }
+
+    fn lateness(&self, stamp: Stamp) -> Option<u64> {
+        let is_open = self.windows.stamp() == Some(stamp);
+        (!is_open).then(|| self.late.lateness(stamp))
+    }
+}
 
 /// The log has fewer ranges than this, of 32 bytes each. A stall is one range. So this is enough
 /// for many seconds of a driver that is late at every other tick.
 const CAPACITY: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct LateWindows {
+struct LateWindows {
     /// The ranges, in the order of their stamps. They do not overlap.
     ranges: Vec<Range>,
     merged_from_second: bool,
@@ -35,7 +188,7 @@ struct Range {
 impl LateWindows {
     /// Notes that the window of `stamp` has ended before tick `end` began. Stamps come in order. A
     /// stamp that was published twice comes again, and then the later end counts.
-    pub(crate) fn ended(&mut self, stamp: Stamp, end: u64) {
+    fn ended(&mut self, stamp: Stamp, end: u64) {
         let lateness = end.saturating_sub(stamp.window_end());
         if lateness == 0 {
             return;
@@ -58,7 +211,7 @@ impl LateWindows {
     }
 
     /// By how many ticks the window of `stamp` ended late.
-    pub(crate) fn lateness(&self, stamp: Stamp) -> u64 {
+    fn lateness(&self, stamp: Stamp) -> u64 {
         let after = self.ranges.partition_point(|range| range.first <= stamp);
         match after.checked_sub(1).map(|index| self.ranges[index]) {
             Some(range) if stamp <= range.last => range.lateness_of(stamp),

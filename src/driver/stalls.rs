@@ -1,0 +1,172 @@
+//! Stalls: times in which the driver could not run, and the grace that they give to deadlines.
+//!
+//! A process may be stopped, a virtual machine migrated, a container throttled, a worker blocked.
+//! When it goes on, the heartbeats of live connections lie unread in their sockets, and all their
+//! deadlines have passed. A driver that settled them would close every connection. So a deadline
+//! whose time passed within a stall stays pending for a grace, and a reset in that time is in time.
+//!
+//! ```text
+//!   the alarm's tick             the driver notices                       the deadline expires
+//!         |------------ stall ------------|------------- grace -----------------|
+//!                   ^ due: not settled by a poll, by a reset or by the late turn
+//! ```
+//!
+//! - A driver that comes late by more than 50 ms and more than 16 ticks was stalled, from the tick
+//!   that its alarm was set for to the moment in which it notices. On a virtual clock nothing is a
+//!   stall, since `advance` looks like one.
+//! - The grace is as long as the stall, at least 100 ms, and at most the timeout of the deadline.
+//! - A deadline that counts its timeout from a reset before the stall has the grace too if it is
+//!   due shortly after the stall: its heartbeat lies unread all the same. One that was reset since
+//!   then is due no earlier than its timeout after the stall, and so no earlier than its grace
+//!   ends. For a due that was set for once, nobody can tell when it was set.
+//! - When the grace ends is a function of the due and of the stall that the due fell into. Nothing
+//!   is written into the deadline. So a deadline is spared once between two resets, because a reset
+//!   gives it another due, and a second stall does not contain the first due.
+//! - A stall is forgotten when its longest grace is over. Nobody has a grace by it then.
+//!
+//! # Since when something waits
+//!
+//! `Driver::waits_since` is the tick from which on what is due waits for the driver. While nothing
+//! is late it is the tick of the alarm. When the driver comes, it is the tick of that, and after
+//! the turn that of the next one. A call that sets the alarm anew leaves it as it is where the
+//! driver is late already. It never lies before the moment in which it is written, since what is
+//! linked in the past has waited for nobody.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *A thread polls or resets a deadline before the driver has noticed the stall.* Something waits
+//!   for longer than a stall. The thread sees that, and leaves the deadline for the driver to
+//!   judge.
+//! - *The driver notices meanwhile.* It writes the stall down first, and only then that what is due
+//!   waits anew. The thread looks in the opposite order: first since when something waits, then at
+//!   the stalls. So it finds the one or the other.
+//! - *The driver is held up within a turn*, by a waker that blocks or because the process is
+//!   stopped there. What is due since the turn began waits for it.
+//! - *A call puts the alarm off while the driver is late*, because what was due is gone. Then the
+//!   driver does not come for that any more, and the call notes the stall so far.
+//! - *A call moves a deadline into a stall that has ended*, by `reset_at` to an instant of the
+//!   past. The deadline did not pass while the driver could not run. So a call judges what it has
+//!   moved by the clock alone.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::time::tick::{Moment, TickLength};
+
+/// The shortest lateness that is a stall, if it is more than `FEWEST_TICKS`.
+const SHORTEST_STALL: Duration = Duration::from_millis(50);
+const FEWEST_TICKS: u64 = 16;
+
+/// Heartbeats that lie in sockets are read by tasks that have yet to be scheduled.
+const SHORTEST_GRACE: Duration = Duration::from_millis(100);
+
+/// The stalls of one driver.
+#[derive(Debug)]
+pub(crate) struct Stalls {
+    tick: TickLength,
+    /// Whether stalls count against deadlines, which then have no grace.
+    are_counted: bool,
+    /// Those whose grace may not be over, in their order.
+    recent: Mutex<Vec<Stall>>,
+    /// When the longest grace of all ends, as a moment's bits. What is due later has none.
+    last_grace_end: AtomicU64,
+    number: AtomicU64,
+}
+
+/// A pending deadline that a stall may spare.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spared {
+    pub(crate) due: Moment,
+    pub(crate) timeout: Duration,
+    /// It does not count its timeout, but was set to this due.
+    pub(crate) is_set_once: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    /// The tick that the alarm was set for.
+    from: u64,
+    end: Moment,
+}
+
+impl Stalls {
+    pub(crate) fn new(tick: TickLength, are_counted: bool) -> Stalls {
+        Stalls {
+            tick,
+            are_counted,
+            recent: Mutex::new(Vec::new()),
+            last_grace_end: AtomicU64::new(0),
+            number: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether so many ticks late is a stall, on the system's clock.
+    pub(crate) fn is_stall(&self, late: u64) -> bool {
+        late > FEWEST_TICKS && Duration::from(self.tick.span(late)) > SHORTEST_STALL
+    }
+
+    /// Whether deadlines that pass within a stall are spared.
+    pub(crate) fn give_grace(&self) -> bool {
+        !self.are_counted
+    }
+
+    /// Notes that the driver was stalled, from the tick of its alarm until `end`.
+    pub(crate) fn note(&self, from: u64, end: Moment) {
+        // Relaxed: a count that nothing else hangs on.
+        self.number.fetch_add(1, Ordering::Relaxed);
+        if self.are_counted {
+            return;
+        }
+        let mut recent = lock(&self.recent);
+        recent.retain(|stall| self.longest_grace_end(stall) > end);
+        recent.push(Stall { from, end });
+        let ends = recent.iter().map(|stall| self.longest_grace_end(stall));
+        let last = ends.max().unwrap_or(end).to_bits();
+        // Release: pairs with the Acquire in `grace_end`.
+        self.last_grace_end.store(last, Ordering::Release);
+    }
+
+    /// When the grace ends of a deadline that a stall spares, after its due. `None` if none does,
+    /// or if that stall is forgotten.
+    pub(crate) fn grace_end(&self, deadline: Spared) -> Option<Moment> {
+        let Spared {
+            due,
+            timeout,
+            is_set_once,
+        } = deadline;
+        if due.to_bits() >= self.last_grace_end.load(Ordering::Acquire) {
+            return None;
+        }
+        let tick = self.tick.due(due);
+        let recent = lock(&self.recent);
+        let has_begun = recent.iter().filter(|stall| stall.from <= tick);
+        let spare = has_begun.filter(|stall| due <= stall.end || !is_set_once);
+        let ends = spare.map(|stall| {
+            let grace = self.longest_grace(stall).min(timeout);
+            stall.end.after(grace.into())
+        });
+        ends.max().filter(|&end| end > due)
+    }
+
+    /// How many stalls are kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        lock(&self.recent).len()
+    }
+
+    /// How many stalls there were.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    fn longest_grace(&self, stall: &Stall) -> Duration {
+        stall
+            .end
+            .since(self.tick.start_of(stall.from))
+            .max(SHORTEST_GRACE)
+    }
+
+    fn longest_grace_end(&self, stall: &Stall) -> Moment {
+        stall.end.after(self.longest_grace(stall).into())
+    }
+}

@@ -1,0 +1,394 @@
+//! Stalls do not count: a deadline that passes while the driver cannot run is not settled before
+//! the heartbeats that lie unread can be read.
+//!
+//! Each stall is made by blocking the only thread of a runtime for much longer than the 50 ms that
+//! make a stall. What a test says of a grace holds however late the machine is, because a longer
+//! stall gives a longer grace. A grace that has to be over is awaited.
+
+#![cfg(not(target_family = "wasm"))]
+
+mod common;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Wake, Waker};
+use std::thread;
+
+use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Timer};
+use tokio::runtime::Runtime;
+
+use crate::common::{HOUR, MS, arm, current_thread, is_forced_to_tick, multi_thread, poll_once};
+
+/// Runs a test on the only thread that can turn the wheels, in each flavour.
+fn on_the_only_thread<F: Future<Output = ()> + Send + 'static>(test: fn(Timer) -> F) {
+    let run = |runtime: Runtime, timer: Timer| {
+        let task = runtime.spawn(test(timer));
+        runtime.block_on(task).unwrap();
+    };
+    for runtime in [multi_thread(1), current_thread()] {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        run(runtime, timer);
+    }
+}
+
+/// Nothing but this runs on the thread meanwhile.
+fn stall() {
+    thread::sleep(400 * MS);
+}
+
+/// A deadline that passes within `stall`, and its handle. The driver knows of it.
+async fn short_deadline(timer: &Timer) -> (Deadline, ResetHandle) {
+    let mut deadline = timer.deadline(200 * MS);
+    assert!(poll_once(&mut deadline).is_pending());
+    let handle = deadline.handle();
+    (deadline, handle)
+}
+
+/// The driver comes by, and settles what it settles.
+async fn let_the_driver_turn(timer: &Timer) {
+    timer.sleep(2 * MS).await;
+}
+
+#[test]
+fn a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending() {
+    on_the_only_thread(|timer| async move {
+        let (mut polled, handle) = short_deadline(&timer).await;
+        let (reset, reset_handle) = short_deadline(&timer).await;
+        let told = handle.deadline().unwrap();
+        stall();
+        assert!(told < Instant::now());
+        assert!(poll_once(&mut polled).is_pending());
+        assert!(handle.is_pending());
+        assert_eq!(
+            handle.deadline(),
+            Some(told),
+            "it does not change by itself"
+        );
+        assert_eq!(handle.remaining(), Some(Duration::ZERO));
+        assert!(reset_handle.reset());
+        assert!(reset_handle.deadline().unwrap() > Instant::now());
+        drop(reset);
+    });
+}
+
+#[test]
+fn the_late_turn_leaves_the_deadline_pending_for_a_grace() {
+    on_the_only_thread(|timer| async move {
+        let (mut live, handle) = short_deadline(&timer).await;
+        let (silent, _) = short_deadline(&timer).await;
+        let stopped = Instant::now();
+        stall();
+        let went_on = Instant::now();
+        let_the_driver_turn(&timer).await;
+        // The grace is 200 ms. A machine that takes half of that for 2 ms proves nothing.
+        if went_on.elapsed() < 100 * MS {
+            assert!(poll_once(&mut live).is_pending());
+            assert!(handle.reset(), "a heartbeat in the grace is in time");
+            assert!(handle.is_pending());
+        }
+        assert_eq!(silent.await, Ok(()));
+        let metrics = timer.metrics();
+        assert!(metrics.stalls >= 1 && metrics.spared >= 1, "{metrics:?}");
+        assert!(metrics.lateness >= 100 * MS, "{metrics:?}");
+        assert!(
+            stopped.elapsed() >= 400 * MS + 180 * MS,
+            "the stall, and its grace but for what the driver was late to notice"
+        );
+    });
+}
+
+#[test]
+fn a_deadline_is_spared_once_between_two_resets() {
+    on_the_only_thread(|timer| async move {
+        let (mut deadline, handle) = short_deadline(&timer).await;
+        stall();
+        let_the_driver_turn(&timer).await;
+        stall(); // The grace ends within this.
+        let outcome = poll_once(&mut deadline);
+        assert!(outcome.is_ready(), "no second grace");
+        assert!(!handle.reset());
+        deadline.restart();
+        stall();
+        assert!(poll_once(&mut deadline).is_pending(), "it was reset");
+    });
+}
+
+#[test]
+fn a_deadline_that_is_due_shortly_after_a_stall_waits_for_the_heartbeats_too() {
+    on_the_only_thread(|timer| async move {
+        let (_first, _) = short_deadline(&timer).await;
+        let mut second = timer.deadline(410 * MS);
+        let made = Instant::now();
+        stall();
+        let_the_driver_turn(&timer).await;
+        let turned = Instant::now();
+        thread::sleep(30 * MS);
+        if made.elapsed() > 410 * MS && turned.elapsed() < 50 * MS {
+            assert!(poll_once(&mut second).is_pending(), "due within the grace");
+        }
+    });
+}
+
+#[test]
+fn what_a_call_moves_into_the_past_expires_in_a_grace_too() {
+    on_the_only_thread(|timer| async move {
+        let start = Instant::now();
+        let (by_instant, handle) = short_deadline(&timer).await;
+        let long = timer.deadline(HOUR);
+        let long_handle = long.handle();
+        stall();
+        let_the_driver_turn(&timer).await;
+        let passed = start + 300 * MS; // Within the stall.
+        if handle.reset_at(passed) {
+            assert!(!handle.is_pending(), "an instant that has passed");
+        }
+        assert_eq!(by_instant.await, Ok(()));
+        assert!(long_handle.reset_at(passed));
+        assert_eq!(long.await, Ok(()));
+        let (expired, handle) = short_deadline(&timer).await;
+        assert!(handle.set_timeout(Duration::ZERO));
+        assert!(!handle.is_pending());
+        assert_eq!(expired.await, Ok(()));
+        assert!(poll_once(&mut timer.deadline(Duration::ZERO)).is_ready());
+    });
+}
+
+#[test]
+fn what_is_reset_once_after_a_stall_is_due_when_it_says() {
+    on_the_only_thread(|timer| async move {
+        let (deadline, handle) = short_deadline(&timer).await;
+        stall();
+        let_the_driver_turn(&timer).await;
+        let reset = Instant::now();
+        if handle.reset_after(3 * MS) {
+            thread::sleep(4 * MS);
+            // Less than a stall of its own. While the driver ticks, it alone knows how late the
+            // stamp is that the call has taken.
+            if reset.elapsed() < 40 * MS && !is_forced_to_tick() {
+                assert!(!handle.is_pending(), "the grace is not for this");
+            }
+        }
+        assert_eq!(deadline.await, Ok(()));
+    });
+}
+
+#[test]
+fn stalls_that_are_counted_give_no_grace() {
+    for runtime in [multi_thread(1), current_thread()] {
+        let builder = Timer::builder().count_stalls(true);
+        let timer = builder.build_on(runtime.handle()).unwrap();
+        let task = runtime.spawn(async move {
+            let (mut lease, handle) = short_deadline(&timer).await;
+            let (late, _) = short_deadline(&timer).await;
+            // What is left for the driver to come late to.
+            let mut sleep = timer.sleep(100 * MS);
+            assert!(poll_once(&mut sleep).is_pending());
+            stall();
+            assert!(!handle.reset() && !handle.is_pending());
+            assert_eq!(poll_once(&mut lease), std::task::Poll::Ready(Ok(())));
+            assert_eq!(late.await, Ok(()));
+            sleep.await;
+            let metrics = timer.metrics();
+            assert_eq!(metrics.spared, 0);
+            assert!(metrics.stalls >= 1);
+        });
+        runtime.block_on(task).unwrap();
+    }
+}
+
+/// The waker of a sleep blocks the driver within its turn.
+#[test]
+fn a_deadline_that_passes_while_a_turn_is_held_up_is_spared() {
+    struct Blocks;
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            thread::sleep(600 * MS);
+        }
+    }
+    let runtime = multi_thread(1);
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let deadline = timer.deadline(200 * MS);
+    let mut sleep = timer.sleep(50 * MS);
+    arm(&mut sleep, &Waker::from(Arc::new(Blocks)));
+    let made = Instant::now();
+    while made.elapsed() < 400 * MS {
+        thread::sleep(MS);
+    }
+    // On a machine that comes here only after the turn, the late turn spares it as well.
+    assert!(deadline.handle().reset());
+    assert!(deadline.handle().is_pending());
+}
+
+#[test]
+fn what_is_set_to_the_past_on_an_idle_timer_is_no_stall() {
+    on_the_only_thread(|timer| async move {
+        // No turn is made meanwhile.
+        tokio::time::sleep(100 * MS).await;
+        let mut sleep = timer.sleep(HOUR);
+        assert!(poll_once(&mut sleep).is_pending());
+        sleep.reset_at(Instant::now() - 10_000 * MS);
+        sleep.await;
+        let lateness = timer.metrics().lateness;
+        assert!(lateness < 5_000 * MS, "{lateness:?}");
+    });
+}
+
+/// The first heartbeat that is caught up with moves the alarm that was overdue.
+#[test]
+fn a_reset_after_a_stall_hides_it_from_no_other_deadline() {
+    on_the_only_thread(|timer| async move {
+        for is_dropped in [false, true] {
+            let first = timer.deadline(200 * MS);
+            let second = timer.deadline(380 * MS);
+            let third = timer.deadline(380 * MS);
+            let handle = first.handle();
+            stall();
+            if is_dropped {
+                drop(first);
+            } else {
+                assert!(handle.reset());
+            }
+            assert!(second.handle().reset());
+            let_the_driver_turn(&timer).await;
+            // The grace is 180 ms.
+            let turned = Instant::now();
+            let is_pending = third.handle().is_pending();
+            assert!(is_pending || turned.elapsed() > 100 * MS);
+        }
+    });
+}
+
+/// The driver is held up in its turn, and learns of the deadline only after that.
+#[test]
+fn a_deadline_that_is_made_while_a_turn_is_held_up_is_spared() {
+    struct Blocks(Sender<()>);
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).unwrap();
+            thread::sleep(600 * MS);
+        }
+    }
+    let runtime = multi_thread(1);
+    for timer in [
+        Timer::builder().build_on(runtime.handle()).unwrap(),
+        Timer::global(),
+    ] {
+        let (begun, begins) = channel();
+        let mut sleep = timer.sleep(20 * MS);
+        arm(&mut sleep, &Waker::from(Arc::new(Blocks(begun))));
+        begins.recv().unwrap();
+        let deadline = timer.deadline(200 * MS);
+        thread::sleep(620 * MS);
+        // The grace is 200 ms from when the driver is free. A machine that is later proves nothing.
+        let came = Instant::now();
+        let is_in_time = deadline.handle().reset();
+        assert!(is_in_time || came.elapsed() > 100 * MS || is_busy(&timer));
+    }
+}
+
+/// Whether the driver came later than it was held up here.
+fn is_busy(timer: &Timer) -> bool {
+    timer.metrics().lateness > 700 * MS
+}
+
+/// tokio lets an alarm fire within the call that sets it to the past. The stall goes on.
+#[test]
+fn a_sleep_that_is_reset_to_the_past_does_not_end_a_stall() {
+    let runtime = multi_thread(1);
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let before = Instant::now();
+    let deadline = timer.deadline(200 * MS);
+    let mut sleep = timer.sleep(HOUR);
+    arm(&mut sleep, Waker::noop());
+    runtime.spawn(async {
+        tokio::time::sleep(150 * MS).await;
+        thread::sleep(700 * MS);
+    });
+    thread::sleep(300 * MS);
+    sleep.reset_at(before);
+    thread::sleep(250 * MS);
+    // Within the block, and more than 50 ms after its due.
+    assert!(deadline.handle().reset());
+}
+
+#[test]
+fn a_timer_that_counts_stalls_never_ticks() {
+    multi_thread(2).block_on(async {
+        let timer = Timer::builder().count_stalls(true).build().unwrap();
+        let lease = timer.deadline(HOUR);
+        let until = Instant::now() + 50 * MS;
+        while Instant::now() < until {
+            for _ in 0..100 {
+                assert!(lease.handle().reset());
+            }
+            assert!(!timer.metrics().ticking);
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn sleeps_timeouts_and_delayed_values_know_no_grace() {
+    on_the_only_thread(|timer| async move {
+        let mut sleep = timer.sleep(200 * MS);
+        let mut timeout = Box::pin(timer.timeout(200 * MS, std::future::pending::<()>()));
+        let (map, mut expired) = tickwheel::DelayMap::new(&timer);
+        assert!(poll_once(&mut sleep).is_pending());
+        assert!(poll_once(&mut timeout).is_pending());
+        map.insert(1, (), 200 * MS).unwrap();
+        stall();
+        assert!(expired.try_recv().is_ok());
+        sleep.await;
+        assert!(timeout.await.is_err());
+    });
+}
+
+#[test]
+fn keyed_deadlines_are_spared_too() {
+    on_the_only_thread(|timer| async move {
+        let map = DeadlineMap::new(&timer);
+        let live: Vec<_> = (0..100).map(|key| map.insert(key, 200 * MS)).collect();
+        let silent: Vec<_> = (100..130).map(|key| map.insert(key, 200 * MS)).collect();
+        stall();
+        for key in 0..100 {
+            assert!(map.reset(&key), "its heartbeat lay unread");
+        }
+        for deadline in silent {
+            assert_eq!(deadline.unwrap().await, Ok(()));
+        }
+        assert!(timer.metrics().spared >= 30, "{:?}", timer.metrics());
+        drop(live);
+    });
+}
+
+#[test]
+fn a_stall_on_a_coarse_timer_is_longer_than_16_ticks() {
+    for runtime in [multi_thread(1), current_thread()] {
+        let builder = Timer::builder().tick(100 * MS);
+        let timer = builder.build_on(runtime.handle()).unwrap();
+        let task = runtime.spawn(async move {
+            let (_deadline, handle) = short_deadline(&timer).await;
+            let made = Instant::now();
+            stall();
+            // On a machine that stalls by itself for more than a second nothing is proved.
+            if made.elapsed() < 1_000 * MS {
+                assert!(!handle.reset(), "400 ms are no stall here");
+            }
+        });
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_virtual_clock_nothing_is_a_stall() {
+    let timer = Timer::new();
+    let (mut deadline, handle) = short_deadline(&timer).await;
+    let (other, other_handle) = short_deadline(&timer).await;
+    tokio::time::advance(HOUR).await;
+    assert!(!handle.reset());
+    assert!(poll_once(&mut deadline).is_ready());
+    assert!(!other_handle.is_pending());
+    assert_eq!(other.await, Ok(()));
+    assert_eq!(timer.metrics().stalls, 0);
+}
