@@ -18,7 +18,7 @@ use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about seventeen minutes, and the first time two more, to build tokio's
+/// A whole run takes about twenty minutes, and the first time two more, to build tokio's
 /// alternative timer and kestrel-timer. It writes benches/RESULTS.md and benches/charts/; one with
 /// --quick or --only writes to the target folder instead.
 #[derive(Parser)]
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     }
     if options.list {
         for part in PARTS {
-            println!("{:<12} {}", part.name, part.about);
+            println!("{:<14} {}", part.name, part.about);
         }
         return ExitCode::SUCCESS;
     }
@@ -94,7 +94,7 @@ fn run(options: &Options, settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     let mut results = Results::default();
     for part in PARTS.iter().filter(|part| options.ask_for(part)) {
-        eprint!("{:<12} {} … ", part.name, part.about);
+        eprint!("{:<14} {} … ", part.name, part.about);
         let (begin, before) = (Instant::now(), Neighbours::now());
         let outcome = conductor::measure(part, settings);
         eprint!("{:.0} s", begin.elapsed().as_secs_f64());
@@ -114,6 +114,7 @@ fn run(options: &Options, settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
 
     println!("\n{}\n", tables::all_rows(&results, Style::Terminal));
+    println!("{}\n", tables::lateness(&results, Style::Terminal));
     println!("{}\n", tables::all_goals(&results, Style::Terminal));
     println!("{}", tables::where_we_lose(&results));
     println!("{}", tables::neighbours(&results));

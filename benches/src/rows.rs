@@ -1,6 +1,6 @@
 //! What each row is, in words, and in which unit.
 
-use crate::parts::{ARMED_SIZES, LOADS, RATES};
+use crate::parts::{ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, lateness};
 
 /// A line of the table for each contender.
 #[derive(Clone, Debug)]
@@ -130,6 +130,10 @@ pub fn rows() -> Vec<Row> {
         Nanoseconds,
         "timeout, inner ready at once, on two timers by turns",
     );
+    for size in FUTURE_SIZES {
+        let title = format!("timeout, inner ready at once, of {size} bytes");
+        row(&format!("large-{size}"), Nanoseconds, &title);
+    }
     row(
         "pending-1",
         Nanoseconds,
@@ -235,6 +239,11 @@ pub fn rows() -> Vec<Row> {
         "1,000,000 values through one stream: late, 99 %",
     );
     row(
+        "values-max",
+        MillisecondsLate,
+        "1,000,000 values through one stream: late, the latest",
+    );
+    row(
         "drain-delay-map",
         Milliseconds,
         "another's longest call while 1,000,000 values are drained",
@@ -289,9 +298,19 @@ pub fn rows() -> Vec<Row> {
         "1,000,000 tasks that sleep: late, 99 %",
     );
     row(
+        "expire-max",
+        MillisecondsLate,
+        "1,000,000 tasks that sleep: late, the latest",
+    );
+    row(
         "expire-early",
         Early,
         "1,000,000 tasks that sleep: fired early",
+    );
+    row(
+        lateness::EARLY,
+        Early,
+        "under all the loads of the table of lateness: woken early",
     );
     row(
         "idle",

@@ -1,7 +1,8 @@
 //! The goals, in words and numbers.
 
 use super::{Check, Goal};
-use crate::parts::{ARMED_SIZES, LOADS, RATES, name};
+use crate::parts::lateness::{EARLY, LOADS as LATENESS_LOADS, Limit};
+use crate::parts::{ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, name};
 use crate::rows::readable;
 
 /// All goals, in the order of the table.
@@ -45,6 +46,12 @@ pub fn goals() -> Vec<Goal> {
     }
     let ready = "timeout, inner ready at once";
     better("ready-1", GLOBAL, 2.5, PINGORA, &format!("{ready}, global"));
+    for size in FUTURE_SIZES {
+        let what = format!("{ready}, of {size} bytes");
+        better(&format!("large-{size}"), TICKWHEEL, 1.0, TOKIO, &what);
+        let what = format!("{what}, drop-in");
+        better(&format!("large-{size}"), DROP_IN, 1.0, TOKIO, &what);
+    }
     let two = format!("{ready}, global, 2 threads");
     better("ready-2", GLOBAL, 2.5, PINGORA, &two);
     better("ready-2", GLOBAL, 10.0, TOKIO, &two);
@@ -245,7 +252,16 @@ pub fn goals() -> Vec<Goal> {
         "≤ 2 more than tokio",
         above_tokio,
     );
+    for load in LATENESS_LOADS.iter().filter(|load| load.is_measured_here()) {
+        let Limit { of, times, plus } = load.limit;
+        goal(
+            &format!("{}: {of}, ms above its limit", load.title),
+            &format!("≤ {times}× {} + {plus} ms", load.peer),
+            Check::InTime { load: load.id },
+        );
+    }
     let at_most = |row, limit| Check::AtMost { row, limit };
+    goal("timers under these loads, early", "0", at_most(EARLY, 0.0));
     goal("1,000,000 sleeps, early", "0", at_most("expire-early", 0.0));
     goal(
         "start a delay of 100,000 anew, ns",

@@ -7,7 +7,7 @@ pub use list::goals;
 
 use crate::harness::Quartiles;
 use crate::parts::name;
-use crate::report::Results;
+use crate::report::{Results, lateness};
 use crate::rows::readable;
 
 /// Something to reach.
@@ -54,6 +54,10 @@ enum Check {
         row: &'static str,
         peer: &'static str,
         at_most: f64,
+    },
+    /// No line of a load is later than its limit, in the table of lateness.
+    InTime {
+        load: &'static str,
     },
 }
 
@@ -174,6 +178,14 @@ impl Goal {
             } => {
                 let above = median(row, name::TICKWHEEL)? - median(row, peer)?;
                 at_most(above, *limit, format!("{above:+.2}"))
+            }
+            Check::InTime { load } => {
+                let over = lateness::lines(results)
+                    .into_iter()
+                    .filter(|line| line.load.id == *load)
+                    .map(|line| line.judged() - line.limit())
+                    .max_by(f64::total_cmp)?;
+                at_most(over, 0.0, format!("{over:+.1}"))
             }
         })
     }

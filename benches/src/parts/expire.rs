@@ -72,15 +72,11 @@ fn measure<F: Future<Output = ()> + Send + 'static>(
     let record = |row, value| Record::new(row, contender, vec![value]);
     let mut records = vec![record("expire-cpu", cpu)];
     if contender != name::NO_TIMER {
-        let lateness = sleeps.lateness();
-        records.push(record(
-            "expire-p50",
-            lateness.value_at_quantile(0.5) as f64 / 1e3,
-        ));
-        records.push(record(
-            "expire-p99",
-            lateness.value_at_quantile(0.99) as f64 / 1e3,
-        ));
+        let late = sleeps.lateness();
+        let late = |quantile| late.value_at_quantile(quantile) as f64 / 1e3;
+        records.push(record("expire-p50", late(0.5)));
+        records.push(record("expire-p99", late(0.99)));
+        records.push(record("expire-max", late(1.0)));
         records.push(record(
             "expire-early",
             sleeps.early.load(Ordering::Relaxed) as f64,

@@ -15,6 +15,8 @@ mod hyper;
 mod hyper_load;
 mod idle;
 mod kestrel;
+mod large_futures;
+pub mod lateness;
 mod loopback;
 mod map;
 pub mod memory;
@@ -33,6 +35,7 @@ mod values;
 use std::process::Command;
 
 pub use armed::SIZES as ARMED_SIZES;
+pub use large_futures::SIZES as FUTURE_SIZES;
 pub use program::{LOADS, RATES};
 
 use crate::harness::Record;
@@ -99,6 +102,7 @@ pub const PARTS: &[Part] = &[
     hyper::PART,
     hyper_load::PART,
     ready::PART,
+    large_futures::PART,
     pending::PART,
     alt_timer::PART,
     kestrel::PART,
@@ -111,6 +115,7 @@ pub const PARTS: &[Part] = &[
     armed::PART,
     memory::PART,
     expire::PART,
+    lateness::PART,
     idle::PART,
     steady::PART,
     echo::PART,

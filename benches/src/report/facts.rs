@@ -15,6 +15,10 @@ const PEERS: &[&str] = &[
     "quinn",
 ];
 
+/// Which locks tokio has in this build. `tests/tokio_features.rs` holds that it is so.
+pub const TOKIO_LOCKS: &str =
+    "tokio with the locks of `parking_lot`, as its feature `full` turns them on";
+
 /// What a run was made with.
 pub struct Facts {
     /// Names and versions.

@@ -2,6 +2,7 @@
 
 pub mod charts;
 mod facts;
+pub mod lateness;
 mod neighbours;
 mod results;
 pub mod tables;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::{Facts, Results};
+use super::{Facts, Results, facts, lateness};
 use crate::goals::{Mark, goals};
 use crate::rows::readable;
 
@@ -72,6 +72,40 @@ pub fn all_goals(results: &Results, style: Style) -> String {
     table.to_string()
 }
 
+/// How late the timers were under each load; nothing where no load was run.
+pub fn lateness(results: &Results, style: Style) -> String {
+    let lines = lateness::lines(results);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "load", "workers", "timer", "p50", "p99", "max", "peer", "p50", "p99", "max", "limit", "",
+    ];
+    let mut table = table(style, &head);
+    let mut above = ("", usize::MAX);
+    for line in &lines {
+        let (load, here) = (line.load, (line.load.id, line.workers));
+        let shown = |text: String, is_new: bool| if is_new { text } else { String::new() };
+        let mut cells = vec![
+            Cell::new(shown(load.title.to_owned(), above.0 != here.0)),
+            right(shown(line.workers.to_string(), above != here)),
+            Cell::new(line.kind.name()),
+        ];
+        cells.extend(line.ours.map(|late| right(readable(late))));
+        cells.push(Cell::new(shown(load.peer.to_owned(), above.0 != here.0)));
+        cells.extend(line.peers.map(|late| right(readable(late))));
+        cells.push(right(format!(
+            "{} {}",
+            load.limit.of,
+            readable(line.limit())
+        )));
+        cells.push(Cell::new(if line.holds() { "✔" } else { "✘" }));
+        table.add_row(cells);
+        above = here;
+    }
+    table.to_string()
+}
+
 /// Where a peer is ahead, and what could not be measured; one line each.
 pub fn where_we_lose(results: &Results) -> String {
     let mut text = String::new();
@@ -121,7 +155,7 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
     format!(
         "# Results\n\n\
          Written by `cargo run --release -p tickwheel-bench`; how it measures is told in `benches/src/lib.rs`.\n\n\
-         - {}\n- {}\n- rustc {}, {} × {}, {}\n- {}\n\n\
+         - {}\n- {}\n- {}\n- rustc {}, {} × {}, {}\n- {}\n\n\
          ## Goals\n\n\
          A ratio is the median of the rounds' ratios. «On the line»: the goal lies between their quartiles.\n\n\
          {}\n\n\
@@ -130,9 +164,15 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
          Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread waits for a\n\
          core is not counted. «tickwheel is»: how many times better tickwheel is, by its explicit timer,\n         or as a drop-in where it takes part as that alone.\n\n\
          {}\n\n\
+         ## How late\n\n\
+         In milliseconds, ours and then the peer's: each figure is the median of the rounds, and «max» is the latest timer of\n\
+         a round. With 0 workers the runtime is on the current thread. «Limit»: what tickwheel's may be, from the peer's figure.\n\
+         `benches/src/parts/lateness/` tells the loads.\n\n\
+         {}\n\n\
          ![bars](charts/rows.svg)\n\n![growth](charts/armed.svg)\n\n![growth, at random](charts/replace.svg)\n\n![threads](charts/threads.svg)\n",
         facts.date,
         packages.join(", "),
+        facts::TOKIO_LOCKS,
         facts.rustc,
         facts.cores,
         facts.cpu,
@@ -141,6 +181,7 @@ pub fn markdown(results: &Results, facts: &Facts) -> String {
         all_goals(results, Style::Markdown),
         where_we_lose(results),
         all_rows(results, Style::Markdown),
+        lateness(results, Style::Markdown),
     )
 }
 

@@ -1,9 +1,21 @@
-//! `tokio/test-util` slows tokio's clock, and must not be in the benchmarks' build.
+//! tokio's features in the benchmarks' build: what its users turn on, and nothing that slows it.
 
 use std::process::Command;
 
 #[test]
 fn nothing_turns_test_util_on() {
+    let tree = tree_of_features();
+    assert!(!tree.contains("test-util"), "{tree}");
+}
+
+/// tokio's own timer takes locks, and with its feature `full` they are those of `parking_lot`.
+#[test]
+fn tokio_has_the_locks_of_its_feature_full() {
+    let tree = tree_of_features();
+    assert!(tree.contains("tokio feature \"parking_lot\""), "{tree}");
+}
+
+fn tree_of_features() -> String {
     let tree = Command::new(env!("CARGO"))
         .args([
             "tree",
@@ -25,5 +37,5 @@ fn nothing_turns_test_util_on() {
         tree.contains("tokio feature \"time\""),
         "not a tree of features:\n{tree}"
     );
-    assert!(!tree.contains("test-util"), "{tree}");
+    tree
 }
