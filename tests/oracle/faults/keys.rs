@@ -1,0 +1,297 @@
+//! Keys whose `Hash`, `Eq`, `Clone` or `Drop` panics at a random call, and values whose `Drop` does
+//! that or uses the map.
+//!
+//! A call in which something panics may have done its work for its own key or not. Nothing else may
+//! have changed, each value is dropped once, and no place of a limit is lost.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Context, Waker};
+use std::thread;
+
+use fastrand::Rng;
+use tickwheel::{DeadlineMap, DelayMap, Duration, KeyedDeadline, Timer, WeakDelayMap};
+
+use super::{on_paused_clock, settle};
+
+const MS: Duration = Duration::from_millis(1);
+const KEYS: u32 = 12;
+const LIMIT: usize = 8;
+
+thread_local! {
+    /// How many calls of a key's or value's code there are until one panics; zero if none does.
+    static CALLS_LEFT: Cell<u32> = const { Cell::new(0) };
+    /// The map that a value uses when it is dropped.
+    static MAP: RefCell<Option<WeakDelayMap<Key, Value>>> = const { RefCell::new(None) };
+    /// The values that were made and not dropped yet.
+    static LIVE: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Counts a call, and panics if it is the one. Never during another panic, which would abort.
+fn call() {
+    let left = CALLS_LEFT.get();
+    CALLS_LEFT.set(left.saturating_sub(1));
+    if left == 1 && !thread::panicking() {
+        resume_unwind(Box::new("broken on purpose"));
+    }
+}
+
+/// Its hash has three values only, so that a map asks `Eq` too.
+#[derive(Debug)]
+pub(crate) struct Key(u32);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        call();
+        (self.0 % 3).hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        call();
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Clone for Key {
+    fn clone(&self) -> Key {
+        call();
+        Key(self.0)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        call();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Value(u64);
+
+impl Value {
+    fn new(number: u64) -> Value {
+        LIVE.with_borrow_mut(|live| live.insert(number));
+        Value(number)
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        let was_live = LIVE.with_borrow_mut(|live| live.remove(&self.0));
+        assert!(was_live, "a value is dropped twice");
+        let map = MAP.with_borrow(|map| map.as_ref().and_then(WeakDelayMap::upgrade));
+        if let Some(map) = map.filter(|_| self.0 % 3 == 0) {
+            // It must be able to use the map, as no lock is held here.
+            let broken = CALLS_LEFT.replace(0);
+            let _ = (
+                map.len(),
+                map.contains_key(&Key(1)),
+                map.reset(&Key(2), 5 * MS),
+            );
+            CALLS_LEFT.set(broken);
+        }
+        call();
+    }
+}
+
+/// Runs `act`, in which the n-th call of a key's or value's code panics. `None` if one did.
+fn breaking<R>(at: u32, act: impl FnOnce() -> R) -> Option<R> {
+    CALLS_LEFT.set(at);
+    let outcome = catch_unwind(AssertUnwindSafe(act));
+    let was_reached = at > 0 && CALLS_LEFT.replace(0) == 0;
+    if was_reached && outcome.is_ok() {
+        panic!("a panic of the user's code is swallowed");
+    }
+    outcome
+        .map_err(|panic| match panic.downcast_ref::<&str>() {
+            Some(&"broken on purpose") => {}
+            _ => resume_unwind(panic),
+        })
+        .ok()
+}
+
+/// As [`breaking`], where nobody asks for the answer.
+fn try_to<R>(at: u32, act: impl FnOnce() -> R) {
+    let _ = breaking(at, act);
+}
+
+pub(crate) fn run(seed: u64) -> Result<(), String> {
+    on_paused_clock(format!("brittle values, seed {seed}"), values(seed))?;
+    on_paused_clock(format!("brittle keys, seed {seed}"), deadlines(seed))
+}
+
+async fn values(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let timer = Timer::new();
+    let (map, mut stream) = DelayMap::with_limit(&timer, LIMIT);
+    MAP.set(Some(map.downgrade()));
+    // The value of each key.
+    let mut model: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut next = 0;
+    for _ in 0..300 {
+        let key = random.u32(..KEYS);
+        let at = if random.bool() { random.u32(1..12) } else { 0 };
+        let delay = random.u32(..8) * MS;
+        let mut touches_all = false;
+        let before = model.clone();
+        match random.u8(..16) {
+            0..6 => {
+                next += 1;
+                let value = Value::new(next);
+                let inserted = breaking(at, || map.insert(Key(key), value, delay).is_ok());
+                if inserted == Some(true) {
+                    model.insert(key, next);
+                }
+            }
+            6 => {
+                next += 1;
+                let value = Value::new(next);
+                let inserted = breaking(at, || {
+                    map.insert_if_absent(Key(key), value, delay)
+                        .is_ok_and(|old| old.is_none())
+                });
+                if inserted == Some(true) {
+                    assert_eq!(model.insert(key, next), None, "it was there");
+                }
+            }
+            7 | 8 => try_to(at, || map.reset(&Key(key), delay)),
+            9 => try_to(at, || map.expire(&Key(key))),
+            // Dropped before the key of the look-up, whose panic would leak what is returned.
+            10 => try_to(at, || drop(map.remove(&Key(key)))),
+            11 => {
+                touches_all = true;
+                try_to(at, || map.retain(|Key(key), _| key % 2 == 0));
+            }
+            12 => {
+                touches_all = true;
+                try_to(at, || map.drain());
+            }
+            13 => try_to(at, || map.keys()),
+            14 => {
+                touches_all = true;
+                try_to(at, || {
+                    let waker = Waker::noop();
+                    let mut cx = Context::from_waker(waker);
+                    while let std::task::Poll::Ready(Some(expired)) = stream.poll_recv(&mut cx) {
+                        drop(expired);
+                    }
+                });
+            }
+            _ => {
+                tokio::time::advance(random.u32(..4) * MS).await;
+                settle().await;
+            }
+        }
+        // What is there now: what was there, and what the call changed.
+        let now: BTreeMap<u32, u64> = (0..KEYS)
+            .filter_map(|key| Some((key, map.with_value(&Key(key), |value| value.0)?)))
+            .collect();
+        for other in (0..KEYS).filter(|&other| other != key) {
+            let (before, now) = (before.get(&other), now.get(&other));
+            let is_gone = touches_all && now.is_none();
+            assert!(
+                is_gone || before == now,
+                "{other} was harmed: {before:?}, {now:?}"
+            );
+        }
+        assert_eq!(map.len(), now.len(), "a place is lost");
+        let live = LIVE.with_borrow(BTreeSet::len);
+        assert_eq!(live, now.len(), "a value is kept or lost");
+        model = now;
+    }
+    drop(map.drain());
+    for key in 0..LIMIT as u32 {
+        next += 1;
+        assert!(
+            map.insert(Key(key), Value::new(next), MS).is_ok(),
+            "a place is lost"
+        );
+    }
+    MAP.set(None);
+    drop((map, stream));
+    settle().await;
+    assert_eq!(LIVE.with_borrow(BTreeSet::len), 0, "each value was dropped");
+    assert_eq!(timer.metrics().pending, 0);
+}
+
+async fn deadlines(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let timer = Timer::new();
+    let map = DeadlineMap::with_limit(&timer, LIMIT);
+    let mut all: Vec<KeyedDeadline<Key>> = Vec::new();
+    for _ in 0..300 {
+        let key = random.u32(..KEYS);
+        let at = if random.bool() { random.u32(1..12) } else { 0 };
+        let timeout = random.u32(1..30) * MS;
+        let is_in = |key: u32| map.contains_key(&Key(key));
+        let before: Vec<bool> = (0..KEYS).map(is_in).collect();
+        let mut touched = Some(key);
+        match random.u8(..16) {
+            0..6 => {
+                let inserted = breaking(at, || map.insert(Key(key), timeout).ok());
+                all.extend(inserted.flatten());
+            }
+            6 => {
+                let inserted = breaking(at, || map.insert_if_absent(Key(key), timeout).ok());
+                all.extend(inserted.flatten().flatten());
+            }
+            7 => try_to(at, || map.reset(&Key(key))),
+            8 => try_to(at, || map.cancel(&Key(key))),
+            9 => try_to(at, || map.expire(&Key(key))),
+            10 | 11 if !all.is_empty() => {
+                let keyed = all.swap_remove(random.usize(..all.len()));
+                touched = Some(keyed.key().0);
+                try_to(at, || drop(keyed));
+            }
+            12 if !all.is_empty() => {
+                let keyed = &all[random.usize(..all.len())];
+                touched = Some(keyed.key().0);
+                try_to(at, || map.remove(keyed));
+            }
+            13 => {
+                touched = None;
+                try_to(at, || map.drain());
+            }
+            14 => try_to(at, || {
+                let _ = map.keys();
+                map.for_each(|_, handle| assert!(!handle.timeout().is_zero()));
+            }),
+            _ => {
+                tokio::time::advance(random.u32(..4) * MS).await;
+                settle().await;
+            }
+        }
+        let now: Vec<bool> = (0..KEYS).map(is_in).collect();
+        if let Some(touched) = touched {
+            let others = (0..KEYS as usize).filter(|&other| other != touched as usize);
+            for other in others {
+                assert_eq!(before[other], now[other], "{other} was harmed");
+            }
+        }
+        let count = now.iter().filter(|&&is_in| is_in).count();
+        assert_eq!(map.len(), count, "a place is lost");
+        let pending = all
+            .iter()
+            .filter(|keyed| keyed.handle().is_pending())
+            .count();
+        assert_eq!(timer.metrics().pending, pending);
+    }
+    all.clear();
+    settle().await;
+    assert_eq!(
+        (map.len(), timer.metrics().pending),
+        (0, 0),
+        "nothing is left"
+    );
+    let filled: Vec<_> = (0..LIMIT as u32)
+        .map(|key| map.insert(Key(key), MS))
+        .collect();
+    assert!(filled.iter().all(Result::is_ok), "a place is lost");
+    drop(filled);
+}

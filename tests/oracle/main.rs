@@ -1,0 +1,117 @@
+//! The oracle: whatever a program does with the crate, a plain model says what may happen, and a
+//! machine looks for the rest.
+//!
+//! `ORACLE_PROGRAMS` says how many random programs each part runs, and `ORACLE_SEED` where the
+//! seeds begin. What today's code is known to fail is listed in `paused/known.rs`, each with its
+//! program in `found.rs`. `README.md` beside this file tells what the oracle was tried on.
+
+mod faults;
+mod found;
+mod parity;
+mod paused;
+mod wheel;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use paused::{Config, Failure};
+
+/// The seeds of a run: fixed ones, and one that no run had before.
+fn seeds(programs: u64) -> impl Iterator<Item = u64> {
+    let told = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let first = told("ORACLE_SEED").unwrap_or(0);
+    let programs = told("ORACLE_PROGRAMS").unwrap_or(programs);
+    (first..first + programs).chain([fastrand::u64(..)])
+}
+
+#[test]
+fn random_programs_do_what_the_model_allows() {
+    let (mut fired, mut operations) = (0, 0);
+    let mut failures = Failures::default();
+    for seed in seeds(600) {
+        match paused::run(seed, Config::default()) {
+            Ok(report) => {
+                fired += report.timers_fired;
+                operations += report.operations;
+            }
+            Err(failure) => failures.add(failure),
+        }
+        if failures.count == 8 {
+            break;
+        }
+    }
+    failures.report();
+    assert!(fired > 0 && operations > 0, "nothing was tried");
+}
+
+/// What random programs found: each kind of failure once, in its shortest program.
+#[derive(Default)]
+struct Failures {
+    first: Option<u64>,
+    count: usize,
+    kinds: BTreeMap<String, Failure>,
+}
+
+impl Failures {
+    fn add(&mut self, failure: Failure) {
+        self.first.get_or_insert(failure.seed);
+        self.count += 1;
+        let kind = failure.message.replace(|c: char| c.is_ascii_digit(), "");
+        let kind = kind.split(" (").next().unwrap_or_default().to_owned();
+        match self.kinds.entry(kind) {
+            Entry::Occupied(known)
+                if known.get().program.ops.len() <= failure.program.ops.len() => {}
+            Entry::Occupied(mut known) => drop(known.insert(failure)),
+            Entry::Vacant(new) => drop(new.insert(failure)),
+        }
+    }
+
+    fn report(self) {
+        let Some(first) = self.first else { return };
+        let texts: Vec<_> = self
+            .kinds
+            .into_values()
+            .map(|kind| kind.to_string())
+            .collect();
+        panic!(
+            "the first seed that failed: {first}\n\n{}",
+            texts.join("\n\n")
+        );
+    }
+}
+
+#[test]
+fn the_bare_wheel_does_what_a_sorted_list_does() {
+    for seed in seeds(400) {
+        if let Err(message) = wheel::run(seed, 400) {
+            panic!("{message}");
+        }
+    }
+}
+
+#[test]
+fn the_same_program_does_the_same_on_tokio() {
+    for seed in seeds(400) {
+        if let Err(difference) = parity::run(seed, 120) {
+            panic!("{difference}");
+        }
+    }
+}
+
+#[test]
+fn wakers_that_panic_or_meddle_harm_no_other_timer() {
+    for seed in seeds(150) {
+        if let Err(message) = faults::wakers::run(seed) {
+            panic!("{message}");
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_that_panic_harm_no_other_key() {
+    for seed in seeds(150) {
+        if let Err(message) = faults::keys::run(seed) {
+            panic!("{message}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The same program on `tokio::time` and on this crate, line by line: what was ready when, who was
+//! woken, what was told.
+//!
+//! The differences that are documented are left out of the programs. A sleep of zero is ready at
+//! its first poll here, and waits for tokio's grid there. A first poll looks at the clock here, and
+//! there at what the driver has seen. What is too far to be counted saturates elsewhere.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tickwheel::{Duration, Instant};
+
+use crate::paused::Known;
+use crate::paused::program::{self, Op, duration};
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Counting(AtomicU32);
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The inner future of a timeout, which is ready when the program says so.
+struct Gate(Arc<AtomicBool>);
+
+impl Future for Gate {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+/// What both clocks tell: nanoseconds from the start, negative before it.
+fn told(start: Instant, at: Instant) -> i128 {
+    match at.checked_duration_since(start) {
+        Some(since) => since.as_nanos() as i128,
+        None => -((start - at).as_nanos() as i128),
+    }
+}
+
+fn from_now(micros: i64) -> Instant {
+    let distance = Duration::from_micros(micros.unsigned_abs());
+    if micros < 0 {
+        Instant::now() - distance
+    } else {
+        Instant::now() + distance
+    }
+}
+
+/// The first line of tokio's grid that is not before a deadline.
+fn deadline_line(deadline: i128) -> i128 {
+    -(-deadline).div_euclid(1_000_000)
+}
+
+/// The interpreter, once for each of the two.
+macro_rules! interpreter {
+    ($name:ident, $($time:ident)::+) => {
+        mod $name {
+            use super::*;
+            use $($time)::+::{Interval, MissedTickBehavior, Sleep, Timeout};
+            use $($time)::+ as time;
+
+            enum Made {
+                Sleep(Pin<Box<Sleep>>),
+                Timeout(Pin<Box<Timeout<Gate>>>, Arc<AtomicBool>),
+                Interval(Interval),
+            }
+
+            struct Waiting {
+                made: Made,
+                counting: [Arc<Counting>; 2],
+                seen: [u32; 2],
+                /// Its last poll was pending. Otherwise nobody waits, and a wake-up says nothing:
+                /// tokio keeps the waker of a poll that was ready, and wakes it after a reset.
+                waits: bool,
+            }
+
+            impl Waiting {
+                fn new(made: Made) -> Waiting {
+                    Waiting { made, counting: Default::default(), seen: [0; 2], waits: false }
+                }
+
+                fn poll(&mut self, which: usize, start: Instant) -> String {
+                    let waker = Waker::from(self.counting[which].clone());
+                    let made = &mut self.made;
+                    let mut said = String::new();
+                    let unconstrained = tokio::task::unconstrained(std::future::poll_fn(|cx| {
+                        said = match made {
+                            Made::Sleep(sleep) => format!("{:?}", sleep.as_mut().poll(cx)),
+                            Made::Timeout(timeout, _) => {
+                                format!("{:?}", timeout.as_mut().poll(cx).map(|told| told.is_ok()))
+                            }
+                            Made::Interval(interval) => {
+                                let tick = interval.poll_tick(cx);
+                                format!("{:?}", tick.map(|tick| told(start, tick)))
+                            }
+                        };
+                        Poll::Ready(())
+                    }));
+                    let _ = pin!(unconstrained).poll(&mut Context::from_waker(&waker));
+                    self.waits = said == "Pending";
+                    said
+                }
+
+                /// Who was woken, and what it tells.
+                fn tells(&mut self, start: Instant) -> String {
+                    let counts = [0, 1].map(|which| self.counting[which].0.load(Ordering::Relaxed));
+                    let woken = [0, 1].map(|which| self.waits && counts[which] > self.seen[which]);
+                    self.seen = counts;
+                    match &self.made {
+                        Made::Sleep(sleep) => {
+                            let deadline = told(start, sleep.deadline());
+                            let now = told(start, Instant::now());
+                            let is_between = deadline <= now && now / 1_000_000 < deadline_line(deadline);
+                            let is_elapsed = sleep.is_elapsed()
+                                && !(is_between && Known::ElapsedBetweenTwoLines.is_left_out());
+                            format!("{woken:?} {is_elapsed} {deadline}")
+                        }
+                        _ => format!("{woken:?}"),
+                    }
+                }
+            }
+
+            fn make(op: &Op) -> Option<Made> {
+                let gate = || {
+                    let is_open = Arc::new(AtomicBool::new(false));
+                    (Gate(is_open.clone()), is_open)
+                };
+                Some(match *op {
+                    Op::Sleep { after, .. } => Made::Sleep(Box::pin(time::sleep(duration(after)))),
+                    Op::SleepUntil { from_now: at, .. } => {
+                        Made::Sleep(Box::pin(time::sleep_until(from_now(at))))
+                    }
+                    Op::Timeout { after, .. } => {
+                        let (gate, is_open) = gate();
+                        Made::Timeout(Box::pin(time::timeout(duration(after), gate)), is_open)
+                    }
+                    Op::TimeoutAt { from_now: at, .. } => {
+                        let (gate, is_open) = gate();
+                        Made::Timeout(Box::pin(time::timeout_at(from_now(at), gate)), is_open)
+                    }
+                    Op::Interval { from_now: at, period, behavior, .. } => {
+                        let mut interval = time::interval_at(from_now(at), duration(period));
+                        interval.set_missed_tick_behavior(match behavior {
+                            0 => MissedTickBehavior::Burst,
+                            1 => MissedTickBehavior::Delay,
+                            _ => MissedTickBehavior::Skip,
+                        });
+                        Made::Interval(interval)
+                    }
+                    _ => return None,
+                })
+            }
+
+            /// Returns a line for each operation, and one for what is told of each thing after it.
+            pub(super) async fn run(ops: &[Op]) -> Vec<String> {
+                let start = Instant::now();
+                let mut all: Vec<Waiting> = Vec::new();
+                let mut trace = Vec::new();
+                for op in ops {
+                    let mut said = String::new();
+                    all.extend(make(op).map(Waiting::new));
+                    let count = all.len();
+                    let of = |nth: u16| usize::from(nth) % count.max(1);
+                    match *op {
+                        Op::Advance { by } => {
+                            tokio::time::advance(duration(by)).await;
+                        }
+                        Op::RunFor { by } => {
+                            tokio::time::sleep(duration(by)).await;
+                        }
+                        Op::Poll { nth, waker } if count > 0 => {
+                            said = all[of(nth)].poll(waker.into(), start);
+                        }
+                        Op::PollAll { waker } => {
+                            for waiting in &mut all {
+                                said += &waiting.poll(waker.into(), start);
+                            }
+                        }
+                        Op::Finish { nth } if count > 0 => {
+                            if let Made::Timeout(_, is_open) = &all[of(nth)].made {
+                                is_open.store(true, Ordering::Relaxed);
+                            }
+                        }
+                        Op::SleepResetAt { nth, from_now: at } if count > 0 => {
+                            match &mut all[of(nth)].made {
+                                Made::Sleep(sleep) => sleep.as_mut().reset(from_now(at)),
+                                Made::Interval(interval) => interval.reset_at(from_now(at)),
+                                Made::Timeout(..) => {}
+                            }
+                        }
+                        Op::IntervalReset { nth } if count > 0 => {
+                            if let Made::Interval(interval) = &mut all[of(nth)].made {
+                                interval.reset();
+                            }
+                        }
+                        Op::IntervalResetImmediately { nth } if count > 0 => {
+                            if let Made::Interval(interval) = &mut all[of(nth)].made {
+                                interval.reset_immediately();
+                            }
+                        }
+                        Op::DropSleeper { nth } if count > 0 => drop(all.swap_remove(of(nth))),
+                        _ => {}
+                    }
+                    for _ in 0..8 {
+                        tokio::task::yield_now().await;
+                    }
+                    let now = told(start, Instant::now());
+                    trace.push(format!("{now}: {op:?} {said}"));
+                    let tells = all.iter_mut().map(|waiting| waiting.tells(start));
+                    trace.push(tells.collect::<Vec<_>>().join(", "));
+                }
+                trace
+            }
+        }
+    };
+}
+
+interpreter!(on_tokio, tokio::time);
+interpreter!(on_tickwheel, tickwheel::time);
+
+fn trace(run: impl Future<Output = Vec<String>>) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime can be built");
+    let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run)));
+    outcome.unwrap_or_else(|_| vec!["panic".to_owned()])
+}
+
+/// How the two differ, if they do.
+fn compare(ops: &[Op]) -> Result<(), String> {
+    let (expected, told) = (trace(on_tokio::run(ops)), trace(on_tickwheel::run(ops)));
+    let differs = expected
+        .iter()
+        .zip(&told)
+        .find(|(expected, told)| expected != told);
+    match differs {
+        Some((expected, told)) => Err(format!("tokio:     {expected}\ntickwheel: {told}")),
+        None if expected.len() != told.len() => Err("one of the two ends early".to_owned()),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn run(seed: u64, operations: usize) -> Result<(), String> {
+    let mut ops = program::random_for_both(seed, operations);
+    let mut outcome = compare(&ops);
+    // Cut down, one operation after the other, for as long as that helps.
+    let mut before = usize::MAX;
+    while outcome.is_err() && ops.len() < before {
+        before = ops.len();
+        for number in (0..before).rev() {
+            let mut fewer = ops.clone();
+            fewer.remove(number);
+            if let Err(difference) = compare(&fewer) {
+                (ops, outcome) = (fewer, Err(difference));
+            }
+        }
+    }
+    outcome.map_err(|difference| format!("seed {seed}: {ops:#?}\n{difference}"))
+}

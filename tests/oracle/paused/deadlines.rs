@@ -1,0 +1,456 @@
+//! The model of `Deadline`, `ResetHandle` and `KeyedDeadline`, each beside the real one.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tickwheel::error::Cancelled;
+use tickwheel::{Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle};
+
+use super::clock::{At, Clock, FAR, Ticks, after};
+use super::known::Known;
+use super::sleepers::{Armed, Now, On};
+use super::waiter::{Expected, Waiter};
+
+/// Whether a new timeout after a `reset_after` or a `reset_at` may also count from that call.
+///
+/// The contract lets the once-set due stand, and counts the new timeout from the next `reset` on.
+pub(crate) const SET_TIMEOUT_MAY_COUNT_FROM_A_RESET_FOR_ONCE: bool = true;
+
+/// How a deadline came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Expired,
+    Cancelled,
+    Replaced,
+    Drained,
+}
+
+#[derive(Clone, Debug)]
+struct Model {
+    ticks: Ticks,
+    timeout: Duration,
+    due: At,
+    /// Since when the timeout counts, by a reset of any kind.
+    counts_from: At,
+    is_once: bool,
+    /// How often the driver had worked when it was made or restarted.
+    turns: u64,
+    end: Option<End>,
+    /// It was brought to its end by a call, so its waiter has been woken by now.
+    was_ended_by_a_call: bool,
+    /// Since when its waiter may be woken although it is pending: it had passed, and was restarted.
+    may_have_woken: bool,
+}
+
+impl Model {
+    /// Whoever looks first settles a deadline that has passed.
+    fn look(&mut self, now: At) -> bool {
+        if self.end.is_none() && self.due <= now {
+            self.end = Some(End::Expired);
+        }
+        self.end.is_none()
+    }
+
+    fn settle(&mut self, now: At, end: End) -> bool {
+        let was_pending = self.look(now);
+        if was_pending {
+            self.end = Some(end);
+            self.was_ended_by_a_call = true;
+        }
+        was_pending
+    }
+
+    fn move_to(&mut self, due: At, now: At) {
+        self.due = due;
+        if due <= now {
+            self.end = Some(End::Expired);
+            self.was_ended_by_a_call = true;
+        }
+    }
+
+    fn reset(&mut self, now: At) -> bool {
+        let was_pending = self.look(now);
+        if was_pending {
+            (self.counts_from, self.is_once) = (now, false);
+            self.move_to(after(now, self.timeout), now);
+        }
+        was_pending
+    }
+
+    fn reset_once(&mut self, due: At, now: At) -> bool {
+        let was_pending = self.look(now);
+        if was_pending {
+            (self.counts_from, self.is_once) = (now, true);
+            self.move_to(due, now);
+        }
+        was_pending
+    }
+
+    fn restart(&mut self, Now { at: now, turns, .. }: Now) {
+        self.may_have_woken = !self.look(now);
+        self.turns = turns;
+        self.end = None;
+        self.was_ended_by_a_call = false;
+        (self.counts_from, self.is_once) = (now, false);
+        self.due = after(now, self.timeout);
+    }
+
+    fn has_surely_fired(&self, now: Now) -> bool {
+        self.due < FAR && self.ticks.fires(self.due) <= now.settled && self.turns < now.turns
+    }
+}
+
+enum Real {
+    Plain(Deadline),
+    Keyed(KeyedDeadline<u32>),
+}
+
+pub(crate) struct Timed {
+    real: Real,
+    model: Model,
+    pub(crate) timer: usize,
+    pub(crate) handle: ResetHandle,
+    waiter: Waiter,
+    /// The map that has its key, and the key.
+    pub(crate) key: Option<u32>,
+    /// Which map that was made in.
+    pub(crate) map: usize,
+}
+
+/// How a call reaches a deadline: by its handle, or by its key.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    Handle,
+    Key(&'a DeadlineMap<u32>, u32),
+}
+
+impl On<'_> {
+    pub(crate) fn deadline(self, timeout: Duration, now: Now) -> Timed {
+        let real = self.timer.deadline(timeout);
+        let (handle, real) = (real.handle(), Real::Plain(real));
+        self.timed(real, handle, timeout, now, None, 0)
+    }
+
+    pub(crate) fn keyed(
+        self,
+        real: KeyedDeadline<u32>,
+        timeout: Duration,
+        now: Now,
+        map: usize,
+    ) -> Timed {
+        let key = Some(*real.key());
+        let (handle, real) = (real.handle(), Real::Keyed(real));
+        self.timed(real, handle, timeout, now, key, map)
+    }
+
+    fn timed(
+        self,
+        real: Real,
+        handle: ResetHandle,
+        timeout: Duration,
+        now: Now,
+        key: Option<u32>,
+        map: usize,
+    ) -> Timed {
+        let model = Model {
+            ticks: self.ticks,
+            timeout,
+            due: after(now.at, timeout),
+            counts_from: now.at,
+            is_once: false,
+            turns: now.turns,
+            end: None,
+            was_ended_by_a_call: false,
+            may_have_woken: false,
+        };
+        Timed {
+            real,
+            model,
+            timer: self.number,
+            handle,
+            waiter: Waiter::new(self.clock),
+            key,
+            map,
+        }
+    }
+}
+
+fn same(what: &str, told: bool, expected: bool) -> Result<(), String> {
+    if told == expected {
+        Ok(())
+    } else {
+        Err(format!("{what} answers {told}, not {expected}"))
+    }
+}
+
+impl Timed {
+    pub(crate) fn poll(&mut self, which: usize, now: Now) -> Result<(), String> {
+        self.model.look(now.at);
+        let real = &mut self.real;
+        let polled = self.waiter.poll(which, |cx| match real {
+            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
+            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
+        });
+        let kind = |error: Cancelled| match (error.is_replaced(), error.is_drained()) {
+            _ if error.is_shutdown() => Err("shut down"),
+            (true, false) => Ok(End::Replaced),
+            (false, true) => Ok(End::Drained),
+            (false, false) => Ok(End::Cancelled),
+            _ => Err("replaced and drained"),
+        };
+        let told = match polled {
+            Poll::Pending => Ok(None),
+            Poll::Ready(Ok(())) => Ok(Some(End::Expired)),
+            Poll::Ready(Err(error)) => kind(error).map(Some),
+        };
+        if told != Ok(self.model.end) {
+            let ahead = self.model.due.saturating_sub(now.at);
+            return Err(format!(
+                "polled {told:?}, not {:?}, {ahead} ns ahead",
+                self.model.end
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poll_spent(&mut self) -> Result<usize, String> {
+        let which = self.waiter.registered().unwrap_or(0);
+        let real = &mut self.real;
+        let polled = self.waiter.poll_spent(which, |cx| match real {
+            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
+            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
+        });
+        if polled.is_ready() {
+            return Err("ready without a budget".to_owned());
+        }
+        Ok(which)
+    }
+
+    pub(crate) fn was_woken_after_spent(&mut self, which: usize) -> Result<(), String> {
+        match self.waiter.forget_wakes(which) {
+            0 => Err("a poll without a budget wakes nobody".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn reset(&mut self, by: By<'_>, now: Now) -> Result<(), String> {
+        let told = match by {
+            By::Handle => self.handle.reset(),
+            By::Key(map, key) => map.reset(&key),
+        };
+        let is_at_once = self.model.timeout.is_zero() && self.model.counts_from == now.at;
+        let expected = self.model.reset(now.at);
+        if is_at_once && Known::ResetOfNoTimeAtAll.is_left_out() {
+            return Ok(());
+        }
+        same("reset", told, expected)
+    }
+
+    pub(crate) fn reset_after(
+        &mut self,
+        by: By<'_>,
+        delay: Duration,
+        now: Now,
+    ) -> Result<(), String> {
+        let told = match by {
+            By::Handle => self.handle.reset_after(delay),
+            By::Key(map, key) => map.reset_after(&key, delay),
+        };
+        let due = after(now.at, delay);
+        same("reset_after", told, self.model.reset_once(due, now.at))
+    }
+
+    pub(crate) fn reset_at(
+        &mut self,
+        by: By<'_>,
+        (due, deadline): (At, Instant),
+        now: Now,
+    ) -> Result<(), String> {
+        let told = match by {
+            By::Handle => self.handle.reset_at(deadline),
+            By::Key(map, key) => map.reset_at(&key, deadline),
+        };
+        same("reset_at", told, self.model.reset_once(due, now.at))
+    }
+
+    pub(crate) fn set_timeout(
+        &mut self,
+        by: By<'_>,
+        timeout: Duration,
+        now: Now,
+        clock: Clock,
+    ) -> Result<(), String> {
+        let told = match by {
+            By::Handle => self.handle.set_timeout(timeout),
+            By::Key(map, key) => map.set_timeout(&key, timeout),
+        };
+        let was_pending = self.model.look(now.at);
+        same("set_timeout", told, was_pending)?;
+        self.model.timeout = timeout;
+        if !was_pending {
+            return Ok(());
+        }
+        let counted = after(self.model.counts_from, timeout);
+        if !self.model.is_once {
+            self.model.move_to(counted, now.at);
+        } else if SET_TIMEOUT_MAY_COUNT_FROM_A_RESET_FOR_ONCE {
+            let told = self.handle.deadline().map(|deadline| clock.at(deadline));
+            let is_counted = told == Some(counted) || told.is_none() && counted <= now.at;
+            if is_counted && told != Some(self.model.due) {
+                self.model.is_once = false;
+                self.model.move_to(counted, now.at);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settle(&mut self, by: By<'_>, end: End, now: Now) -> Result<(), String> {
+        let told = match (by, end) {
+            (By::Handle, End::Expired) => self.handle.expire(),
+            (By::Handle, _) => self.handle.cancel(),
+            (By::Key(map, key), End::Expired) => map.expire(&key),
+            (By::Key(map, key), _) => map.cancel(&key),
+        };
+        same("cancel or expire", told, self.model.settle(now.at, end))
+    }
+
+    /// What a call to its map does to it. Returns the time that it had left, if it was pending.
+    pub(crate) fn end(&mut self, end: End, now: Now) -> Option<Duration> {
+        let left = Duration::from_nanos(self.model.due.saturating_sub(now.at));
+        self.model.settle(now.at, end).then_some(left)
+    }
+
+    pub(crate) fn restart(&mut self, now: Now) {
+        match &mut self.real {
+            Real::Plain(deadline) => deadline.restart(),
+            Real::Keyed(keyed) => keyed.restart(),
+        }
+        self.model.restart(now);
+    }
+
+    pub(crate) fn keyed(&self) -> Option<&KeyedDeadline<u32>> {
+        match &self.real {
+            Real::Keyed(keyed) => Some(keyed),
+            Real::Plain(_) => None,
+        }
+    }
+
+    /// What can be asked at any time. To ask is to look, so the program says when.
+    pub(crate) fn ask(&mut self, by: By<'_>, now: Now, clock: Clock) -> Result<(), String> {
+        let is_pending = self.model.look(now.at);
+        let (told, left) = match by {
+            By::Handle => (self.handle.deadline(), self.handle.remaining()),
+            By::Key(map, key) => (map.deadline(&key), map.remaining(&key)),
+        };
+        same("is_pending", self.handle.is_pending(), is_pending)?;
+        if self.handle.timeout() != self.model.timeout {
+            return Err(format!("tells a timeout of {:?}", self.handle.timeout()));
+        }
+        let due = self.model.due;
+        if due >= FAR {
+            let is_far = told.is_some_and(|told| clock.at(told) >= FAR);
+            return same("a far deadline", is_far, is_pending);
+        }
+        let told = told.map(|told| clock.at(told));
+        let expected = is_pending.then_some(due);
+        if told != expected {
+            return Err(format!("tells the deadline {told:?}, not {expected:?}"));
+        }
+        let expected = is_pending.then(|| Duration::from_nanos(due - now.at));
+        if left != expected {
+            return Err(format!("tells {left:?} left, not {expected:?}"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
+        let may_have_woken = std::mem::take(&mut self.model.may_have_woken);
+        let is_over = self.model.end.is_some();
+        let may_from = match self.model.was_ended_by_a_call || may_have_woken {
+            true => 0,
+            false => self.model.due,
+        };
+        let must = self.model.was_ended_by_a_call || self.model.has_surely_fired(now);
+        self.waiter.check(
+            Expected {
+                may_from: Some(may_from),
+                must: must && (is_over || self.model.due <= now.at),
+                by_line: self.model.ticks.fires(self.model.due),
+                may_look: false,
+            },
+            ran_from,
+        )?;
+        Ok(())
+    }
+
+    /// When its runtime is gone, one that waits was woken, and what was pending tells of it.
+    pub(crate) fn after_shutdown(&mut self, now: Now) -> Result<(), String> {
+        if let Some(which) = self.waiter.registered() {
+            if self.waiter.forget_wakes(which) == 0 {
+                return Err("sleeps on, though its runtime is gone".to_owned());
+            }
+        }
+        let was_pending = self.model.look(now.at);
+        let Poll::Ready(told) = self.poll_once() else {
+            return Err("pending, though its runtime is gone".to_owned());
+        };
+        if told.is_err_and(|error| error.is_shutdown()) != was_pending {
+            return Err(format!("its runtime is gone, and it tells {told:?}"));
+        }
+        same("reset after the end", self.handle.reset(), false)?;
+        same("is_pending after the end", self.handle.is_pending(), false)?;
+        self.restart(now);
+        match self.poll_once() {
+            Poll::Ready(Err(error)) if error.is_shutdown() => Ok(()),
+            Poll::Ready(Ok(()))
+                if self.model.timeout.is_zero()
+                    && Known::RestartOfNoTimeAfterTheEnd.is_left_out() =>
+            {
+                Ok(())
+            }
+            told => Err(format!("restarted after the end, it tells {told:?}")),
+        }
+    }
+
+    fn poll_once(&mut self) -> Poll<Result<(), Cancelled>> {
+        let real = &mut self.real;
+        self.waiter.poll(0, |cx| match real {
+            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
+            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
+        })
+    }
+
+    pub(crate) fn armed(&self, now: Now) -> Armed {
+        let is_in = self.model.end.is_none() && !self.model.has_surely_fired(now);
+        (
+            usize::from(is_in && self.model.due > now.at),
+            usize::from(is_in || self.model.end == Some(End::Expired) && !self.has_left(now)),
+        )
+    }
+
+    /// Whether it has left its wheel, settled by a call or fired.
+    fn has_left(&self, now: Now) -> bool {
+        self.model.was_ended_by_a_call || self.model.has_surely_fired(now)
+    }
+
+    pub(crate) fn runs_to(&self, now: Now) -> Option<(u64, At)> {
+        let due = self.model.due;
+        (self.armed(now).1 > 0).then(|| (self.model.ticks.fires(due), due))
+    }
+}
+
+/// A deadline that was dropped is over for its handles.
+pub(crate) fn ask_dropped(handle: &ResetHandle) -> Result<(), String> {
+    same("reset of a dropped deadline", handle.reset(), false)?;
+    same("cancel of a dropped deadline", handle.cancel(), false)?;
+    same(
+        "is_pending of a dropped deadline",
+        handle.is_pending(),
+        false,
+    )?;
+    match handle.deadline() {
+        None => Ok(()),
+        Some(_) => Err("a dropped deadline tells when it expires".to_owned()),
+    }
+}

@@ -1,0 +1,657 @@
+//! Random programs, as data: what can be printed, cut down and run again.
+//!
+//! An operation names what it acts on by a number, which counts round among what there is. So any
+//! part of a program is a program.
+
+use std::fmt;
+
+use fastrand::Rng;
+use tickwheel::Duration;
+
+/// A length of time in microseconds. [`FOREVER`] stands for `Duration::MAX`.
+pub(crate) type Micros = u64;
+
+pub(crate) const FOREVER: Micros = u64::MAX;
+
+pub(crate) fn duration(micros: Micros) -> Duration {
+    if micros == FOREVER {
+        Duration::MAX
+    } else {
+        Duration::from_micros(micros)
+    }
+}
+
+/// One step. `from_now` is in microseconds, negative for the past.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    // Sleeps and what is made of them: made, but not polled.
+    Sleep {
+        timer: u8,
+        after: Micros,
+    },
+    SleepUntil {
+        timer: u8,
+        from_now: i64,
+    },
+    Timeout {
+        timer: u8,
+        after: Micros,
+    },
+    TimeoutAt {
+        timer: u8,
+        from_now: i64,
+    },
+    Interval {
+        timer: u8,
+        from_now: i64,
+        period: Micros,
+        behavior: u8,
+    },
+    Scope {
+        timer: u8,
+        from_now: i64,
+        inner: u8,
+        after: Micros,
+    },
+    /// So many sleeps, polled, due at random within a spread.
+    Burst {
+        timer: u8,
+        count: u16,
+        after: Micros,
+        spread: Micros,
+        seed: u64,
+    },
+    Poll {
+        nth: u16,
+        waker: u8,
+    },
+    PollAll {
+        waker: u8,
+    },
+    PollSpent {
+        nth: u16,
+    },
+    Finish {
+        nth: u16,
+    },
+    SleepResetAt {
+        nth: u16,
+        from_now: i64,
+    },
+    SleepResetAfter {
+        nth: u16,
+        after: Micros,
+    },
+    IntervalReset {
+        nth: u16,
+    },
+    IntervalResetImmediately {
+        nth: u16,
+    },
+    DropSleeper {
+        nth: u16,
+    },
+    DropSleepers {
+        count: u16,
+    },
+
+    // Deadlines, with and without a key.
+    Deadline {
+        timer: u8,
+        timeout: Micros,
+    },
+    Insert {
+        key: u8,
+        timeout: Micros,
+    },
+    InsertAt {
+        key: u8,
+        from_now: i64,
+    },
+    InsertIfAbsent {
+        key: u8,
+        timeout: Micros,
+    },
+    PollDeadline {
+        nth: u16,
+        waker: u8,
+    },
+    PollDeadlineSpent {
+        nth: u16,
+    },
+    Reset {
+        nth: u16,
+        by_key: bool,
+    },
+    ResetAfter {
+        nth: u16,
+        after: Micros,
+        by_key: bool,
+    },
+    ResetAt {
+        nth: u16,
+        from_now: i64,
+        by_key: bool,
+    },
+    SetTimeout {
+        nth: u16,
+        timeout: Micros,
+        by_key: bool,
+    },
+    Cancel {
+        nth: u16,
+        by_key: bool,
+    },
+    Expire {
+        nth: u16,
+        by_key: bool,
+    },
+    Restart {
+        nth: u16,
+    },
+    Remove {
+        nth: u16,
+    },
+    DropDeadline {
+        nth: u16,
+    },
+    ResetDropped {
+        nth: u16,
+    },
+    Drain,
+    ExpireAll,
+    CloseDeadlineMap,
+    NewDeadlineMap {
+        timer: u8,
+        limit: u8,
+    },
+
+    // Delayed values.
+    Put {
+        key: u16,
+        after: Micros,
+    },
+    PutAt {
+        key: u16,
+        from_now: i64,
+    },
+    PutIfAbsent {
+        key: u16,
+        after: Micros,
+    },
+    PutWithLife {
+        key: u16,
+        after: Micros,
+        life: Micros,
+    },
+    PutMany {
+        first: u16,
+        count: u16,
+        after: Micros,
+        spread: Micros,
+        seed: u64,
+    },
+    Delay {
+        key: u16,
+        after: Micros,
+    },
+    DelayUntil {
+        key: u16,
+        from_now: i64,
+    },
+    Touch {
+        key: u16,
+        after: Micros,
+    },
+    ExpireValue {
+        key: u16,
+    },
+    Take {
+        key: u16,
+    },
+    Retain {
+        rest: u8,
+    },
+    DrainValues,
+    TakeAll,
+    ExpireValues,
+    CloseDelayMap,
+    CloneHandle,
+    DropHandle,
+    Upgrade,
+    Recv {
+        waker: u8,
+        count: u16,
+    },
+    RecvMany {
+        waker: u8,
+        limit: u16,
+    },
+    RecvSpent,
+    TryRecv {
+        count: u16,
+    },
+    DropStream,
+    NewDelayMap {
+        timer: u8,
+        limit: u8,
+    },
+
+    // Time.
+    Advance {
+        by: Micros,
+    },
+    /// The clock moves, and the driver has not seen it during the next few operations.
+    AdvanceUnseen {
+        by: Micros,
+        operations: u8,
+    },
+    /// Time runs by itself until a sleep of tokio's is over.
+    RunFor {
+        by: Micros,
+    },
+    /// The runtime is idle for a moment of real time.
+    Idle,
+    /// The clock is resumed for a moment of real time.
+    Resume {
+        millis: u8,
+    },
+    DropTimer {
+        timer: u8,
+    },
+}
+
+/// How a program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Time runs until nearly everything has fired.
+    RunsOut,
+    /// Everything is cancelled while it is pending and waited for.
+    AtOnce,
+    /// The runtime shuts down, with everything still there.
+    WithItsRuntime,
+}
+
+/// What timers there are, and what is done with them.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Program {
+    /// The tick in microseconds, the slots, the shards.
+    pub(crate) timers: Vec<(Micros, u8, u8)>,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) ending: Ending,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Program {{")?;
+        writeln!(f, "    timers: vec!{:?},", self.timers)?;
+        writeln!(f, "    ops: vec![")?;
+        for op in &self.ops {
+            writeln!(f, "        Op::{op:?},")?;
+        }
+        write!(f, "    ],\n    ending: Ending::{:?},\n}}", self.ending)
+    }
+}
+
+/// What a program is mostly about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Theme {
+    Sleepers,
+    Deadlines,
+    Values,
+    All,
+}
+
+/// Makes a random program of at most so many operations.
+pub(crate) fn random(seed: u64, most: usize) -> Program {
+    let mut random = Rng::with_seed(seed);
+    let timers = (0..random.u8(1..=3))
+        .map(|_| {
+            let tick = random.choice([100, 1_000, 1_000, 1_000, 10_000, 100_000]);
+            let slots = random.choice([64, 64, 4, 2]);
+            let shards = random.choice([1, 1, 4]);
+            (tick.unwrap(), slots.unwrap(), shards.unwrap())
+        })
+        .collect();
+    let themes = [Theme::Sleepers, Theme::Deadlines, Theme::Values, Theme::All];
+    let mut maker = Maker {
+        theme: random.choice(themes).unwrap(),
+        whole: random.u8(..3) == 0,
+        keys: random.choice([3, 12, 200]).unwrap(),
+        far: random.u8(..4) == 0,
+        random,
+    };
+    let count = maker.random.usize(most / 4..=most);
+    let ops = (0..count).map(|_| maker.op()).collect();
+    let endings = [Ending::RunsOut, Ending::AtOnce, Ending::WithItsRuntime];
+    let ending = maker.random.choice(endings).unwrap();
+    Program {
+        timers,
+        ops,
+        ending,
+    }
+}
+
+/// Makes random operations that tokio has too, and that do the same there.
+pub(crate) fn random_for_both(seed: u64, most: usize) -> Vec<Op> {
+    let mut random = Rng::with_seed(seed);
+    let mut maker = Maker {
+        theme: Theme::Sleepers,
+        whole: random.bool(),
+        keys: 1,
+        far: false,
+        random,
+    };
+    let not_at_once = |micros: Micros| micros.max(1_000);
+    let count = maker.random.usize(most / 4..=most);
+    let ops = (0..count).map(|_| maker.op()).filter_map(|op| match op {
+        Op::Sleep { timer, after } => Some(Op::Sleep {
+            timer,
+            after: not_at_once(after),
+        }),
+        Op::Timeout { timer, after } => Some(Op::Timeout {
+            timer,
+            after: not_at_once(after),
+        }),
+        // A first poll looks at the clock here, and there only at what the driver has seen.
+        Op::AdvanceUnseen { .. }
+        | Op::Scope { .. }
+        | Op::Burst { .. }
+        | Op::PollSpent { .. }
+        | Op::SleepResetAfter { .. }
+        | Op::DropSleepers { .. }
+        | Op::Idle
+        | Op::Resume { .. }
+        | Op::DropTimer { .. } => None,
+        // It is ready at once here, as a sleep of zero is, and waits for the grid there.
+        Op::IntervalResetImmediately { .. } => None,
+        op => Some(op),
+    });
+    ops.collect()
+}
+
+struct Maker {
+    random: Rng,
+    theme: Theme,
+    /// Whether all times are whole milliseconds.
+    whole: bool,
+    keys: u16,
+    far: bool,
+}
+
+impl Maker {
+    fn micros(&mut self) -> Micros {
+        let micros = match self.random.u8(..20) {
+            0 => 0,
+            1 | 2 => self.random.u64(..1_000),
+            3..=7 => self.random.u64(..20_000),
+            8..=11 => 1_000 * self.random.u64(..20),
+            12 => 1_000 * self.random.u64(63..=65),
+            13 => 1_000 * self.random.u64(4_095..=4_097),
+            14 | 15 => 1_000 * self.random.u64(..500),
+            16 => 10_000 * self.random.u64(..30),
+            17 | 18 => self.random.u64(..10_000_000),
+            _ if self.far => match self.random.u8(..3) {
+                0 => FOREVER,
+                _ => self.random.u64(..86_400_000_000),
+            },
+            _ => self.random.u64(..100_000_000),
+        };
+        if self.whole && micros != FOREVER {
+            micros / 1_000 * 1_000
+        } else {
+            micros
+        }
+    }
+
+    fn offset(&mut self) -> i64 {
+        let micros = match self.micros() {
+            FOREVER => 0,
+            micros => micros as i64,
+        };
+        match self.random.u8(..5) {
+            0 => -micros.min(50_000),
+            1 => 0,
+            _ => micros,
+        }
+    }
+
+    /// How far time moves in one step.
+    fn step(&mut self) -> Micros {
+        match self.random.u8(..10) {
+            0..=7 => self.micros().min(30_000),
+            8 => self.micros().min(5_000_000),
+            _ => self.micros().min(86_400_000_000),
+        }
+    }
+
+    fn nth(&mut self) -> u16 {
+        self.random.u16(..)
+    }
+
+    fn op(&mut self) -> Op {
+        let theme = match self.theme {
+            Theme::All => self
+                .random
+                .choice([Theme::Sleepers, Theme::Deadlines, Theme::Values])
+                .unwrap(),
+            theme => theme,
+        };
+        match self.random.u8(..10) {
+            0..3 => self.time(),
+            _ => match theme {
+                Theme::Sleepers => self.sleeper(),
+                Theme::Deadlines => self.deadline(),
+                Theme::Values | Theme::All => self.value(),
+            },
+        }
+    }
+
+    fn time(&mut self) -> Op {
+        let by = self.step();
+        match self.random.u8(..100) {
+            0..45 => Op::Advance { by },
+            45..60 => Op::AdvanceUnseen {
+                by,
+                operations: self.random.u8(1..5),
+            },
+            60..94 => Op::RunFor { by },
+            94..98 => Op::Idle,
+            98 => Op::Resume {
+                millis: self.random.u8(1..4),
+            },
+            _ if self.random.u8(..4) == 0 => Op::DropTimer {
+                timer: self.random.u8(..),
+            },
+            _ => Op::Advance { by: 0 },
+        }
+    }
+
+    fn sleeper(&mut self) -> Op {
+        let (timer, nth, waker) = (self.random.u8(..), self.nth(), self.random.u8(..2));
+        match self.random.u8(..100) {
+            0..10 => Op::Sleep {
+                timer,
+                after: self.micros(),
+            },
+            10..16 => Op::SleepUntil {
+                timer,
+                from_now: self.offset(),
+            },
+            16..24 => Op::Timeout {
+                timer,
+                after: self.micros(),
+            },
+            24..27 => Op::TimeoutAt {
+                timer,
+                from_now: self.offset(),
+            },
+            27..32 => Op::Interval {
+                timer,
+                from_now: self.offset(),
+                period: self.micros().max(1_000),
+                behavior: self.random.u8(..3),
+            },
+            32..36 => Op::Scope {
+                timer,
+                from_now: self.offset(),
+                inner: self.random.u8(..),
+                after: self.micros(),
+            },
+            36 | 37 => Op::Burst {
+                timer,
+                count: self.random.choice([20, 255, 300, 1_500]).unwrap(),
+                after: self.micros(),
+                spread: self.micros().min(10_000_000),
+                seed: self.random.u64(..),
+            },
+            38..60 => Op::Poll { nth, waker },
+            60..66 => Op::PollAll { waker },
+            66..69 => Op::PollSpent { nth },
+            69..72 => Op::Finish { nth },
+            72..80 => Op::SleepResetAt {
+                nth,
+                from_now: self.offset(),
+            },
+            80..86 => Op::SleepResetAfter {
+                nth,
+                after: self.micros(),
+            },
+            86 | 87 => Op::IntervalReset { nth },
+            88 => Op::IntervalResetImmediately { nth },
+            89..98 => Op::DropSleeper { nth },
+            _ => Op::DropSleepers {
+                count: self.random.u16(..400),
+            },
+        }
+    }
+
+    fn deadline(&mut self) -> Op {
+        let (timer, nth, waker) = (self.random.u8(..), self.nth(), self.random.u8(..2));
+        let by_key = self.random.bool();
+        let key = self.random.u8(..) % self.keys.min(24) as u8;
+        match self.random.u8(..100) {
+            0..8 => Op::Deadline {
+                timer,
+                timeout: self.micros(),
+            },
+            8..18 => Op::Insert {
+                key,
+                timeout: self.micros(),
+            },
+            18..21 => Op::InsertAt {
+                key,
+                from_now: self.offset(),
+            },
+            21..24 => Op::InsertIfAbsent {
+                key,
+                timeout: self.micros(),
+            },
+            24..44 => Op::PollDeadline { nth, waker },
+            44..46 => Op::PollDeadlineSpent { nth },
+            46..58 => Op::Reset { nth, by_key },
+            58..66 => Op::ResetAfter {
+                nth,
+                after: self.micros(),
+                by_key,
+            },
+            66..70 => Op::ResetAt {
+                nth,
+                from_now: self.offset(),
+                by_key,
+            },
+            70..76 => Op::SetTimeout {
+                nth,
+                timeout: self.micros(),
+                by_key,
+            },
+            76..79 => Op::Cancel { nth, by_key },
+            79..82 => Op::Expire { nth, by_key },
+            82..88 => Op::Restart { nth },
+            88..90 => Op::Remove { nth },
+            90..95 => Op::DropDeadline { nth },
+            95 => Op::ResetDropped { nth },
+            96 => Op::Drain,
+            97 => Op::ExpireAll,
+            98 if self.random.u8(..4) == 0 => Op::CloseDeadlineMap,
+            _ if self.random.u8(..3) == 0 => Op::NewDeadlineMap {
+                timer,
+                limit: self.random.choice([0, 0, 2, 8]).unwrap(),
+            },
+            _ => Op::Reset { nth, by_key },
+        }
+    }
+
+    fn value(&mut self) -> Op {
+        let waker = self.random.u8(..2);
+        let key = self.random.u16(..self.keys);
+        match self.random.u8(..100) {
+            0..20 => Op::Put {
+                key,
+                after: self.micros(),
+            },
+            20..24 => Op::PutAt {
+                key,
+                from_now: self.offset(),
+            },
+            24..27 => Op::PutIfAbsent {
+                key,
+                after: self.micros(),
+            },
+            27..30 => Op::PutWithLife {
+                key,
+                after: self.micros(),
+                life: self.micros(),
+            },
+            30 => Op::PutMany {
+                first: self.random.u16(..1_000),
+                count: self.random.choice([20, 300, 1_000]).unwrap(),
+                after: self.micros(),
+                spread: self.micros().min(10_000_000),
+                seed: self.random.u64(..),
+            },
+            31..41 => Op::Delay {
+                key,
+                after: self.micros(),
+            },
+            41..46 => Op::DelayUntil {
+                key,
+                from_now: self.offset(),
+            },
+            46..49 => Op::Touch {
+                key,
+                after: self.micros(),
+            },
+            49..53 => Op::ExpireValue { key },
+            53..60 => Op::Take { key },
+            60 => Op::Retain {
+                rest: self.random.u8(..3),
+            },
+            61 => Op::DrainValues,
+            62 => Op::TakeAll,
+            63 => Op::ExpireValues,
+            64 if self.random.u8(..4) == 0 => Op::CloseDelayMap,
+            65 => Op::CloneHandle,
+            66 if self.random.u8(..3) == 0 => Op::DropHandle,
+            67 => Op::Upgrade,
+            68..92 => Op::Recv {
+                waker,
+                count: self.random.choice([1, 1, 1, 3, 40, 2_000]).unwrap(),
+            },
+            92..94 => Op::RecvMany {
+                waker,
+                limit: self.random.u16(..20),
+            },
+            94 => Op::RecvSpent,
+            95..98 => Op::TryRecv {
+                count: self.random.u16(1..4),
+            },
+            98 if self.random.u8(..8) == 0 => Op::DropStream,
+            _ if self.random.u8(..3) == 0 => Op::NewDelayMap {
+                timer: self.random.u8(..),
+                limit: self.random.choice([0, 0, 2, 30]).unwrap(),
+            },
+            _ => Op::Recv { waker, count: 1 },
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! The model of `Sleep`, `Timeout`, `Interval` and `scope`, each beside the real one.
+
+use std::cell::Cell;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tickwheel::error::Elapsed;
+use tickwheel::{Duration, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
+
+use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from, line_until};
+use super::known::Known;
+use super::quiet;
+use super::waiter::{Expected, Waiter};
+
+/// What a moment allows: the time, and the line of the grid up to which the driver has surely
+/// worked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) at: At,
+    pub(crate) settled: u64,
+    /// How often the driver had done all that there was to do.
+    pub(crate) turns: u64,
+}
+
+/// How many timers a thing may hold in its timer now: at least, at most.
+pub(crate) type Armed = (usize, usize);
+
+/// A sleep, as its page describes it.
+#[derive(Clone, Copy, Debug)]
+struct Model {
+    ticks: Ticks,
+    due: At,
+    /// It was made or reset for a duration of zero, and was not polled since.
+    is_zero: bool,
+    /// When its deadline was set. One that had passed by then is ready at the first poll.
+    set_at: At,
+    was_touched: bool,
+    has_elapsed: bool,
+    is_armed: bool,
+    /// It was armed, and has woken its waiter.
+    has_fired: bool,
+}
+
+impl Model {
+    fn new(ticks: Ticks, due: At, now: Now, is_zero: bool) -> Model {
+        Model {
+            ticks,
+            due,
+            is_zero,
+            set_at: now.at,
+            was_touched: false,
+            has_elapsed: false,
+            is_armed: false,
+            has_fired: false,
+        }
+    }
+
+    fn set(&mut self, due: At, now: Now, is_zero: bool) {
+        let is_armed = self.is_armed && !self.has_fired;
+        *self = Model {
+            was_touched: true,
+            // What waits in the wheel is fired by the driver.
+            is_armed,
+            ..Model::new(self.ticks, due, now, is_zero && !is_armed)
+        };
+    }
+
+    fn has_surely_fired(&self, now: Now) -> bool {
+        self.due < FAR && self.ticks.fires(self.due) <= now.settled
+    }
+
+    /// Whether a poll must be ready, and whether it may be.
+    fn ready(&self, now: Now) -> (bool, bool) {
+        let may = self.due <= now.at || self.has_elapsed || self.has_fired || self.is_zero;
+        let may_wait = self.ticks.are_coarse() && Known::NowWaitsForACoarseTick.is_left_out();
+        let was_due_when_set = self.due <= self.set_at && !self.is_armed && !may_wait;
+        // Only what was polled before is surely in the wheel.
+        let was_missed = self.has_surely_fired(now)
+            && (self.is_armed || !Known::SecondMissedTickIsPending.is_left_out());
+        let must = self.has_elapsed
+            || self.has_fired
+            || self.is_zero
+            || was_missed
+            || was_due_when_set && line_from(self.due) <= line_until(now.at);
+        (must, may)
+    }
+
+    /// Whether `is_elapsed` must be true, and whether it may be.
+    fn elapsed(&self, now: Now) -> (bool, bool) {
+        if !self.was_touched && !self.has_elapsed {
+            return (false, false);
+        }
+        let is_on_grid = line_from(self.due) <= line_until(now.at)
+            || self.is_zero
+            // A turn for another timer fires what has passed, also between two lines.
+            || self.ticks.are_fine()
+            || Known::ElapsedBetweenTwoLines.is_left_out();
+        (
+            self.has_elapsed || self.has_fired || self.has_surely_fired(now),
+            self.has_elapsed || self.due <= now.at && is_on_grid,
+        )
+    }
+
+    fn polled(&mut self, is_ready: bool) {
+        self.was_touched = true;
+        self.has_elapsed |= is_ready;
+        self.is_armed = !is_ready;
+    }
+
+    fn armed(&self, now: Now) -> Armed {
+        let is_in = self.is_armed && !self.has_fired && !self.has_surely_fired(now);
+        (usize::from(is_in && self.due > now.at), usize::from(is_in))
+    }
+
+    fn expected(&self, now: Now) -> Expected {
+        Expected {
+            may_from: self.is_armed.then_some(self.due),
+            must: self.is_armed && self.has_surely_fired(now),
+            by_line: self.ticks.fires(self.due),
+            may_look: false,
+        }
+    }
+}
+
+/// The inner future of a timeout, which is ready when the program says so.
+pub(crate) struct Gate(Rc<Cell<bool>>);
+
+impl Future for Gate {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.0.get() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// What the code within a scope does, as seen from outside.
+#[derive(Default)]
+struct Within {
+    /// When the timeout that it awaits is due.
+    due: Cell<At>,
+    /// What it was told that it should not have been.
+    wrong: Cell<Option<String>>,
+}
+
+enum Real {
+    Sleep(Sleep),
+    Timeout(Pin<Box<Timeout<Gate>>>, Rc<Cell<bool>>),
+    Interval(Interval),
+    Scope(
+        Pin<Box<dyn Future<Output = Result<(), Elapsed>>>>,
+        Rc<Within>,
+    ),
+}
+
+pub(crate) struct Sleeper {
+    real: Real,
+    model: Model,
+    pub(crate) timer: usize,
+    /// The timer of the timeouts within a scope.
+    pub(crate) inner_timer: usize,
+    waiter: Waiter,
+}
+
+/// How a sleeper stands after a poll.
+pub(crate) enum After {
+    Stays,
+    IsOver,
+}
+
+/// A timer of the program: which one, its ticks, its handle.
+#[derive(Clone, Copy)]
+pub(crate) struct On<'a> {
+    pub(crate) number: usize,
+    pub(crate) ticks: Ticks,
+    pub(crate) timer: &'a Timer,
+    pub(crate) clock: Clock,
+}
+
+impl On<'_> {
+    fn sleeper(self, real: Real, due: At, now: Now, is_zero: bool) -> Sleeper {
+        Sleeper {
+            real,
+            model: Model::new(self.ticks, due, now, is_zero),
+            timer: self.number,
+            inner_timer: self.number,
+            waiter: Waiter::new(self.clock),
+        }
+    }
+
+    pub(crate) fn sleep(self, duration: Duration, now: Now) -> Sleeper {
+        let real = Real::Sleep(self.timer.sleep(duration));
+        self.sleeper(real, after(now.at, duration), now, duration.is_zero())
+    }
+
+    pub(crate) fn sleep_until(self, due: At, now: Now) -> Sleeper {
+        let real = Real::Sleep(self.timer.sleep_until(self.clock.instant(due)));
+        self.sleeper(real, due, now, false)
+    }
+
+    pub(crate) fn timeout(self, duration: Duration, now: Now) -> Sleeper {
+        let is_open = Rc::new(Cell::new(false));
+        let timeout = self.timer.timeout(duration, Gate(is_open.clone()));
+        let real = Real::Timeout(Box::pin(timeout), is_open);
+        self.sleeper(real, after(now.at, duration), now, duration.is_zero())
+    }
+
+    pub(crate) fn timeout_at(self, due: At, now: Now) -> Sleeper {
+        let is_open = Rc::new(Cell::new(false));
+        let timeout = (self.timer).timeout_at(self.clock.instant(due), Gate(is_open.clone()));
+        let real = Real::Timeout(Box::pin(timeout), is_open);
+        self.sleeper(real, due, now, false)
+    }
+
+    pub(crate) fn interval(self, start: At, period: Duration, behavior: u8, now: Now) -> Sleeper {
+        let mut interval = (self.timer).interval_at(self.clock.instant(start), period);
+        interval.set_missed_tick_behavior(match behavior {
+            0 => MissedTickBehavior::Burst,
+            1 => MissedTickBehavior::Delay,
+            _ => MissedTickBehavior::Skip,
+        });
+        self.sleeper(Real::Interval(interval), start, now, false)
+    }
+
+    /// A scope in which timeouts on another timer are tried again as each elapses.
+    pub(crate) fn scope(self, due: At, inner: On<'_>, each: Duration, now: Now) -> Sleeper {
+        let within = Rc::new(Within::default());
+        within.due.set(FAR);
+        let clock = self.clock;
+        let deadline = clock.instant(due);
+        let (timer, seen) = (inner.timer.clone(), within.clone());
+        let future = async move {
+            loop {
+                let left = due.saturating_sub(clock.now());
+                if tickwheel::scope_deadline() != Some(deadline)
+                    || tickwheel::remaining() != Some(Duration::from_nanos(left))
+                {
+                    seen.wrong.set(Some(format!(
+                        "told {:?} of {left} ns that are left",
+                        tickwheel::remaining()
+                    )));
+                }
+                let own = after(clock.now(), each);
+                seen.due.set(own.min(due));
+                let _ = timer.timeout(each, pending::<()>()).await;
+                if clock.now() < own.min(due) {
+                    seen.wrong.set(Some("a timeout within is early".to_owned()));
+                }
+            }
+        };
+        let scope = Box::pin(self.timer.scope(deadline, future));
+        Sleeper {
+            inner_timer: inner.number,
+            ..self.sleeper(Real::Scope(scope, within), due, now, false)
+        }
+    }
+}
+
+impl Sleeper {
+    pub(crate) fn poll(&mut self, which: usize, now: Now, clock: Clock) -> Result<After, String> {
+        if let Real::Scope(..) = self.real {
+            return self.poll_scope(which, now);
+        }
+        let (must, may) = self.model.ready(now);
+        let is_open = matches!(&self.real, Real::Timeout(_, is_open) if is_open.get());
+        let due = self.model.due;
+        let told = Cell::new(None);
+        let real = &mut self.real;
+        let polled = self.waiter.poll(which, |cx| match real {
+            Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
+            Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(|output| {
+                told.set(Some(Ok(output.is_ok())));
+            }),
+            Real::Interval(interval) => interval.poll_tick(cx).map(|tick| {
+                told.set(Some(Err(clock.at(tick))));
+            }),
+            Real::Scope(..) => unreachable!("polled elsewhere"),
+        });
+        match (polled.is_ready(), is_open) {
+            (true, true) if told.get() == Some(Ok(true)) => {
+                self.waiter = Waiter::new(clock);
+                return Ok(After::IsOver);
+            }
+            (true, true) => return Err("the deadline won over what is ready".to_owned()),
+            (false, true) => return Err("pending, though the inner future is ready".to_owned()),
+            (true, false) if !may => {
+                return Err(format!("ready {} ns early", due.saturating_sub(now.at)));
+            }
+            (false, false) if must => return Err("pending, though it is due".to_owned()),
+            _ => {}
+        }
+        if told.get() == Some(Ok(true)) {
+            return Err("a timeout tells an output that there is not".to_owned());
+        }
+        self.model.polled(polled.is_ready());
+        if polled.is_pending() {
+            self.model.is_zero = false;
+            self.model.has_fired = false;
+        }
+        let Real::Interval(interval) = &self.real else {
+            return Ok(After::Stays);
+        };
+        if polled.is_ready() {
+            if told.get() != Some(Err(due)) {
+                return Err(format!("a tick tells {:?}, not {due}", told.get()));
+            }
+            let next = after_tick(interval, due, now.at);
+            self.model.set(next, Now { at: 0, ..now }, false);
+        }
+        Ok(After::Stays)
+    }
+
+    /// Polls as a task does: again for as long as it wakes itself.
+    fn poll_scope(&mut self, which: usize, now: Now) -> Result<After, String> {
+        let Real::Scope(scope, within) = &mut self.real else {
+            unreachable!("only for scopes");
+        };
+        for _ in 0..10 {
+            self.waiter.forget_wakes(which);
+            let polled = self.waiter.poll(which, |cx| scope.as_mut().poll(cx));
+            if let Some(wrong) = within.wrong.take() {
+                return Err(wrong);
+            }
+            let (must, _) = self.model.ready(now);
+            match polled {
+                Poll::Ready(_) if now.at < self.model.due => {
+                    return Err("a scope is over early".to_owned());
+                }
+                Poll::Ready(Ok(())) => unreachable!("the future within never ends"),
+                Poll::Ready(Err(Elapsed { .. })) => return Ok(After::IsOver),
+                Poll::Pending if self.waiter.forget_wakes(which) > 0 => {}
+                Poll::Pending if must => return Err("a scope goes on after its end".to_owned()),
+                Poll::Pending => {
+                    self.model.polled(false);
+                    return Ok(After::Stays);
+                }
+            }
+        }
+        if Known::ScopeSpins.is_left_out() {
+            return Ok(After::IsOver);
+        }
+        Err("a scope spins".to_owned())
+    }
+
+    /// Polls with the budget used up: pending, woken at once, and then it is polled again.
+    pub(crate) fn poll_spent(&mut self) -> Result<Option<usize>, String> {
+        let which = self.waiter.registered().unwrap_or(0);
+        let real = &mut self.real;
+        let is_open = matches!(real, Real::Timeout(_, is_open) if is_open.get());
+        if is_open || matches!(real, Real::Scope(..)) {
+            return Ok(None);
+        }
+        let polled = self.waiter.poll_spent(which, |cx| match real {
+            Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
+            Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(drop),
+            Real::Interval(interval) => interval.poll_tick(cx).map(drop),
+            Real::Scope(..) => unreachable!("left out above"),
+        });
+        if polled.is_ready() {
+            return Err("ready without a budget".to_owned());
+        }
+        Ok(Some(which))
+    }
+
+    /// After a poll without a budget the task must have been woken.
+    pub(crate) fn was_woken_after_spent(&mut self, which: usize) -> Result<(), String> {
+        match self.waiter.forget_wakes(which) {
+            0 => Err("a poll without a budget wakes nobody".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        if let Real::Timeout(_, is_open) = &self.real {
+            is_open.set(true);
+        }
+    }
+
+    pub(crate) fn reset_at(&mut self, due: At, now: Now, clock: Clock) {
+        match &mut self.real {
+            Real::Sleep(sleep) => sleep.reset_at(clock.instant(due)),
+            Real::Interval(interval) => interval.reset_at(clock.instant(due)),
+            Real::Timeout(..) | Real::Scope(..) => return,
+        }
+        self.model.set(due, now, false);
+    }
+
+    pub(crate) fn reset_after(&mut self, duration: Duration, now: Now) {
+        match &mut self.real {
+            Real::Sleep(sleep) => sleep.reset_after(duration),
+            Real::Interval(interval) => interval.reset_after(duration),
+            Real::Timeout(..) | Real::Scope(..) => return,
+        }
+        let due = after(now.at, duration);
+        self.model.set(due, now, duration.is_zero());
+    }
+
+    pub(crate) fn reset_interval(&mut self, at_once: bool, now: Now) {
+        let Real::Interval(interval) = &mut self.real else {
+            return;
+        };
+        let wait = if at_once {
+            Duration::ZERO
+        } else {
+            interval.period()
+        };
+        if at_once {
+            interval.reset_immediately();
+        } else {
+            interval.reset();
+        }
+        self.model.set(after(now.at, wait), now, at_once);
+    }
+
+    /// What can be asked at any time.
+    pub(crate) fn ask(&self, now: Now, clock: Clock) -> Result<(), String> {
+        let Real::Sleep(sleep) = &self.real else {
+            return Ok(());
+        };
+        let (told, due) = (clock.at(sleep.deadline()), self.model.due);
+        if told != due && (due < FAR || told < FAR) {
+            return Err(format!("tells the deadline {told}, not {due}"));
+        }
+        let (must, may) = self.model.elapsed(now);
+        match sleep.is_elapsed() {
+            true if !may => Err("tells that it has elapsed, early".to_owned()),
+            false if must => Err("tells that it has not elapsed".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
+        let mut expected = self.model.expected(now);
+        if let Real::Scope(_, within) = &self.real {
+            let due = within.due.get();
+            expected.may_look = due <= now.at;
+            expected.may_from = Some(due);
+        }
+        if self.waiter.check(expected, ran_from)? {
+            self.model.has_fired = !matches!(self.real, Real::Scope(..));
+        }
+        Ok(())
+    }
+
+    /// When its runtime is gone, one that waits was woken, and a poll panics if it is not due.
+    pub(crate) fn after_shutdown(&mut self, now: Now) -> Result<(), String> {
+        if let Some(which) = self.waiter.registered() {
+            if self.waiter.forget_wakes(which) == 0 {
+                return Err("sleeps on, though its runtime is gone".to_owned());
+            }
+        }
+        let (_, may) = self.model.ready(now);
+        let is_open = matches!(&self.real, Real::Timeout(_, is_open) if is_open.get());
+        let (real, waiter) = (&mut self.real, &mut self.waiter);
+        let mut poll = || {
+            let polled = waiter.poll(0, |cx| match real {
+                Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
+                Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(drop),
+                Real::Interval(interval) => interval.poll_tick(cx).map(drop),
+                Real::Scope(scope, _) => scope.as_mut().poll(cx).map(drop),
+            });
+            (polled, waiter.forget_wakes(0) > 0)
+        };
+        // A first poll may find the end only as it arms, and wakes the task then.
+        let polled = quiet::catch(|| match poll() {
+            (Poll::Pending, true) => poll().0,
+            (polled, _) => polled,
+        });
+        match polled {
+            Ok(Poll::Ready(())) if may || is_open => Ok(()),
+            Ok(Poll::Ready(())) => Err("ready early, as its runtime is gone".to_owned()),
+            Ok(Poll::Pending) => Err("pending, though its runtime is gone".to_owned()),
+            Err(_) if is_open || self.model.has_elapsed => {
+                Err("panics, though it is ready".to_owned())
+            }
+            Err(panic) => match panic.downcast_ref::<&str>() {
+                Some(text) if text.contains("shut") => Ok(()),
+                text => Err(format!("panics, and tells {text:?}")),
+            },
+        }
+    }
+
+    /// How many timers it has in its timer, and in that of the timeouts within.
+    pub(crate) fn armed(&self, now: Now) -> (Armed, Armed) {
+        let own = self.model.armed(now);
+        let within = match self.real {
+            Real::Scope(..) if self.model.is_armed => (0, 1),
+            _ => (0, 0),
+        };
+        let own = match self.real {
+            Real::Scope(..) if self.model.due <= now.at => (0, own.1),
+            _ => own,
+        };
+        (own, within)
+    }
+
+    /// When it makes time run, if it does: at the latest up to this line of the grid.
+    pub(crate) fn runs_to(&self, now: Now) -> Option<(u64, At)> {
+        let (own, within) = self.armed(now);
+        // A timeout within may be on a timer whose tick is longer, of 100 ms at most.
+        let last = self.model.ticks.fires(self.model.due) + 100 * within.1 as u64;
+        (own.1 + within.1 > 0).then_some((last, self.model.due))
+    }
+}
+
+/// The next tick of an interval after one that came at `now`.
+fn after_tick(interval: &Interval, tick: At, now: At) -> At {
+    let period = after(0, interval.period());
+    if now - tick <= 5 * MS {
+        return tick.saturating_add(period).min(FAR);
+    }
+    match interval.missed_tick_behavior() {
+        MissedTickBehavior::Burst => tick.saturating_add(period).min(FAR),
+        MissedTickBehavior::Delay => now.saturating_add(period).min(FAR),
+        MissedTickBehavior::Skip => (now.saturating_add(period) - (now - tick) % period).min(FAR),
+    }
+}
