@@ -1,0 +1,207 @@
+//! A [`DeadlineMap`] of few keys, with holders that insert and await, and others that call by key.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tickwheel::{DeadlineMap, ResetHandle};
+use tokio::time::Instant;
+
+use super::deadline::{self, Kept, LONGEST, push};
+use super::{Lengths, Pace};
+use crate::faults::{self, Key};
+use crate::finding::Kind;
+use crate::life::{Act, Call, Due, Rules, timed};
+use crate::program::{Clock, Program};
+use crate::record::{ALL_KEYS, Record, Subject};
+use crate::wait::Latest;
+use crate::world::Place;
+
+struct Shared {
+    program: Arc<Program>,
+    clock: Clock,
+    map: DeadlineMap<Key>,
+    number: u32,
+    keys: u32,
+    limit: Option<usize>,
+    lengths: Lengths,
+    latest: Latest,
+}
+
+/// Looks at the map when the last actor has let go of it.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let left = (self.map.len(), self.map.keys().len());
+        if left != (0, 0) {
+            let text = format!("{left:?} keys are left where nobody holds a deadline");
+            self.program.accuse(Kind::Counts, &text);
+        }
+        let Some(limit) = self.limit else { return };
+        if self.program.told(self.clock.runtime).is_some() {
+            return;
+        }
+        let held = (0..limit as u32).map(|key| self.map.insert(Key(key), LONGEST));
+        let held: Vec<_> = held.filter_map(Result::ok).collect();
+        if held.len() < limit && self.program.told(self.clock.runtime).is_none() {
+            let text = format!("{} keys go into a map for {limit}", held.len());
+            self.program.accuse(Kind::Counts, &text);
+        }
+    }
+}
+
+pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
+    let clock = program.clocks[random.usize(..program.clocks.len())].clone();
+    let keys = random.u32(1..40);
+    let limit = random.bool().then(|| random.usize(1..=keys as usize));
+    let shared = Arc::new(Shared {
+        map: match limit {
+            Some(limit) => DeadlineMap::with_limit(&clock.timer, limit),
+            None => DeadlineMap::new(&clock.timer),
+        },
+        number: program.new_map(Rules::Deadline, &clock),
+        keys,
+        limit,
+        lengths: Lengths::random(random),
+        latest: Latest::new(Instant::now()),
+        program: program.clone(),
+        clock,
+    });
+    for _ in 0..random.u8(1..10) {
+        let place = Place::random(random, program.runtimes.len());
+        program.start(place, hold(shared.clone(), random.fork()));
+    }
+    for _ in 0..random.u8(1..4) {
+        let place = Place::random(random, program.runtimes.len());
+        program.start(place, call(shared.clone(), random.fork()));
+    }
+}
+
+/// Inserts, awaits, restarts and drops.
+async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
+    let (program, clock) = (shared.program.clone(), shared.clock.clone());
+    let mut rounds = 0;
+    while program.is_busy() && rounds < 20_000 {
+        rounds += 1;
+        let key = random.u32(..shared.keys);
+        let subject = shared.subject(key);
+        let timeout = shared.lengths.draw(&mut random);
+        let due = match random.bool() {
+            true => Due::After(timeout),
+            false => Due::At(Instant::now() + timeout),
+        };
+        let mut record = program.record();
+        let inserted = shared.brittle(&mut random, &mut record, subject, || match due {
+            Due::After(timeout) => shared.map.insert(Key(key), timeout),
+            Due::At(instant) => shared.map.insert_at(Key(key), instant),
+        });
+        drop(record);
+        push(&shared.latest, &clock, LONGEST);
+        let Some((Ok(deadline), call)) = inserted else {
+            super::yield_now().await;
+            continue;
+        };
+        let handle = deadline.handle();
+        let mut kept = Kept::new(&program, subject, deadline, shared.clone());
+        kept.begin(program.new_life(), due, call);
+        if random.u8(..8) == 0 {
+            continue;
+        }
+        let wait = deadline::waits("a keyed deadline", &shared.latest, &handle, &clock);
+        let waiting = Box::pin(kept.ended());
+        if program
+            .wait(&mut random, &clock, wait, waiting)
+            .await
+            .is_none()
+        {
+            return;
+        }
+    }
+}
+
+/// Calls by key and on all keys.
+async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
+    let (program, map) = (shared.program.clone(), &shared.map);
+    let (mut record, pace) = (program.record(), Pace::random(&mut random));
+    let mut handle: Option<(Subject, ResetHandle)> = None;
+    let mut rounds = 0;
+    while program.is_busy() && rounds < 20_000 {
+        rounds += 1;
+        push(&shared.latest, &shared.clock, LONGEST);
+        pace.rest(&mut random).await;
+        let key = random.u32(..shared.keys);
+        let subject = shared.subject(key);
+        match random.u16(..1_000) {
+            0 => {
+                let ((), call) = timed(|| drop(map.drain()));
+                record.keep(shared.subject(ALL_KEYS), Act::Take, (true, call));
+                continue;
+            }
+            1..3 => {
+                let (count, call) = timed(|| map.expire_all());
+                record.keep(shared.subject(ALL_KEYS), Act::Expire, (count > 0, call));
+                continue;
+            }
+            3..10 => {
+                map.for_each(|_, handle| {
+                    let _ = handle.remaining();
+                });
+                handle = map.handle(&Key(key)).map(|handle| (subject, handle));
+                continue;
+            }
+            _ => {}
+        }
+        let act = deadline::random_call(&mut random, shared.lengths);
+        let look = random.bool();
+        let answer = shared.brittle(&mut random, &mut record, subject, || {
+            let key = &Key(key);
+            match act {
+                Act::Set(Due::After(delay)) => map.reset_after(key, delay),
+                Act::Set(Due::At(instant)) => map.reset_at(key, instant),
+                Act::SetTimeout(timeout) => map.set_timeout(key, timeout),
+                Act::Expire => map.expire(key),
+                Act::Cancel => map.cancel(key),
+                Act::Look if look => map.deadline(key).is_some(),
+                Act::Look => map.remaining(key).is_some(),
+                _ => map.reset(key),
+            }
+        });
+        if let Some(answer) = answer {
+            record.keep(subject, act, answer);
+        }
+        // A handle that was taken earlier leads to a life that is not known: it must not panic or
+        // hang, and what it answers is not judged.
+        if let Some((_, handle)) = &handle {
+            let _ = (handle.is_pending(), handle.remaining(), handle.deadline());
+        }
+    }
+    push(&shared.latest, &shared.clock, LONGEST);
+}
+
+impl Shared {
+    fn subject(&self, key: u32) -> Subject {
+        Subject {
+            map: self.number,
+            key,
+        }
+    }
+
+    /// Makes a call by key. At times the key's own code panics in it, and it may have done
+    /// anything.
+    fn brittle<R>(
+        &self,
+        random: &mut fastrand::Rng,
+        record: &mut Record,
+        subject: Subject,
+        call: impl FnOnce() -> R,
+    ) -> Option<(R, Call)> {
+        if !self.program.faults.keys || random.u8(..32) > 0 {
+            return Some(timed(call));
+        }
+        faults::break_at_call(random.u32(1..6));
+        let (result, call) = timed(|| catch_unwind(AssertUnwindSafe(call)));
+        faults::break_at_call(0);
+        if result.is_err() {
+            record.keep(subject, Act::Unknown, (true, call));
+        }
+        result.ok().map(|result| (result, call))
+    }
+}

@@ -1,0 +1,621 @@
+//! A [`DelayMap`] with writers and one consumer that moves about: each value comes out once, one
+//! way, and nothing that is due stays in.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use futures::StreamExt;
+use tickwheel::{DelayMap, Expirations, Expired, WeakDelayMap};
+use tokio::time::{Duration, Instant};
+
+use super::{Lengths, Pace, yield_now};
+use crate::faults::{self, Key, ON_PURPOSE};
+use crate::finding::Kind;
+use crate::life::{Act, Call, Due, Outcome, Rules, timed};
+use crate::program::{Clock, Program};
+use crate::record::{ALL_KEYS, Record, Subject};
+use crate::wait::{Latest, Wait};
+use crate::world::Place;
+
+const FAR: Duration = Duration::from_secs(3600);
+
+type Map = DelayMap<Key, Value>;
+
+/// Values, and where they have gone.
+#[derive(Default)]
+struct Fates {
+    made: AtomicU64,
+    /// Given back by a call or by the stream.
+    out: AtomicU64,
+    /// Dropped within the map.
+    dropped: AtomicU64,
+    /// So many may be dropped within the map: calls that panicked, and what `retain` did not keep.
+    excused: AtomicU64,
+}
+
+struct Value {
+    id: u64,
+    is_out: bool,
+    map: WeakDelayMap<Key, Value>,
+    fates: Arc<Fates>,
+    panics: bool,
+}
+
+impl Value {
+    fn take_out(mut self) -> u64 {
+        self.is_out = true;
+        self.fates.out.fetch_add(1, Ordering::SeqCst);
+        self.id
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        if self.is_out {
+            return;
+        }
+        self.fates.dropped.fetch_add(1, Ordering::SeqCst);
+        // A value that is dropped within a call may use the map.
+        if let Some(map) = self.map.upgrade() {
+            let _ = (map.len(), map.contains_key(&Key(0)));
+        }
+        if self.panics && !std::thread::panicking() {
+            panic!("{ON_PURPOSE}, by a value");
+        }
+    }
+}
+
+struct Shared {
+    program: Arc<Program>,
+    clock: Clock,
+    map: WeakDelayMap<Key, Value>,
+    number: u32,
+    keys: u32,
+    limit: Option<usize>,
+    lengths: Lengths,
+    /// All writers are threads that never rest.
+    is_crowd: bool,
+    /// A writer waits until all has come out before it goes on. So nothing that comes later wakes a
+    /// stream that should have been woken before.
+    one_by_one: bool,
+    /// Some lie so far ahead that something must bring them near.
+    has_far: bool,
+    latest: Latest,
+    fates: Arc<Fates>,
+    writers: AtomicU64,
+    /// When the map is closed or its last handle goes: an empty stream ends then.
+    closed: OnceLock<Instant>,
+    is_consumed: AtomicBool,
+    /// The stream was dropped before its end, with whatever the map held.
+    has_lost_stream: AtomicBool,
+}
+
+/// Counts the values when the last actor has gone.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let get = |count: &AtomicU64| count.load(Ordering::SeqCst);
+        let (made, out) = (get(&self.fates.made), get(&self.fates.out));
+        let (dropped, excused) = (get(&self.fates.dropped), get(&self.fates.excused));
+        let is_lost = dropped > excused && !self.has_lost_stream.load(Ordering::SeqCst);
+        if out + dropped != made || is_lost {
+            let text = format!(
+                "of {made} values {out} came out and {dropped} were dropped, {excused} excused"
+            );
+            self.program.accuse(Kind::ValueLost, &text);
+        }
+    }
+}
+
+pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
+    let clock = program.clocks[random.usize(..program.clocks.len())].clone();
+    let keys = if random.bool() {
+        50
+    } else {
+        random.u32(1..200)
+    };
+    let limit = (random.u8(..3) == 0).then(|| random.usize(1..=keys as usize));
+    let (map, stream) = match limit {
+        Some(limit) => Map::with_limit(&clock.timer, limit),
+        None => Map::new(&clock.timer),
+    };
+    // Three threads at full speed, or one value after the other, or anything.
+    let (is_crowd, one_by_one) = match random.u8(..4) {
+        0 | 1 => (true, false),
+        2 => (false, !program.faults.keys),
+        _ => (false, false),
+    };
+    let writers = if is_crowd { 3 } else { random.u8(1..5) };
+    let lengths = match is_crowd {
+        true => Lengths::Short,
+        false => Lengths::random(random),
+    };
+    let shared = Arc::new(Shared {
+        map: map.downgrade(),
+        number: program.new_map(Rules::Value, &clock),
+        keys,
+        limit,
+        lengths,
+        is_crowd,
+        one_by_one,
+        has_far: lengths == Lengths::Mixed && !one_by_one && random.bool(),
+        latest: Latest::new(Instant::now()),
+        fates: Arc::default(),
+        writers: AtomicU64::new(writers.into()),
+        closed: OnceLock::new(),
+        is_consumed: AtomicBool::new(false),
+        has_lost_stream: AtomicBool::new(false),
+        program: program.clone(),
+        clock: clock.clone(),
+    });
+    let consumer = Consumer {
+        stream: Some(stream),
+        has_ended: false,
+        record: program.record(),
+        shared: shared.clone(),
+    };
+    let place = match is_crowd {
+        true => Place::Task(clock.runtime.unwrap_or(0)),
+        false => Place::random(random, program.runtimes.len()),
+    };
+    program.start(place, consume(consumer, random.fork()));
+    for _ in 0..writers {
+        let place = match is_crowd || random.bool() {
+            true => Place::Plain,
+            false => Place::random(random, program.runtimes.len()),
+        };
+        let writer = Writer {
+            map: map.clone(),
+            record: program.record(),
+            shared: shared.clone(),
+        };
+        program.start(place, writer.run(random.fork()));
+    }
+    // A waker that calls a map does so as any writer, and keeps no map alive.
+    let weak = Arc::downgrade(&shared);
+    let mischief = Arc::new(move || {
+        if let Some(shared) = weak.upgrade() {
+            meddle(shared);
+        }
+    });
+    program.mischiefs.lock().unwrap().push(mischief);
+    let finishing = finish(map, shared, random.fork());
+    program.start(Place::Plain, finishing);
+}
+
+struct Writer {
+    map: Map,
+    record: Record,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.writers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Writer {
+    async fn run(mut self, mut random: fastrand::Rng) {
+        let program = self.shared.program.clone();
+        let pace = match self.shared.is_crowd {
+            true => Pace::Full,
+            false => Pace::random(&mut random),
+        };
+        let mut rounds = 0;
+        while program.is_busy() && rounds < 100_000 {
+            rounds += 1;
+            if !self.shared.one_by_one {
+                self.call(&mut random);
+                pace.rest(&mut random).await;
+                continue;
+            }
+            self.bring_out(&mut random);
+            while !self.map.is_empty() && program.is_busy() {
+                yield_now().await;
+            }
+        }
+    }
+
+    /// Puts a value in, to come out soon.
+    fn bring_out(&mut self, random: &mut fastrand::Rng) {
+        let subject = self.shared.subject(random.u32(..self.shared.keys));
+        let near = Due::After(Lengths::Short.draw(random));
+        if random.bool() {
+            return self.insert(random, subject, near);
+        }
+        self.insert(random, subject, Due::After(FAR));
+        match random.u8(..3) {
+            0 => self.reset(random, subject, near),
+            1 => self.expire(random, subject),
+            _ => self.expire_all(),
+        }
+        self.shared.push(near);
+    }
+
+    fn call(&mut self, random: &mut fastrand::Rng) {
+        let shared = self.shared.clone();
+        let key = random.u32(..shared.keys);
+        let subject = shared.subject(key);
+        let delay = match shared.has_far && random.u8(..16) == 0 {
+            true => FAR,
+            false => shared.lengths.draw(random),
+        };
+        let at = Instant::now() + delay;
+        let due = if random.bool() {
+            Due::After(delay)
+        } else {
+            Due::At(at)
+        };
+        let key = &Key(key);
+        match random.u16(..1_000) {
+            0..350 => self.insert(random, subject, due),
+            350..550 => self.reset(random, subject, due),
+            550..750 => {
+                if let Some((value, call)) = self.brittle(random, subject, |map| map.remove(key)) {
+                    self.record
+                        .keep(subject, Act::Look, (value.is_some(), call));
+                    self.take_out(subject, value, call);
+                }
+            }
+            750..800 => self.expire(random, subject),
+            800..990 => {
+                let which = random.u8(..5);
+                let answer = self.brittle(random, subject, |map| match which {
+                    0 => map.contains_key(key),
+                    1 => map.deadline(key).is_some(),
+                    2 => map.remaining(key).is_some(),
+                    3 => map.with_value(key, |value| value.id).is_some(),
+                    _ => map.update(key, |value| value.panics = false).is_some(),
+                });
+                self.keep(subject, Act::Look, answer);
+            }
+            990..992 => {
+                let (drained, call) = timed(|| self.map.drain());
+                self.all_out(drained.into_iter(), call);
+            }
+            992..994 => {
+                let (drained, call) = timed(|| self.map.take_all());
+                let pairs = drained.into_iter().map(|(key, value, _)| (key, value));
+                self.all_out(pairs, call);
+            }
+            994 => self.expire_all(),
+            995..997 => self.retain(random),
+            _ => self.map.for_each(|key, _| {
+                let _ = self.map.remaining(key);
+            }),
+        }
+    }
+
+    fn reset(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
+        let key = &Key(subject.key);
+        let answer = self.brittle(random, subject, |map| match due {
+            Due::After(delay) if delay.as_nanos() % 2 == 0 => map.reset(key, delay),
+            Due::After(delay) => map.touch(key, delay, |_| ()).is_some(),
+            Due::At(instant) => map.reset_at(key, instant),
+        });
+        self.keep(subject, Act::Set(due), answer);
+        self.shared.push(due);
+    }
+
+    fn expire(&mut self, random: &mut fastrand::Rng, subject: Subject) {
+        let key = &Key(subject.key);
+        let answer = self.brittle(random, subject, |map| map.expire(key));
+        self.keep(subject, Act::Expire, answer);
+    }
+
+    fn expire_all(&mut self) {
+        let (count, call) = timed(|| self.map.expire_all());
+        let all = self.shared.subject(ALL_KEYS);
+        self.record.keep(all, Act::Expire, (count > 0, call));
+    }
+
+    fn insert(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
+        let shared = self.shared.clone();
+        let value = Value {
+            id: shared.program.new_life(),
+            is_out: false,
+            map: shared.map.clone(),
+            fates: shared.fates.clone(),
+            panics: shared.program.faults.keys && random.u8(..16) == 0,
+        };
+        shared.fates.made.fetch_add(1, Ordering::SeqCst);
+        let (id, key, if_absent) = (value.id, Key(subject.key), random.u8(..4) == 0);
+        let inserted = self.brittle(random, subject, |map| match due {
+            Due::After(delay) if if_absent => map.insert_if_absent(key, value, delay),
+            Due::After(delay) => map.insert(key, value, delay),
+            Due::At(instant) => map.insert_at(key, value, instant),
+        });
+        shared.push(due);
+        match inserted {
+            None => {}
+            // It is the value itself that comes back, where the key was there already.
+            Some((Ok(Some(back)), call)) if back.id == id => {
+                self.record.keep(subject, Act::Look, (true, call));
+                back.take_out();
+            }
+            Some((Ok(replaced), call)) => {
+                self.record.keep_of(subject, id, Act::Begin(due), call);
+                self.take_out(subject, replaced, call);
+            }
+            Some((Err(refused), _)) => drop(refused.into_inner().take_out()),
+        }
+    }
+
+    fn retain(&mut self, random: &mut fastrand::Rng) {
+        let (shared, mut dropped) = (self.shared.clone(), Vec::new());
+        let (_, call) = timed(|| {
+            let retaining = AssertUnwindSafe(|| {
+                self.map.retain(|key, value| {
+                    let stays = random.u8(..4) > 0;
+                    if !stays {
+                        shared.fates.excused.fetch_add(1, Ordering::SeqCst);
+                        dropped.push((shared.subject(key.0), value.id));
+                    }
+                    stays
+                });
+            });
+            catch_unwind(retaining)
+        });
+        for (subject, id) in dropped {
+            self.record
+                .keep_of(subject, id, Act::End(Outcome::Taken), call);
+        }
+    }
+
+    fn keep(&mut self, subject: Subject, act: Act, answer: Option<(bool, Call)>) {
+        if let Some(answer) = answer {
+            self.record.keep(subject, act, answer);
+        }
+    }
+
+    fn take_out(&mut self, subject: Subject, value: Option<Value>, call: Call) {
+        if let Some(value) = value {
+            let id = value.take_out();
+            self.record
+                .keep_of(subject, id, Act::End(Outcome::Taken), call);
+        }
+    }
+
+    fn all_out(&mut self, pairs: impl Iterator<Item = (Key, Value)>, call: Call) {
+        for (key, value) in pairs {
+            self.take_out(self.shared.subject(key.0), Some(value), call);
+        }
+    }
+
+    /// Makes a call by key. At times the key's own code panics in it.
+    fn brittle<R>(
+        &mut self,
+        random: &mut fastrand::Rng,
+        subject: Subject,
+        call: impl FnOnce(&Map) -> R,
+    ) -> Option<(R, Call)> {
+        if !self.shared.program.faults.keys || random.u8(..32) > 0 {
+            return Some(timed(|| call(&self.map)));
+        }
+        faults::break_at_call(random.u32(1..6));
+        let (result, call) = timed(|| catch_unwind(AssertUnwindSafe(|| call(&self.map))));
+        faults::break_at_call(0);
+        if result.is_err() {
+            // The value that was to go in, and the one that was under the key.
+            self.shared.fates.excused.fetch_add(2, Ordering::SeqCst);
+            self.record.keep(subject, Act::Unknown, (true, call));
+        }
+        result.ok().map(|result| (result, call))
+    }
+}
+
+impl Shared {
+    fn subject(&self, key: u32) -> Subject {
+        Subject {
+            map: self.number,
+            key,
+        }
+    }
+
+    /// What is far is not told, because it is brought near at the end.
+    fn push(&self, due: Due) {
+        let ((), now) = timed(|| {});
+        let latest = due.latest(now) + 2 * self.clock.tick;
+        if latest < now.after + FAR / 2 {
+            self.latest.push(latest);
+        }
+    }
+
+    fn len(&self) -> Option<usize> {
+        self.map.upgrade().map(|map| map.len())
+    }
+}
+
+/// Makes a call or two from within a waker.
+fn meddle(shared: Arc<Shared>) {
+    let Some(map) = shared.map.upgrade() else {
+        return;
+    };
+    shared.writers.fetch_add(1, Ordering::SeqCst);
+    let mut writer = Writer {
+        map,
+        record: shared.program.record(),
+        shared: shared.clone(),
+    };
+    let mut random = fastrand::Rng::new();
+    // The call that has woken it may be one that was told to break. It breaks no other.
+    faults::break_at_call(0);
+    if shared.program.is_busy() {
+        writer.call(&mut random);
+        writer.call(&mut random);
+    }
+}
+
+/// Waits until all has come out by itself, looks whether every place is free, and ends the map.
+async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
+    let rest = || std::thread::sleep(Duration::from_millis(2));
+    while shared.program.is_busy() || shared.writers.load(Ordering::SeqCst) > 0 {
+        rest();
+    }
+    let mut writer = Writer {
+        map,
+        record: shared.program.record(),
+        shared: shared.clone(),
+    };
+    shared.writers.fetch_add(1, Ordering::SeqCst);
+    if shared.has_far {
+        writer.expire_all();
+        shared.push(Due::After(Duration::ZERO));
+    }
+    let is_consumed = || shared.is_consumed.load(Ordering::SeqCst);
+    while !writer.map.is_empty() && !is_consumed() {
+        rest();
+    }
+    if let Some(limit) = shared.limit {
+        for key in 0..limit as u32 {
+            let due = Due::After(FAR);
+            writer.insert(&mut random, shared.subject(key), due);
+        }
+        let held = writer.map.len();
+        let has_ended = is_consumed() || shared.program.told(shared.clock.runtime).is_some();
+        if held < limit && !has_ended && !shared.program.faults.keys {
+            let text = format!("{held} keys go into an empty map for {limit}");
+            shared.program.accuse(Kind::Counts, &text);
+        }
+    }
+    let (drained, call) = timed(|| writer.map.drain());
+    writer.all_out(drained.into_iter(), call);
+    let _ = shared.closed.set(Instant::now());
+    if random.bool() {
+        let (drained, call) = timed(|| writer.map.close());
+        writer.all_out(drained.into_iter(), call);
+    }
+}
+
+struct Consumer {
+    stream: Option<Expirations<Key, Value>>,
+    has_ended: bool,
+    record: Record,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        if !self.has_ended || shared.program.told(shared.clock.runtime).is_some() {
+            shared.has_lost_stream.store(true, Ordering::SeqCst);
+        }
+        // What a stream leaves behind that ended with its runtime can still be drained, until the
+        // stream is dropped.
+        shared.is_consumed.store(true, Ordering::SeqCst);
+        let stream = self.stream.take();
+        let (_, call) = timed(|| catch_unwind(AssertUnwindSafe(|| drop(stream))));
+        let all = shared.subject(ALL_KEYS);
+        self.record.keep(all, Act::Take, (true, call));
+    }
+}
+
+/// Receives at one place after the other.
+async fn consume(mut consumer: Consumer, mut random: fastrand::Rng) {
+    let shared = consumer.shared.clone();
+    let program = shared.program.clone();
+    loop {
+        let (one, other) = (shared.clone(), shared.clone());
+        let wait = Wait {
+            what: "the stream of a delay map",
+            due: Box::new(move || match one.len() {
+                Some(1..) => Some(one.latest.get()),
+                _ => one.closed.get().copied(),
+            }),
+            state: Box::new(move || {
+                let map = other.map.upgrade();
+                let due = map.as_ref().map(|map| {
+                    let mut dues = Vec::new();
+                    map.for_each(|key, at| dues.push((key.0, at.elapsed())));
+                    dues.truncate(5);
+                    dues
+                });
+                let metrics = other.clock.timer.metrics();
+                format!("{map:?} {due:?} {metrics:?}")
+            }),
+        };
+        let items = if random.u8(..4) == 0 {
+            random.u32(1..50)
+        } else {
+            u32::MAX
+        };
+        let stint = Box::pin(consumer.receive(items, random.fork()));
+        match program.wait(&mut random, &shared.clock, wait, stint).await {
+            Some(back) if !back.has_ended => consumer = back,
+            _ => return,
+        }
+        if random.u8(..64) == 0 {
+            return;
+        }
+    }
+}
+
+impl Consumer {
+    /// Receives so many values, or until the end.
+    async fn receive(mut self, items: u32, mut random: fastrand::Rng) -> Consumer {
+        let way = random.u8(..4);
+        let mut received = 0;
+        let mut buffer = Vec::new();
+        while received < items {
+            let stream = self.stream.as_mut().expect("it goes on");
+            if way == 3 && random.bool() {
+                // Polled by hand, and left.
+                let ((), call) = timed(|| {
+                    while let Ok(value) = stream.try_recv() {
+                        buffer.push(value);
+                    }
+                });
+                received += buffer.len() as u32;
+                self.keep(&mut buffer, call);
+                yield_now().await;
+                continue;
+            }
+            // The clock before the poll that gives the value, and not before the wait for it.
+            let (count, call) = std::future::poll_fn(|cx| {
+                let before = Instant::now();
+                let count = std::task::ready!(match way {
+                    0 => stream.poll_recv(cx).map(|value| {
+                        buffer.extend(value);
+                        buffer.len()
+                    }),
+                    1 => stream.poll_next_unpin(cx).map(|value| {
+                        buffer.extend(value);
+                        buffer.len()
+                    }),
+                    _ => stream.poll_recv_many(cx, &mut buffer, 16),
+                });
+                let after = Instant::now();
+                std::task::Poll::Ready((count, Call { before, after }))
+            })
+            .await;
+            if count == 0 {
+                self.has_ended = true;
+                let shared = &self.shared;
+                let may_end = shared.closed.get().is_some()
+                    || shared.program.told(shared.clock.runtime).is_some();
+                if !may_end {
+                    let text = "a stream ended while its map was open";
+                    shared.program.accuse(Kind::WrongAnswer, text);
+                }
+                break;
+            }
+            received += count as u32;
+            self.keep(&mut buffer, call);
+        }
+        self
+    }
+
+    fn keep(&mut self, buffer: &mut Vec<Expired<Key, Value>>, call: Call) {
+        for expired in buffer.drain(..) {
+            if expired.deadline > call.after {
+                let text = format!("a value came out {:?} early", expired.deadline - call.after);
+                self.shared.program.accuse(Kind::Early, &text);
+            }
+            let subject = self.shared.subject(expired.key.0);
+            let id = expired.value.take_out();
+            let outcome = Act::End(Outcome::Elapsed);
+            self.record.keep_of(subject, id, outcome, call);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The faults that are thrown in: wakers, keys and values that misbehave, and a machine that does.
+
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use crate::world::message_of;
+use futures::task::AtomicWaker;
+use tokio::task::coop::{Unconstrained, unconstrained};
+use tokio::time::{Duration, Instant};
+
+/// What every panic on purpose says.
+pub const ON_PURPOSE: &str = "on purpose";
+
+/// Panics on purpose, and those of timers whose runtime has ended, are not printed.
+pub fn quiet_panics() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = message_of(info.payload());
+        if !message.contains(ON_PURPOSE) && !message.contains("shut") {
+            default(info);
+        }
+    }));
+}
+
+/// What a waker does beside waking.
+pub type Mischief = Arc<dyn Fn() + Send + Sync>;
+
+/// Polls a future with a waker that does mischief once it has woken the task.
+///
+/// The future has no budget to use up. Tokio's workers would wake it then, and they do not outlive
+/// a waker that panics.
+pub struct Misled<F> {
+    future: Unconstrained<F>,
+    waker: Option<Arc<BadWaker>>,
+    mischief: Mischief,
+}
+
+struct BadWaker {
+    inner: AtomicWaker,
+    mischief: Mischief,
+}
+
+impl Wake for BadWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.inner.wake();
+        (self.mischief)();
+    }
+}
+
+impl<F> Misled<F> {
+    pub fn new(future: F, mischief: Mischief) -> Misled<F> {
+        Misled {
+            future: unconstrained(future),
+            waker: None,
+            mischief,
+        }
+    }
+}
+
+impl<F: Future + Unpin> Future for Misled<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        let bad = this.waker.get_or_insert_with(|| {
+            Arc::new(BadWaker {
+                inner: AtomicWaker::new(),
+                mischief: this.mischief.clone(),
+            })
+        });
+        bad.inner.register(cx.waker());
+        let waker = Waker::from(bad.clone());
+        Pin::new(&mut this.future).poll(&mut Context::from_waker(&waker))
+    }
+}
+
+thread_local! {
+    /// How many calls of a key's own code there are until one panics, or zero if none does.
+    static CALLS_LEFT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Makes the n-th call from now of any key's own code panic, on this thread. Zero makes none panic.
+pub fn break_at_call(number: u32) {
+    CALLS_LEFT.set(number);
+}
+
+fn enter() {
+    let left = CALLS_LEFT.get();
+    CALLS_LEFT.set(left.saturating_sub(1));
+    if left == 1 && !thread::panicking() {
+        panic!("{ON_PURPOSE}, by a key");
+    }
+}
+
+/// A key whose `Hash`, `Eq`, `Clone` and `Drop` panic when they are told to.
+#[derive(Debug)]
+pub struct Key(pub u32);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        enter();
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        enter();
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Clone for Key {
+    fn clone(&self) -> Key {
+        enter();
+        Key(self.0)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        enter();
+    }
+}
+
+/// Keeps its worker busy for so long.
+pub fn spin(length: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+/// Uses up what the task may do before it must yield, without yielding.
+pub fn burn_budget() {
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..1_000 {
+        let mut unit = std::pin::pin!(tokio::task::coop::consume_budget());
+        if unit.as_mut().poll(&mut context).is_pending() {
+            return;
+        }
+    }
+}
+
+/// Another process that is ended with this.
+pub struct Beside(Vec<Child>);
+
+impl Beside {
+    /// Stops this whole process for a while.
+    pub fn stop(length: Duration) -> Beside {
+        let (pid, seconds) = (std::process::id(), length.as_secs_f64());
+        Beside::shell(
+            &format!("kill -STOP {pid}; sleep {seconds}; kill -CONT {pid}"),
+            1,
+        )
+    }
+
+    /// Keeps all cores busy.
+    pub fn busy() -> Beside {
+        let cores = thread::available_parallelism().map_or(2, usize::from);
+        let (pid, some) = (
+            std::process::id(),
+            "i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done",
+        );
+        Beside::shell(&format!("while kill -0 {pid}; do {some}; done"), cores)
+    }
+
+    fn shell(command: &str, count: usize) -> Beside {
+        let start = || Command::new("sh").args(["-c", command]).spawn();
+        Beside((0..count).filter_map(|_| start().ok()).collect())
+    }
+
+    /// Waits for the end of it.
+    pub fn join(mut self) {
+        for mut child in self.0.drain(..) {
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! The checker. From the record of the calls on one deadline or one key it decides whether their
+//! answers and the outcome are possible.
+//!
+//! Each call took effect at one moment between the two readings of the clock around it. A call
+//! *surely* met a life if it lies wholly within it, and *possibly* if it overlaps it. Whatever
+//! allows an outcome counts if it is possible, and whatever forbids one only if it is sure. So the
+//! checker accuses nobody wrongly, and its checks of what is early are exact.
+
+use std::collections::HashMap;
+
+use tokio::time::{Duration, Instant};
+
+use crate::finding::Kind;
+
+/// The clock before and after a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    pub before: Instant,
+    pub after: Instant,
+}
+
+/// Makes a call between two readings of the clock.
+pub fn timed<R>(call: impl FnOnce() -> R) -> (R, Call) {
+    let before = Instant::now();
+    let answer = call();
+    let after = Instant::now();
+    (answer, Call { before, after })
+}
+
+/// When something is to be due.
+#[derive(Clone, Copy, Debug)]
+pub enum Due {
+    After(Duration),
+    At(Instant),
+}
+
+impl Due {
+    /// Before this it must not fire.
+    pub fn earliest(self, call: Call) -> Instant {
+        match self {
+            Due::After(delay) => call.before + delay,
+            Due::At(instant) => instant,
+        }
+    }
+
+    /// From this on it may not sleep, rounding aside.
+    pub fn latest(self, call: Call) -> Instant {
+        match self {
+            Due::After(delay) => call.after + delay,
+            Due::At(instant) => instant,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Elapsed,
+    Cancelled,
+    Replaced,
+    Drained,
+    Shutdown,
+    /// A value that left its map in another way than by the stream.
+    Taken,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    /// A life begins, with this timeout.
+    Begin(Due),
+    /// Moves the due once.
+    Set(Due),
+    /// Moves the due to now plus the timeout.
+    Reset,
+    SetTimeout(Duration),
+    Expire,
+    Cancel,
+    /// Asks whether it is there, or pending.
+    Look,
+    /// Ends whatever life there is under the key.
+    Take,
+    /// The call panicked, and may have done anything.
+    Unknown,
+    End(Outcome),
+}
+
+/// One call, as it was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub call: Call,
+    pub act: Act,
+    /// The life that it met, or zero if that is whichever was under the key.
+    pub life: u64,
+    pub answer: bool,
+    /// It was a call on all keys, and what it did to this one is not known.
+    pub is_vague: bool,
+}
+
+/// What the answers mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// `true` while it is pending, and its outcome is final.
+    Deadline,
+    /// `true` while the key is in the map, due or not.
+    Value,
+}
+
+/// A call that has set the due.
+struct Setting {
+    call: Call,
+    is_sure: bool,
+    earliest: Instant,
+}
+
+/// Those that may have been the last before `until`: no other surely came after them.
+fn standing(settings: &[Setting], until: Instant) -> impl Iterator<Item = &Setting> {
+    let sure = settings
+        .iter()
+        .filter(move |one| one.is_sure && one.call.after <= until);
+    let newest = sure.map(|one| one.call.before).max();
+    settings.iter().filter(move |one| {
+        one.call.before <= until && newest.is_none_or(|newest| one.call.after >= newest)
+    })
+}
+
+/// Judges all that was recorded of one deadline or one key. `shutdown` is when its runtime was told
+/// to end.
+pub fn judge(
+    events: &mut [Event],
+    rules: Rules,
+    shutdown: Option<Instant>,
+    mut accuse: impl FnMut(Kind, String),
+) {
+    events.sort_by_key(|event| event.call.before);
+    let events = &*events;
+    let Some(longest) = events.iter().map(|e| e.call.after - e.call.before).max() else {
+        return;
+    };
+    let ends: HashMap<u64, &Event> = events
+        .iter()
+        .filter(|event| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take))
+        .map(|event| (event.life, event))
+        .rev()
+        .collect();
+    for begin in events {
+        if let Act::Begin(due) = begin.act {
+            let end = ends.get(&begin.life).copied();
+            let last = end.map(|end| end.call.after);
+            let from = events.partition_point(|e| e.call.before + longest < begin.call.before);
+            let to = last.map_or(events.len(), |last| {
+                events.partition_point(|event| event.call.before <= last)
+            });
+            let life = Life::new(&events[from..], to - from, begin, due, end, rules);
+            life.judge(rules, shutdown, &mut accuse);
+        }
+    }
+    if rules == Rules::Value {
+        accuse_ghosts(events, &ends, accuse);
+    }
+}
+
+/// A key that is found while no value can be under it.
+fn accuse_ghosts(
+    events: &[Event],
+    ends: &HashMap<u64, &Event>,
+    mut accuse: impl FnMut(Kind, String),
+) {
+    let mut lives = events
+        .iter()
+        .filter(|event| matches!(event.act, Act::Begin(_)))
+        .peekable();
+    // The latest moment up to which a life that has begun by now may have gone on.
+    let mut until: Option<Instant> = None;
+    let mut is_endless = false;
+    let mut by_after: Vec<_> = events.iter().collect();
+    by_after.sort_by_key(|event| event.call.after);
+    for event in by_after {
+        while let Some(begin) = lives.next_if(|begin| begin.call.before <= event.call.after) {
+            match ends.get(&begin.life) {
+                Some(end) => until = until.max(Some(end.call.after)),
+                None => is_endless = true,
+            }
+        }
+        let is_found = event.answer && !event.is_vague && event.life == 0;
+        let is_look = matches!(event.act, Act::Set(_) | Act::Look | Act::Expire);
+        if is_found && is_look && !is_endless && until.is_none_or(|until| until < event.call.before)
+        {
+            let text = format!("a key was found that is in no map: {:?}", event.act);
+            accuse(Kind::WrongAnswer, text);
+        }
+    }
+}
+
+/// The time from the beginning of one deadline, or of one value, to its end, and what was called
+/// meanwhile.
+struct Life<'a> {
+    begin: &'a Event,
+    end: Option<&'a Event>,
+    /// What it may have met.
+    possible: Vec<&'a Event>,
+    /// Calls that end by then, and began after it did, have surely met it.
+    sure_until: Option<Instant>,
+    /// The due cannot lie before this.
+    earliest: Instant,
+}
+
+impl<'a> Life<'a> {
+    /// Of the events from when this one may have begun, the first `count` are from before its end.
+    fn new(
+        events: &'a [Event],
+        count: usize,
+        begin: &'a Event,
+        due: Due,
+        end: Option<&'a Event>,
+        rules: Rules,
+    ) -> Life<'a> {
+        let may_end_it = |event: &&Event| match event.act {
+            Act::Begin(_) => event.life != begin.life,
+            Act::Take | Act::Unknown => event.life == 0 || event.life == begin.life,
+            Act::End(_) => event.life == begin.life && rules == Rules::Value,
+            _ => false,
+        };
+        let overlaps = |event: &&Event| event.call.after >= begin.call.before;
+        let (window, later) = events.split_at(count);
+        let mut ending = window.iter().chain(later).filter(overlaps);
+        let mut life = Life {
+            begin,
+            end,
+            // They are in the order of their beginnings.
+            sure_until: ending.find(may_end_it).map(|event| event.call.before),
+            possible: window
+                .iter()
+                .filter(overlaps)
+                .filter(|event| event.life == 0 || event.life == begin.life)
+                .collect(),
+            earliest: begin.call.before,
+        };
+        life.earliest = life.earliest_due(due);
+        life
+    }
+
+    fn is_sure(&self, event: &Event) -> bool {
+        let is_within = event.call.before > self.begin.call.after
+            && self.sure_until.is_none_or(|until| event.call.after < until);
+        !event.is_vague && (event.life == self.begin.life || is_within)
+    }
+
+    fn earliest_due(&self, first: Due) -> Instant {
+        let begin = self.begin.call;
+        let setting = |call, is_sure, earliest| Setting {
+            call,
+            is_sure,
+            earliest,
+        };
+        let mut dues = vec![setting(begin, true, first.earliest(begin))];
+        // From when a timeout counts that is set: a reset, and not where another timeout was set.
+        let mut bases = vec![setting(begin, true, first.earliest(begin))];
+        // The timeouts, as the instants that they would be if they counted from the beginning.
+        let length = first.earliest(begin) - begin.before;
+        let mut timeouts = vec![setting(begin, true, begin.before + length)];
+        for event in &self.possible {
+            if !event.answer {
+                continue;
+            }
+            let (call, is_sure) = (event.call, self.is_sure(event));
+            let earliest = match event.act {
+                Act::Set(due) => due.earliest(call),
+                Act::Reset => {
+                    let timeout = standing(&timeouts, call.after).map(|one| one.earliest);
+                    call.before + (timeout.min().unwrap() - begin.before)
+                }
+                Act::SetTimeout(timeout) => {
+                    timeouts.push(setting(call, is_sure, begin.before + timeout));
+                    let from = standing(&bases, call.after);
+                    let due = from.map(|one| one.earliest.min(one.call.before + timeout));
+                    due.min().unwrap()
+                }
+                _ => continue,
+            };
+            dues.push(setting(call, is_sure, earliest));
+            if !matches!(event.act, Act::SetTimeout(_)) {
+                bases.push(setting(call, is_sure, earliest));
+            }
+        }
+        let last = dues.iter().map(|one| one.call.after).max().unwrap();
+        standing(&dues, last).map(|one| one.earliest).min().unwrap()
+    }
+
+    fn judge(
+        &self,
+        rules: Rules,
+        shutdown: Option<Instant>,
+        accuse: &mut impl FnMut(Kind, String),
+    ) {
+        let possibly = |act: fn(&Act) -> bool| {
+            self.possible
+                .iter()
+                .any(|event| event.answer && act(&event.act))
+        };
+        let surely = |act: fn(&Act) -> bool| {
+            let sure = self.possible.iter().filter(|event| self.is_sure(event));
+            sure.filter(|event| event.answer && act(&event.act)).count()
+        };
+        let is_unknown = possibly(|act| matches!(act, Act::Unknown));
+        let can_be_expired = is_unknown || possibly(|act| matches!(act, Act::Expire));
+        let can_be_cancelled = is_unknown || possibly(|act| matches!(act, Act::Cancel));
+        let outcome = self.end.and_then(|end| match end.act {
+            Act::End(outcome) => Some((outcome, end.call)),
+            _ => None,
+        });
+        if let Some((Outcome::Elapsed, call)) = outcome {
+            if call.after < self.earliest && !can_be_expired {
+                let early = self.earliest - call.after;
+                accuse(Kind::Early, format!("early by {early:?}: {}", self.told()));
+            }
+        }
+        if rules == Rules::Value {
+            for event in self.possible.iter().filter(|event| self.is_sure(event)) {
+                if !event.answer && event.life == 0 && matches!(event.act, Act::Set(_) | Act::Look)
+                {
+                    let text = format!("a key in the map was not found by {:?}", event.act);
+                    accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+                }
+            }
+            return;
+        }
+        let cancels = surely(|act| matches!(act, Act::Cancel));
+        let expires = surely(|act| matches!(act, Act::Expire));
+        let was_told = |call: Call| shutdown.is_some_and(|told| told <= call.after);
+        if cancels + expires > 1 {
+            let text = format!("{cancels} cancels and {expires} expires were true");
+            accuse(Kind::TwoOutcomes, format!("{text}: {}", self.told()));
+        }
+        let is_possible = match outcome {
+            None => true,
+            Some((Outcome::Elapsed, _)) => cancels == 0,
+            Some((Outcome::Cancelled, _)) => expires == 0 && can_be_cancelled,
+            Some((Outcome::Shutdown, call)) => was_told(call) && cancels + expires == 0,
+            Some(_) => cancels + expires == 0,
+        };
+        if !is_possible {
+            accuse(
+                Kind::TwoOutcomes,
+                format!("impossible outcome: {}", self.told()),
+            );
+        }
+        self.judge_answers(can_be_expired || can_be_cancelled, was_told, accuse);
+    }
+
+    /// Whoever says that it is pending comes before whoever says that it has ended, and it does not
+    /// end before its time.
+    fn judge_answers(
+        &self,
+        can_be_ended: bool,
+        was_told: impl Fn(Call) -> bool,
+        accuse: &mut impl FnMut(Kind, String),
+    ) {
+        let sure = || self.possible.iter().filter(|event| self.is_sure(event));
+        let is_question = |event: &&&Event| {
+            !matches!(
+                event.act,
+                Act::Begin(_) | Act::Take | Act::Unknown | Act::End(_)
+            )
+        };
+        let ended = sure().filter(|event| {
+            matches!(event.act, Act::End(_)) || is_question(event) && !event.answer
+        });
+        let Some(ended) = ended.map(|event| event.call).min_by_key(|call| call.after) else {
+            return;
+        };
+        let pending = sure().filter(is_question).filter(|event| event.answer);
+        if let Some(pending) = pending.max_by_key(|event| event.call.before) {
+            if pending.call.before > ended.after {
+                let text = format!("{:?} was true after the end", pending.act);
+                accuse(Kind::TwoOutcomes, format!("{text}: {}", self.told()));
+            }
+        }
+        // A map that took it out ends it at any time.
+        let is_taken = self.sure_until.is_some_and(|until| until <= ended.after);
+        if ended.after < self.earliest && !can_be_ended && !is_taken && !was_told(ended) {
+            let early = self.earliest - ended.after;
+            accuse(
+                Kind::Early,
+                format!("ended {early:?} too soon: {}", self.told()),
+            );
+        }
+    }
+
+    /// The record, from the beginning of the life.
+    fn told(&self) -> String {
+        let start = self.begin.call.before;
+        let at = |instant: Instant| match instant.checked_duration_since(start) {
+            Some(since) => since.as_micros() as i64,
+            None => -((start - instant).as_micros() as i64),
+        };
+        let skipped = self.possible.len().saturating_sub(12);
+        let told = self.possible.iter().skip(skipped).map(|event| {
+            let (before, after) = (at(event.call.before), at(event.call.after));
+            let sure = if self.is_sure(event) { "" } else { " perhaps" };
+            format!(
+                "[{before}..{after}us{sure}] {:?} = {}",
+                event.act, event.answer
+            )
+        });
+        let told: Vec<_> = told.collect();
+        format!("due at {}us; {}", at(self.earliest), told.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// The kinds that are accused for these calls, each from one millisecond to another.
+    fn accused(rules: Rules, calls: &[(u32, u32, Act, u64, bool)]) -> Vec<Kind> {
+        let start = Instant::now();
+        let mut events: Vec<_> = calls
+            .iter()
+            .map(|&(before, after, act, life, answer)| Event {
+                call: Call {
+                    before: start + before * MS,
+                    after: start + after * MS,
+                },
+                act,
+                life,
+                answer,
+                is_vague: false,
+            })
+            .collect();
+        let mut kinds = Vec::new();
+        judge(&mut events, rules, None, |kind, _| kinds.push(kind));
+        kinds.dedup();
+        kinds
+    }
+
+    const BEGIN: Act = Act::Begin(Due::After(Duration::from_millis(10)));
+    const ELAPSED: Act = Act::End(Outcome::Elapsed);
+
+    #[test]
+    fn an_end_before_its_due_is_early_and_one_after_it_is_not() {
+        let ends_at = |end| {
+            accused(
+                Rules::Deadline,
+                &[(0, 1, BEGIN, 1, true), (end, end, ELAPSED, 1, true)],
+            )
+        };
+        assert_eq!(ends_at(9), [Kind::Early]);
+        assert_eq!(ends_at(10), []);
+    }
+
+    #[test]
+    fn a_reset_moves_the_due_and_one_that_overlaps_another_may_have_come_first() {
+        let near = Act::Set(Due::After(MS));
+        let until = |after| {
+            let begin = (0, 1, BEGIN, 1, true);
+            let (reset, near) = ((5, 7, Act::Reset, 0, true), (3, after, near, 0, true));
+            accused(
+                Rules::Deadline,
+                &[begin, reset, near, (12, 12, ELAPSED, 1, true)],
+            )
+        };
+        assert_eq!(until(4), [Kind::Early], "the reset came after it");
+        assert_eq!(until(6), [], "perhaps it came after the reset");
+    }
+
+    #[test]
+    fn nothing_is_true_after_the_end() {
+        let looks = |first, second| {
+            let begin = (0, 1, BEGIN, 1, true);
+            let (first, second) = (
+                (11, 12, Act::Look, 0, first),
+                (13, 14, Act::Look, 0, second),
+            );
+            accused(Rules::Deadline, &[begin, first, second])
+        };
+        assert_eq!(looks(false, true), [Kind::TwoOutcomes]);
+        assert_eq!(looks(true, false), []);
+    }
+
+    #[test]
+    fn a_cancel_and_an_expire_are_not_both_true() {
+        let ends = |cancel, expire| {
+            let begin = (0, 1, BEGIN, 1, true);
+            let (cancel, expire) = (
+                (2, 4, Act::Cancel, 0, cancel),
+                (3, 5, Act::Expire, 0, expire),
+            );
+            accused(Rules::Deadline, &[begin, cancel, expire])
+        };
+        assert_eq!(ends(true, true), [Kind::TwoOutcomes]);
+        assert_eq!(ends(false, true), []);
+    }
+
+    #[test]
+    fn a_key_is_found_while_its_value_is_in_the_map_and_only_then() {
+        let looks = |answer, at| {
+            let (begin, end) = ((1, 2, BEGIN, 1, true), (14, 15, ELAPSED, 1, true));
+            accused(Rules::Value, &[begin, end, (at, at, Act::Look, 0, answer)])
+        };
+        assert_eq!(looks(false, 5), [Kind::WrongAnswer]);
+        assert_eq!(looks(true, 5), []);
+        assert_eq!(looks(true, 20), [Kind::WrongAnswer]);
+        assert_eq!(looks(false, 20), []);
+    }
+}

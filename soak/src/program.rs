@@ -1,0 +1,356 @@
+//! One program: its runtimes and timers, its actors, what they have recorded, and its end, at which
+//! all of it is judged.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use futures::channel::oneshot;
+use tickwheel::Timer;
+use tokio::time::{Duration, Instant};
+
+use crate::faults::{self, Mischief, Misled, ON_PURPOSE};
+use crate::finding::{Findings, Kind};
+use crate::life::{self, Rules};
+use crate::record::{ALL_KEYS, Gathered, Record, Subject};
+use crate::totals::Totals;
+use crate::wait::{Wait, Waits};
+use crate::world::{End, Flavour, Hosted, Place, catch};
+
+/// What tokio's timers say, and ours too, once their runtime has ended.
+const SHUT_DOWN: &str = "A Tokio 1.x context was found, but it is being shutdown.";
+
+/// Whoever is due may sleep for so long, on a machine that lets the program run.
+pub const BOUND: Duration = Duration::from_secs(3);
+const BEAT: Duration = Duration::from_millis(20);
+
+/// A timer, and what is known of it.
+#[derive(Clone)]
+pub struct Clock {
+    pub timer: Timer,
+    pub tick: Duration,
+    /// The runtime that drives it. The process's timer has none.
+    pub runtime: Option<usize>,
+}
+
+/// Which faults a program has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub wakers: bool,
+    pub keys: bool,
+    pub busy_workers: bool,
+    pub load: bool,
+    pub stop: bool,
+    pub busy_cores: bool,
+    pub budgets: bool,
+}
+
+pub struct Program {
+    pub name: &'static str,
+    pub seed: u64,
+    /// How it looks, for whoever has to find out what went wrong.
+    pub shape: Mutex<String>,
+    pub findings: Arc<Findings>,
+    pub totals: Arc<Totals>,
+    pub runtimes: Vec<Hosted>,
+    pub clocks: Vec<Clock>,
+    pub faults: Faults,
+    /// How long actors begin something new.
+    pub until: Instant,
+    pub waits: Arc<Waits>,
+    /// What wakers may do to the maps of this program.
+    pub mischiefs: Mutex<Vec<Mischief>>,
+    gathered: Gathered,
+    rules: Mutex<HashMap<u32, (Rules, Option<usize>)>>,
+    actors: Arc<AtomicUsize>,
+    next_map: AtomicU32,
+    next_life: AtomicU64,
+}
+
+/// Counts an actor until it is dropped.
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What a program is made with.
+pub struct Setting {
+    pub name: &'static str,
+    pub seed: u64,
+    pub findings: Arc<Findings>,
+    pub totals: Arc<Totals>,
+    /// Whether the machine may be disturbed: the process stopped, all cores kept busy.
+    pub may_disturb: bool,
+}
+
+impl Program {
+    pub fn new(
+        setting: Setting,
+        flavours: &[Flavour],
+        faults: Faults,
+        busy: Duration,
+        make_clocks: impl FnOnce(&[Hosted]) -> Vec<Clock>,
+    ) -> Arc<Program> {
+        let runtimes: Vec<_> = flavours
+            .iter()
+            .map(|flavour| Hosted::new(*flavour))
+            .collect();
+        Arc::new(Program {
+            name: setting.name,
+            seed: setting.seed,
+            shape: Mutex::new(format!("{flavours:?}, {busy:?}, {faults:?}")),
+            findings: setting.findings,
+            totals: setting.totals,
+            clocks: make_clocks(&runtimes),
+            runtimes,
+            faults,
+            until: Instant::now() + busy,
+            waits: Arc::default(),
+            mischiefs: Mutex::default(),
+            gathered: Gathered::default(),
+            rules: Mutex::default(),
+            actors: Arc::default(),
+            next_map: AtomicU32::new(0),
+            next_life: AtomicU64::new(1),
+        })
+    }
+
+    pub fn accuse(&self, kind: Kind, text: &str) {
+        let shape = self.shape.lock().unwrap();
+        let again = format!("--only {} --seed {}; {shape}", self.name, self.seed);
+        self.findings.report(kind, self.name, &again, text);
+    }
+
+    pub fn is_busy(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    pub fn record(&self) -> Record {
+        Record::new(&self.gathered)
+    }
+
+    /// A number for a map, or for a lone deadline, whose record is to be judged.
+    pub fn new_map(&self, rules: Rules, clock: &Clock) -> u32 {
+        let map = self.next_map.fetch_add(1, Ordering::Relaxed);
+        self.rules
+            .lock()
+            .unwrap()
+            .insert(map, (rules, clock.runtime));
+        map
+    }
+
+    pub fn new_life(&self) -> u64 {
+        self.next_life.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// When the runtime of a clock was told to end.
+    pub fn told(&self, runtime: Option<usize>) -> Option<Instant> {
+        self.runtimes[runtime?].told.get().copied()
+    }
+
+    /// Starts an actor at a place.
+    pub fn start(
+        self: &Arc<Program>,
+        place: Place,
+        actor: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.actors.fetch_add(1, Ordering::SeqCst);
+        let (program, running) = (self.clone(), Running(self.actors.clone()));
+        let actor = async move {
+            let _running = running;
+            if let Err(message) = catch(actor).await {
+                let has_ended = program.runtimes.iter().any(|one| one.told.get().is_some());
+                let is_expected = message.contains(ON_PURPOSE)
+                    || has_ended && message.contains(SHUT_DOWN)
+                    || message.contains("runtime has been shut");
+                if !is_expected {
+                    program.accuse(Kind::Panic, &format!("an actor at {place:?}: {message}"));
+                }
+            }
+        };
+        place.start(&self.runtimes, Box::pin(actor));
+    }
+
+    /// Waits under the watch, here or at another place. `None` if the wait was ended from outside.
+    pub async fn wait<F>(
+        self: &Arc<Program>,
+        random: &mut fastrand::Rng,
+        clock: &Clock,
+        mut wait: Wait,
+        mut future: F,
+    ) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send + Unpin + 'static,
+    {
+        let (program, runtime, due) = (self.clone(), clock.runtime, wait.due);
+        wait.due = Box::new(move || {
+            let runtime = runtime.map(|at| &program.runtimes[at]);
+            match runtime.and_then(|runtime| runtime.ended.at()) {
+                None if runtime.is_some_and(|runtime| runtime.told.get().is_some()) => None,
+                None => due(),
+                Some(ended) => Some(due().map_or(ended, |due| due.min(ended))),
+            }
+        });
+        if self.faults.budgets && random.u8(..8) == 0 {
+            faults::burn_budget();
+        }
+        let place = match random.u8(..8) {
+            0 => Some(Place::random(random, self.runtimes.len())),
+            _ => None,
+        };
+        if place.is_some() && random.bool() {
+            // Armed here, awaited there.
+            if let std::task::Poll::Ready(ready) = futures::poll!(&mut future) {
+                return Some(ready);
+            }
+        }
+        let future = if self.faults.wakers && random.u8(..4) == 0 {
+            let mischief = self.mischief(random, clock);
+            futures::future::Either::Left(Misled::new(future, mischief))
+        } else {
+            futures::future::Either::Right(future)
+        };
+        let waiting = self.waits.wait(wait, future);
+        let Some(place) = place else {
+            return waiting.await;
+        };
+        let (sender, receiver) = oneshot::channel();
+        self.start(place, async move {
+            if let Some(output) = waiting.await {
+                let _ = sender.send(output);
+            }
+        });
+        receiver.await.ok()
+    }
+
+    fn mischief(&self, random: &mut fastrand::Rng, clock: &Clock) -> Mischief {
+        let timer = clock.timer.clone();
+        let length = Duration::from_micros(random.u64(..3_000));
+        let mischiefs = self.mischiefs.lock().unwrap();
+        if let (Some(mischief), true) = (random.choice(&*mischiefs), random.bool()) {
+            return mischief.clone();
+        }
+        match random.u8(..4) {
+            0 => Arc::new(|| panic!("{ON_PURPOSE}, by a waker")),
+            1 => Arc::new(move || faults::spin(length)),
+            2 => Arc::new(move || {
+                let deadline = timer.deadline(length);
+                deadline.handle().reset_after(2 * length);
+                drop(timer.deadline(Duration::ZERO));
+            }),
+            _ => Arc::new(move || {
+                let mut nap = timer.sleep(length);
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                // A runtime that has ended makes this panic, as it should.
+                let _ = std::pin::Pin::new(&mut nap).poll(&mut context);
+            }),
+        }
+    }
+
+    /// Waits until all actors have gone. Tells of each that sleeps though it is due. `false` if
+    /// some did not go even after that.
+    pub fn settle(&self) -> bool {
+        let stop = if self.faults.stop { 3 } else { 1 };
+        let beats = stop * (BOUND.as_millis() / BEAT.as_millis()) as u32;
+        let mut last_change = (Instant::now(), usize::MAX);
+        loop {
+            let actors = self.actors.load(Ordering::SeqCst);
+            if actors == 0 {
+                return true;
+            }
+            if actors != last_change.1 || self.waits.latest() > Some(Instant::now()) {
+                last_change = (Instant::now(), actors);
+            }
+            // Short at first, so that short programs are.
+            let since = last_change.0.elapsed();
+            if since > 10 * BOUND {
+                return false;
+            }
+            if since > 2 * BOUND && self.runtimes.iter().any(Hosted::is_ending) {
+                let states: Vec<_> = self.runtimes.iter().map(Hosted::state).collect();
+                println!(
+                    "tokio's own timers are not told of the end: seed {}, {states:?}",
+                    self.seed
+                );
+                self.waits.abort();
+            }
+            thread::sleep(BEAT.min(since / 4 + Duration::from_micros(200)));
+            if since >= BEAT && self.runtimes.iter().all(Hosted::is_fresh) {
+                for text in self.waits.overslept(beats) {
+                    let states: Vec<_> = self.runtimes.iter().map(Hosted::state).collect();
+                    self.accuse(Kind::LostWakeUp, &format!("{text}; {states:?}"));
+                }
+            }
+        }
+    }
+
+    pub fn stuck(&self) -> String {
+        let actors = self.actors.load(Ordering::SeqCst);
+        format!(
+            "{actors} actors do not end; waiting: {:?}",
+            self.waits.told()
+        )
+    }
+
+    /// Looks whether the timers have everything back, and judges the record. To be called when all
+    /// actors have gone.
+    pub fn judge(&self) {
+        for clock in &self.clocks {
+            if self.told(clock.runtime).is_some() {
+                continue;
+            }
+            // What an actor has left behind in another place is dropped a little later.
+            let mut metrics = clock.timer.metrics();
+            for _ in 0..100 {
+                if metrics.pending == 0 {
+                    break;
+                }
+                thread::sleep(BEAT);
+                metrics = clock.timer.metrics();
+            }
+            if metrics.pending > 0 {
+                self.accuse(Kind::Counts, &format!("timers are left: {metrics:?}"));
+            }
+            let sum = metrics.fired + metrics.disarmed + metrics.pending as u64;
+            if sum != metrics.armed {
+                self.accuse(Kind::Counts, &format!("the sum is wrong: {metrics:?}"));
+            }
+            self.totals.add_fired(metrics.fired);
+        }
+        let mut by_map = BTreeMap::<u32, BTreeMap<u32, Vec<_>>>::new();
+        for (Subject { map, key }, event) in self.gathered.lock().unwrap().drain(..) {
+            by_map
+                .entry(map)
+                .or_default()
+                .entry(key)
+                .or_default()
+                .push(event);
+        }
+        let rules = self.rules.lock().unwrap();
+        for (map, mut keys) in by_map {
+            let (rules, runtime) = rules[&map];
+            let on_all = keys.remove(&ALL_KEYS).unwrap_or_default();
+            for mut events in keys.into_values() {
+                events.extend(on_all.iter().copied());
+                self.totals.add_calls(events.len());
+                life::judge(&mut events, rules, self.told(runtime), |kind, text| {
+                    self.accuse(kind, &text);
+                });
+            }
+        }
+    }
+
+    /// Ends what runtimes are left.
+    pub fn end(&self) {
+        for runtime in &self.runtimes {
+            runtime.end(End::Drop);
+        }
+        for runtime in &self.runtimes {
+            runtime.join();
+        }
+    }
+}
