@@ -1,23 +1,23 @@
-//! The timer itself: how it is built, its runtimes, their clocks and their end.
+//! The timer itself: how it is built, its runtimes and their clocks, and what it tells of itself.
 
 mod build;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
-mod end;
+mod deadline;
 mod runtimes;
+mod spare;
 
 use std::cell::RefCell;
-use std::future::pending;
+use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::thread;
 
 use tickwheel::error::BuildError;
-use tickwheel::{Deadline, Timer, sleep};
-use tokio::runtime::Handle;
+use tickwheel::{Deadline, Duration, Instant, Timer};
+use tokio_test::{assert_pending, task};
 
-use crate::common::{MS, current_thread, multi_thread, paused};
+use crate::common::{HOUR, MS, current_thread, move_the_clock_only, settle};
 
 thread_local! {
     /// Message and place of the last panic, while this thread asks for them.
@@ -48,48 +48,79 @@ fn panic_of<R>(misuse: impl FnOnce() -> R) -> (String, String) {
     captured
 }
 
-/// A short or a long sleep on the timer of a runtime, made in its context.
-fn sleep_from(handle: &Handle) -> tickwheel::Sleep {
-    let _context = handle.enter();
-    sleep(MS)
+#[tokio::test(start_paused = true)]
+async fn metrics_count_what_is_armed_fired_and_disarmed() {
+    let timer = Timer::new();
+    let told = || {
+        let metrics = timer.metrics();
+        let sum = metrics.pending as u64 + metrics.fired + metrics.disarmed;
+        assert_eq!(metrics.armed, sum);
+        (metrics.pending, metrics.fired, metrics.disarmed)
+    };
+    let past = Instant::now();
+    tokio::time::advance(HOUR).await;
+    timer.sleep_until(past).await;
+    timer.sleep(Duration::ZERO).await;
+    assert_eq!(timer.timeout(MS, ready(1)).await, Ok(1));
+    let at = Instant::now() + MS;
+    assert_eq!(timer.timeout_at(at, ready(1)).await, Ok(1));
+    let mut nap = task::spawn(timer.sleep(HOUR));
+    assert_eq!(told(), (0, 0, 0), "what is ready at once arms nothing");
+    assert_pending!(nap.poll());
+    assert_pending!(nap.poll());
+    assert_eq!(told(), (1, 0, 0));
+    drop(nap);
+    assert_eq!(told(), (0, 0, 1));
+    // Half of them go in the very tick that fires the others.
+    let mut naps: Vec<_> = (0..100).map(|_| task::spawn(timer.sleep(MS))).collect();
+    naps.iter_mut().for_each(|nap| assert_pending!(nap.poll()));
+    settle().await;
+    move_the_clock_only(MS);
+    naps.truncate(50);
+    settle().await;
+    assert!(naps.iter().all(|nap| nap.is_woken()));
+    assert_eq!(told(), (0, 50, 51));
 }
 
-#[test]
-fn a_timer_serves_plain_threads_and_blocking_tasks() {
-    let runtime = multi_thread(2);
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let plain = thread::spawn({
-        let timer = timer.clone();
-        move || futures::executor::block_on(timer.sleep(5 * MS))
-    });
-    runtime.block_on(async {
-        let blocking = tokio::task::spawn_blocking({
-            let timer = timer.clone();
-            move || futures::executor::block_on(timer.timeout(5 * MS, pending::<()>())).is_err()
-        });
-        assert!(blocking.await.unwrap());
-        let current = tokio::task::spawn_blocking(|| futures::executor::block_on(sleep(5 * MS)));
-        current.await.unwrap();
-    });
-    plain.join().unwrap();
-    assert_eq!(timer.metrics().fired, 2);
+/// The oracle's timers have round numbers.
+#[tokio::test(start_paused = true)]
+async fn any_tick_keeps_time_with_any_slots_and_shards() {
+    let mut random = fastrand::Rng::with_seed(0);
+    for _ in 0..200 {
+        let tick = Duration::from_nanos(random.u64(1..20_000_000));
+        let timer = Timer::builder()
+            .tick(tick)
+            .shards(random.choice([1, 2, 3, 8, 1_024]).unwrap())
+            .slots(random.choice([0, 2, 3, 16, 64, 10_000]).unwrap())
+            .build()
+            .unwrap();
+        for _ in 0..20 {
+            tokio::time::advance(Duration::from_nanos(random.u64(..5_000_000))).await;
+            let duration = Duration::from_nanos(random.u64(..200_000_000));
+            let start = Instant::now();
+            timer.sleep(duration).await;
+            let late = start.elapsed().checked_sub(duration).expect("early");
+            assert!(late <= tick + 2 * MS, "late by {late:?}");
+        }
+    }
 }
 
-#[test]
-fn a_timer_has_no_task_and_fires_after_its_handles_have_gone() {
-    let runtime = paused();
-    runtime.block_on(async {
-        let tasks = || Handle::current().metrics().num_alive_tasks();
-        let timer = Timer::new();
-        let unarmed = timer.sleep(5 * MS);
-        let deadline = timer.deadline(10 * MS);
-        drop(timer.clone());
-        drop(timer);
-        assert_eq!(tasks(), 0);
-        unarmed.await;
-        deadline.await.unwrap();
-        assert_eq!(tasks(), 0);
-    });
+#[tokio::test(start_paused = true)]
+async fn a_hundred_years_of_uptime_change_nothing() {
+    let year = 365 * 24 * HOUR;
+    let timer = Timer::new();
+    let mut forever = task::spawn(timer.sleep(Duration::MAX));
+    assert_pending!(forever.poll());
+    for _ in 0..100 {
+        tokio::time::advance(year).await;
+        for duration in [MS, 50 * MS, HOUR, 24 * HOUR] {
+            let start = Instant::now();
+            timer.sleep(duration).await;
+            assert_eq!(start.elapsed(), duration);
+        }
+        assert!(!forever.is_woken());
+    }
+    assert_pending!(forever.poll());
 }
 
 #[tokio::test(start_paused = true)]

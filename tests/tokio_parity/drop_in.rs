@@ -1,12 +1,12 @@
-//! The items of `tokio::time` and their signatures: a program compiles after no more than a change
-//! of its `use` lines.
+//! A program written for `tokio::time` compiles and runs after no more than a change of its `use`
+//! lines: the items, their signatures and traits, and what they do.
 
 use std::fmt::{Debug, Display};
-use std::future::{Future, Ready, pending};
-use std::pin::Pin;
+use std::future::{Future, IntoFuture, Ready, pending, ready};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// A program that needs the exact shapes of tokio's items, compiled with either `time` module.
+/// The program, which needs the exact shapes of tokio's items.
 macro_rules! program {
     ($name:ident, $($time:ident)::+) => {
         mod $name {
@@ -24,7 +24,7 @@ macro_rules! program {
 
             pin_project_lite::pin_project! {
                 /// As tokio-stream's: reset through a projection that is not `mut`.
-                pub(super) struct Rearmed {
+                struct Rearmed {
                     #[pin]
                     sleep: Sleep,
                     rounds: u32,
@@ -70,38 +70,80 @@ macro_rules! program {
                 }
             }
 
-            fn boxed_timer(after: Duration) -> Pin<Box<dyn AsyncTimer>> {
-                Box::pin(sleep(after))
+            /// A heartbeat until nobody has come for a while.
+            async fn serve() -> Vec<&'static str> {
+                let mut heartbeat: Interval = time::interval(Duration::from_millis(10));
+                heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
+                let mut idle: Pin<Box<Sleep>> = Box::pin(sleep(Duration::from_millis(35)));
+                let mut log = Vec::new();
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = &mut idle => {
+                            log.push("idle");
+                            return log;
+                        }
+                        _ = heartbeat.tick() => log.push("beat"),
+                    }
+                    if log.len() == 2 {
+                        idle.as_mut().reset(Instant::now() + Duration::from_millis(35));
+                        assert!(!idle.is_elapsed());
+                    }
+                }
             }
 
-            pub(super) async fn run() -> Vec<Duration> {
+            fn bounded<F: IntoFuture>(future: F) -> Timeout<F::IntoFuture> {
+                timeout(Duration::from_millis(20), future)
+            }
+
+            fn said(result: Result<u8, Elapsed>) -> String {
+                match result {
+                    Ok(value) => value.to_string(),
+                    Err(elapsed) => {
+                        let error = std::io::Error::from(elapsed);
+                        format!("{:?}: {error}", error.kind())
+                    }
+                }
+            }
+
+            pub(super) async fn run() -> Vec<(Duration, String)> {
                 let start = Instant::now();
                 let mut trace = Vec::new();
+                let mut note = |said: String| trace.push((start.elapsed(), said));
+
+                note(said(bounded(async { 1 }).await));
+                note(said(bounded(Request).await));
+                note(said(bounded(pending()).await));
+                note(said(timeout_at(start + Duration::from_millis(50), pending()).await));
+                note(said(timeout_at(start, ready(2)).await));
+                let mut exchanged = bounded(ready(3));
+                *exchanged.get_mut() = ready(4);
+                note(exchanged.get_ref().clone().await.to_string());
+                note(exchanged.into_inner().await.to_string());
+                sleep_until(start + Duration::from_millis(60)).await;
+                note("sleep_until".to_owned());
+                let mut ticks = interval_at(start + Duration::from_millis(70), Duration::from_millis(7));
+                for _ in 0..3 {
+                    note(format!("{:?}", ticks.tick().await - start));
+                }
+                note(serve().await.join(", "));
 
                 let rearmed = Rearmed { sleep: sleep(Duration::from_millis(3)), rounds: 4 };
-                trace.push(rearmed.await - start);
-
-                let mut timer = boxed_timer(Duration::from_secs(60 * 60));
-                timer.as_mut().reset(start + Duration::from_millis(50));
+                note(format!("{:?}", rearmed.await - start));
+                let mut timer: Pin<Box<dyn AsyncTimer>> = Box::pin(sleep(Duration::from_secs(60 * 60)));
+                timer.as_mut().reset(start + Duration::from_millis(350));
                 std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
-                trace.push(start.elapsed());
-
-                let mut pinned = std::pin::pin!(sleep(Duration::from_millis(1)));
+                note("a boxed timer".to_owned());
+                let mut pinned = pin!(sleep(Duration::from_millis(1)));
                 pinned.as_mut().await;
-                pinned.as_mut().reset(start + Duration::from_millis(70));
-                Sleep::reset(pinned.as_mut(), start + Duration::from_millis(80));
+                pinned.as_mut().reset(start + Duration::from_millis(370));
+                Sleep::reset(pinned.as_mut(), start + Duration::from_millis(380));
                 assert!(!pinned.is_elapsed());
                 pinned.await;
-                trace.push(start.elapsed());
-
-                let outcome = timeout(Duration::from_millis(10), pending::<()>()).await;
-                assert_eq!(said(outcome), "deadline has elapsed");
-                trace.push(start.elapsed());
+                note("a pinned sleep".to_owned());
+                let far = sleep(Duration::MAX);
+                note(said(bounded(async { far.await; 9 }).await));
                 trace
-            }
-
-            fn said(outcome: Result<(), Elapsed>) -> String {
-                outcome.map_or_else(|elapsed| elapsed.to_string(), |()| "in time".to_owned())
             }
 
             pub(super) fn functions() {
@@ -166,6 +208,18 @@ macro_rules! program {
     };
 }
 
+/// Not a future, but it becomes one.
+struct Request;
+
+impl IntoFuture for Request {
+    type Output = u8;
+    type IntoFuture = Ready<u8>;
+
+    fn into_future(self) -> Ready<u8> {
+        ready(9)
+    }
+}
+
 fn shared<T: Send + Sync + Debug>() {}
 fn sent<T: Send>() {}
 fn unpin<T: Unpin>() {}
@@ -173,22 +227,39 @@ fn future<T: Future<Output = O>, O>() {}
 fn an_error<T: std::error::Error + Display + Send + Sync + 'static>() {}
 
 program!(with_tokio, tokio::time);
-program!(with_tickwheel, tickwheel::time);
+program!(with_the_crate, tickwheel);
+program!(with_its_time, tickwheel::time);
 
 #[test]
 fn functions_methods_and_traits_are_tokios() {
-    with_tokio::functions();
-    with_tickwheel::functions();
-    with_tokio::methods();
-    with_tickwheel::methods();
-    with_tokio::traits();
-    with_tickwheel::traits();
+    for [functions, methods, traits] in [
+        [
+            with_tokio::functions,
+            with_tokio::methods,
+            with_tokio::traits,
+        ] as [fn(); 3],
+        [
+            with_the_crate::functions,
+            with_the_crate::methods,
+            with_the_crate::traits,
+        ],
+        [
+            with_its_time::functions,
+            with_its_time::methods,
+            with_its_time::traits,
+        ],
+    ] {
+        functions();
+        methods();
+        traits();
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn resets_through_pins_projections_and_traits_are_tokios() {
+async fn a_program_that_changes_its_use_lines_behaves_the_same() {
     let expected = with_tokio::run().await;
-    assert_eq!(with_tickwheel::run().await, expected);
+    assert_eq!(with_the_crate::run().await, expected);
+    assert_eq!(with_its_time::run().await, expected);
 }
 
 /// Beside tokio's shapes: a sleep is `Unpin`, and `reset_at` is for those that have it by `&mut`.
@@ -196,13 +267,11 @@ async fn resets_through_pins_projections_and_traits_are_tokios() {
 async fn reset_at_takes_the_sleep_by_reference() {
     use tickwheel::time::{Duration, Instant, Sleep, sleep};
 
-    let _: fn(&mut Sleep, Instant) = Sleep::reset_at;
     unpin::<Sleep>();
     let start = Instant::now();
-    let mut nap = sleep(Duration::from_secs(60 * 60));
+    let mut nap: Sleep = sleep(Duration::from_secs(60 * 60));
     nap.reset_at(start + Duration::from_millis(5));
     (&mut nap).await;
-    assert_eq!(start.elapsed(), Duration::from_millis(5));
     Pin::new(&mut nap).reset(start + Duration::from_millis(9));
     nap.await;
     assert_eq!(start.elapsed(), Duration::from_millis(9));

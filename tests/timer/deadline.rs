@@ -1,0 +1,89 @@
+//! `Deadline` and `ResetHandle`, where the oracle allows more: who tells the waiter, and when, and
+//! what a new timeout does to a due that was set for once.
+
+use tickwheel::{Deadline, Duration, Instant, ResetHandle, Timer, sleep};
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+
+use crate::common::{HOUR, MS, move_the_clock_only, settle};
+
+fn deadline(timeout: Duration) -> (task::Spawn<Deadline>, ResetHandle) {
+    let deadline = Timer::current().deadline(timeout);
+    let handle = deadline.handle();
+    (task::spawn(deadline), handle)
+}
+
+type Act = fn(&ResetHandle) -> bool;
+
+/// Each `false` once the deadline has come to its end.
+const ACTS: [Act; 7] = [
+    |handle| handle.reset(),
+    |handle| handle.reset_after(HOUR),
+    |handle| handle.reset_at(Instant::now() + HOUR),
+    |handle| handle.set_timeout(HOUR),
+    |handle| handle.cancel(),
+    |handle| handle.expire(),
+    |handle| handle.is_pending() || handle.remaining().is_some() || handle.deadline().is_some(),
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_brings_a_deadline_to_its_end_wakes_the_waiter_before_it_returns() {
+    let ends: [(Act, bool); 5] = [
+        (|handle| handle.cancel(), false),
+        (|handle| handle.expire(), true),
+        (|handle| handle.reset_at(Instant::now() - HOUR), true),
+        (|handle| handle.reset_after(Duration::ZERO), true),
+        (|handle| handle.set_timeout(MS), true),
+    ];
+    for (end, expires) in ends {
+        let (mut deadline, handle) = deadline(2 * HOUR);
+        assert_pending!(deadline.poll());
+        tokio::time::advance(HOUR + MS / 2).await;
+        assert!(end(&handle));
+        assert!(deadline.is_woken());
+        assert!(ACTS.iter().all(|act| !act(&handle)));
+        assert_eq!(assert_ready!(deadline.poll()).is_ok(), expires);
+    }
+    assert_eq!(Timer::current().metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_a_deadline_passed_before_the_driver_does_tells_the_waiter() {
+    for is_set_once in [false, true] {
+        for act in ACTS {
+            let (mut deadline, handle) = deadline(30 * MS);
+            assert_pending!(deadline.poll());
+            assert!(!is_set_once || handle.reset_after(20 * MS));
+            settle().await;
+            move_the_clock_only(30 * MS);
+            assert!(!act(&handle), "it is too late");
+            assert!(deadline.is_woken());
+            assert_ready_eq!(deadline.poll(), Ok(()));
+        }
+    }
+    assert_eq!(Timer::current().metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_due_that_was_set_for_once_stands_until_the_next_reset() {
+    let start = Instant::now();
+    let (deadline, handle) = deadline(100 * MS);
+    assert!(handle.reset_after(500 * MS));
+    sleep(5 * MS).await;
+    assert!(handle.set_timeout(20 * MS));
+    assert_eq!(handle.deadline(), Some(start + 500 * MS));
+    sleep(5 * MS).await;
+    assert!(handle.reset(), "from here on the new timeout counts");
+    deadline.into_inner().await.unwrap();
+    assert_eq!(start.elapsed(), 30 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_timeouts_are_pending_after_a_century() {
+    let (mut deadline, handle) = deadline(Duration::MAX);
+    assert_pending!(deadline.poll());
+    assert!(handle.reset_after(Duration::MAX) && handle.set_timeout(Duration::MAX));
+    assert!(handle.remaining().unwrap() > 100 * 365 * 24 * HOUR);
+    sleep(100 * 365 * 24 * HOUR).await;
+    assert!(handle.reset());
+    assert_pending!(deadline.poll());
+}
