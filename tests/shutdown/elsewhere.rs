@@ -1,130 +1,142 @@
-//! Waits from elsewhere, of every kind and at every place: each is told that the runtime has shut
-//! down.
+//! Waits at every place that is no task of the runtime: each is told that it has shut down.
 
 use std::future::pending;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use tickwheel::{DelayMap, Duration, Timer};
+use futures::FutureExt;
+use tickwheel::{Duration, Instant, Timer};
 use tokio::runtime::{Handle, Runtime};
-use tokio::task::block_in_place;
+use tokio::sync::watch;
+use tokio::task::{LocalSet, block_in_place, spawn_local};
 
-use crate::common::{MS, current_thread, multi_thread};
-use crate::waits::{End, Kind, Places, begin_everywhere, end_of, made_on};
-use crate::{MINUTE, bounded};
+use crate::common::{HOUR, MS, current_thread, multi_thread};
+use crate::tasks::{Seen, busy_on_tickwheel};
+use crate::{End, MINUTE, Waiting, bounded, end_of};
 
-#[test]
-fn what_waits_from_elsewhere_is_told_of_the_shutdown() {
-    for kind in Kind::ALL {
-        bounded(move || {
-            let other = multi_thread(1);
-            for runtime in [multi_thread(2), current_thread()] {
-                let places = begin_everywhere(&runtime, &other, kind);
-                thread::sleep(30 * MS);
-                drop(runtime);
-                places.assert_told(kind);
-            }
-        });
-    }
-}
+/// A way to wait for what never comes, to be called in the context of the runtime that drives it.
+type Wait = fn() -> Waiting;
 
-/// Sends when it is dropped.
-struct SaysWhenDropped(Vec<mpsc::Sender<()>>);
+/// The first is tokio's own.
+const WAITS: [Wait; 5] = [
+    || Box::pin(tokio::time::sleep(HOUR).map(|()| End::Elapsed)),
+    || Box::pin(tickwheel::sleep(HOUR).map(|()| End::Elapsed)),
+    || Box::pin(tickwheel::timeout(HOUR, pending::<()>()).map(|_| End::Elapsed)),
+    || {
+        let mut beat = tickwheel::interval_at(Instant::now() + HOUR, HOUR);
+        Box::pin(async move {
+            beat.tick().await;
+            End::Elapsed
+        })
+    },
+    || Box::pin(Timer::current().deadline(HOUR).map(End::of)),
+];
 
-impl Drop for SaysWhenDropped {
-    fn drop(&mut self) {
-        for sender in &self.0 {
-            let _ = sender.send(());
+/// What tokio's own timers say once their runtime has shut down.
+const TOKIOS_SENTENCE: &str = "A Tokio 1.x context was found, but it is being shutdown.";
+
+fn is_told(number: usize, end: &End) -> bool {
+    match end {
+        End::Elapsed => false,
+        End::Cancelled { by_shutdown } => *by_shutdown,
+        End::Panicked(message) => {
+            let is_ours = number == 0 || message.contains("has shut down");
+            is_ours && message.contains(TOKIOS_SENTENCE)
         }
     }
 }
 
+/// The waits begin before the shutdown, or while it drops the tasks, which is before it ends the
+/// timers, or a little later.
 #[test]
-fn a_wait_that_begins_while_the_runtime_shuts_down_is_told() {
-    for kind in Kind::ALL {
-        bounded(move || {
-            for round in 0..20 {
-                begin_during_a_shutdown_of(multi_thread(2), kind, round);
-                begin_during_a_shutdown_of(current_thread(), kind, round);
-            }
-        });
-    }
-}
-
-/// The waits begin when the shutdown drops a task, which is before it ends the timers, or a little
-/// later.
-fn begin_during_a_shutdown_of(runtime: Runtime, kind: Kind, round: u32) {
-    // The timer is in use.
-    let first = runtime.spawn(async { tickwheel::sleep(MS).await });
-    runtime.block_on(first).unwrap();
-    let mut places = Places::default();
-    let mut says = SaysWhenDropped(Vec::new());
-    let mut add = |name| {
-        let (say, said) = mpsc::channel::<()>();
-        says.0.push(say);
-        let place = places.add(name);
-        move |wait: &dyn Fn() -> End| {
-            place.wait(|| {
-                said.recv().unwrap();
-                thread::sleep(round / 2 * Duration::from_micros(20));
-                wait()
+fn those_elsewhere_alone_are_told_of_a_shutdown() {
+    for round in 0..80 {
+        let number = round % WAITS.len();
+        let (is_during, moment) = (round / WAITS.len() % 2 == 0, round as u32 % 7);
+        for flavor in [|| multi_thread(2), || multi_thread(4), current_thread] {
+            bounded(move || {
+                let runtime = flavor();
+                let seen = Seen::default();
+                for task in 0..round % 3 * 20 {
+                    runtime.spawn(busy_on_tickwheel(task as u64 % 3 * 50, seen.clone()));
+                }
+                // The timer is in use.
+                runtime.block_on(async { tickwheel::sleep(MS).await });
+                let (sender, start) = watch::channel(());
+                let delay = moment * Duration::from_micros(20);
+                let ends = wait_everywhere(&runtime, WAITS[number], start, delay);
+                if is_during {
+                    runtime.spawn(async move {
+                        let _sender = sender;
+                        pending::<()>().await;
+                    });
+                } else {
+                    drop(sender);
+                    thread::sleep(moment * MS);
+                }
+                drop(runtime);
+                for (place, end) in ends {
+                    let end = end.recv_timeout(MINUTE).expect(place);
+                    assert!(is_told(number, &end), "wait {number} {place}: {end:?}");
+                }
+                let seen = seen.lock().unwrap();
+                assert!(seen.is_empty(), "{} tasks saw the end", seen.len());
             });
         }
-    };
-    let in_context =
-        move |context: &Handle| context.block_on(async { end_of((kind.wait)()).await });
-
-    let (place, handle) = (add("in a blocking task"), runtime.handle().clone());
-    runtime.spawn_blocking(move || place(&|| in_context(&handle)));
-    if runtime.metrics().num_workers() > 1 {
-        let place = add("in place");
-        runtime.spawn(async move { block_in_place(|| place(&|| in_context(&Handle::current()))) });
     }
-    let place = add("on a plain thread in the context");
-    let handle = runtime.handle().clone();
-    thread::spawn(move || place(&|| in_context(&handle)));
-    let place = add("on a plain thread outside");
-    let handle = runtime.handle().clone();
-    thread::spawn(move || {
-        place(&|| futures::executor::block_on(end_of(made_on(&handle, kind))));
-    });
-    runtime.spawn(async move {
-        let _says = says;
-        pending::<()>().await;
-    });
-    places.await_begun();
-    drop(runtime);
-    places.assert_told(kind);
 }
 
-/// Where nothing was ever armed, the timer has no alarm that could report the end.
-#[test]
-fn a_stream_with_nothing_to_wait_for_ends_with_its_runtime() {
-    for in_background in [false, true] {
-        for flavor in [|| multi_thread(1), || multi_thread(2), current_thread] {
-            for round in 0..20 {
-                bounded(move || {
-                    let (runtime, other) = (flavor(), current_thread());
-                    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-                    // In every other round the alarm reports the end too, at the same time.
-                    let deadline = (round % 2 == 1).then(|| timer.deadline(MINUTE));
-                    let (map, mut of_thread) = DelayMap::<u8, u8>::new(&timer);
-                    let (other_map, mut of_other) = DelayMap::<u8, u8>::new(&timer);
-                    let thread =
-                        thread::spawn(move || futures::executor::block_on(of_thread.recv()));
-                    let other = thread::spawn(move || other.block_on(of_other.recv()));
-                    thread::sleep(round * Duration::from_micros(100));
-                    if in_background {
-                        runtime.shutdown_background();
-                    } else {
-                        drop(runtime);
-                    }
-                    assert_eq!(thread.join().unwrap(), None);
-                    assert_eq!(other.join().unwrap(), None);
-                    assert!(map.insert(1, 1, MS).is_err(), "nothing would come out");
-                    drop((map, other_map, deadline));
-                });
-            }
+/// Begins a wait at each place, when the sender of `start` has gone and after a delay.
+fn wait_everywhere(
+    runtime: &Runtime,
+    wait: Wait,
+    start: watch::Receiver<()>,
+    delay: Duration,
+) -> Vec<(&'static str, Receiver<End>)> {
+    let (sender, begun) = mpsc::channel();
+    let mut ends = Vec::new();
+    let mut place = |name| {
+        let (begins, mut start, (tells, end)) = (sender.clone(), start.clone(), mpsc::channel());
+        ends.push((name, end));
+        move |wait: &dyn Fn() -> End| {
+            begins.send(()).unwrap();
+            let _ = futures::executor::block_on(start.changed());
+            thread::sleep(delay);
+            let _ = tells.send(wait());
         }
+    };
+    let in_context = move |context: &Handle| context.block_on(async { end_of(wait()).await });
+    let made_on = move |handle: &Handle| {
+        let _context = handle.enter();
+        end_of(wait())
+    };
+
+    let (mut run, handle) = (place("in a blocking task"), runtime.handle().clone());
+    runtime.spawn_blocking(move || run(&|| in_context(&handle)));
+    if runtime.metrics().num_workers() > 1 {
+        let mut run = place("in place");
+        runtime.spawn(async move { block_in_place(|| run(&|| in_context(&Handle::current()))) });
     }
+    let (mut run, handle) = (
+        place("on a thread in the context"),
+        runtime.handle().clone(),
+    );
+    thread::spawn(move || run(&|| in_context(&handle)));
+    let (mut run, handle) = (place("on a thread outside"), runtime.handle().clone());
+    thread::spawn(move || run(&|| futures::executor::block_on(made_on(&handle))));
+    let (mut run, handle) = (place("in another runtime"), runtime.handle().clone());
+    thread::spawn(move || run(&|| current_thread().block_on(made_on(&handle))));
+    let (mut run, handle) = (place("in a local set"), runtime.handle().clone());
+    thread::spawn(move || {
+        run(&|| {
+            let waiting = made_on(&handle);
+            let task = async { spawn_local(waiting).await.unwrap() };
+            LocalSet::new().block_on(&current_thread(), task)
+        })
+    });
+    // What has not begun would be dropped with the runtime.
+    for _ in 0..ends.len() {
+        begun.recv_timeout(MINUTE).unwrap();
+    }
+    ends
 }

@@ -1,8 +1,6 @@
 //! A timer that is used while tokio's context is not at hand: within a spawn that tokio refuses,
 //! and while a thread's locals are destroyed.
 
-mod common;
-
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -10,10 +8,12 @@ use std::task::Poll;
 use std::thread;
 
 use futures::FutureExt;
+use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
 use tokio::runtime::Runtime;
 
 use crate::common::{HOUR, MS, PATIENCE, current_thread, paused, poll_once};
+use crate::outcome_of_poll;
 
 /// Runs something when it is dropped.
 struct OnDrop<F: FnOnce()>(Option<F>);
@@ -55,38 +55,18 @@ fn each_clock(test: impl Fn(&Runtime, Timer)) {
 }
 
 #[test]
-fn a_cancel_in_the_drop_of_a_refused_future_is_heard() {
-    each_clock(|runtime, timer| {
-        let deadline = timer.deadline(HOUR);
-        let handle = deadline.handle();
-        assert!(in_a_refused_spawn(move || handle.cancel()));
-        let cancelled = runtime.block_on(deadline).unwrap_err();
-        assert!(!cancelled.is_shutdown());
-    });
-}
-
-#[test]
-fn a_cancel_in_the_drop_of_a_refused_future_wakes_who_waits() {
-    let (sender, waiting) = mpsc::channel();
-    let (ends, ended) = mpsc::channel();
-    thread::spawn(move || {
-        current_thread().block_on(async {
-            let mut deadline = Timer::new().deadline(HOUR);
-            assert!(poll_once(&mut deadline).is_pending());
-            sender.send(deadline.handle()).unwrap();
-            ends.send(deadline.await).unwrap();
-        });
-    });
-    let handle = waiting.recv().unwrap();
-    assert!(in_a_refused_spawn(move || handle.cancel()));
-    assert!(ended.recv_timeout(PATIENCE).unwrap().is_err());
-}
-
-#[test]
-fn a_reset_in_the_drop_of_a_refused_future_counts() {
+fn a_refused_futures_drop_may_use_handles() {
     each_clock(|_, timer| {
         let deadline = timer.deadline(HOUR);
-        let handle = deadline.handle();
+        let told = deadline.handle();
+        let handle = told.clone();
+        let (left, at) = in_a_refused_spawn(move || (handle.remaining(), handle.deadline()));
+        assert!(
+            left.is_some_and(|left| left <= HOUR && left > HOUR / 2),
+            "{left:?}"
+        );
+        assert_eq!(at, told.deadline());
+        let handle = told.clone();
         let resets = in_a_refused_spawn(move || {
             let later = Instant::now() + 3 * HOUR;
             let all = [
@@ -99,59 +79,51 @@ fn a_reset_in_the_drop_of_a_refused_future_counts() {
             (all, handle.is_pending())
         });
         assert_eq!(resets, ([true; 5], true));
-        assert!(deadline.handle().remaining().unwrap() > 2 * HOUR);
-        let handle = deadline.handle();
-        assert!(in_a_refused_spawn(move || handle.expire()));
+        assert!(told.remaining().unwrap() > 2 * HOUR);
+        assert!(in_a_refused_spawn(move || told.expire()));
         assert_eq!(deadline.now_or_never(), Some(Ok(())));
     });
 }
 
 #[test]
-fn a_handle_tells_what_remains_in_the_drop_of_a_refused_future() {
-    each_clock(|_, timer| {
-        let deadline = timer.deadline(HOUR);
-        let handle = deadline.handle();
-        let (remaining, at) = in_a_refused_spawn(move || (handle.remaining(), handle.deadline()));
-        let remaining = remaining.unwrap();
-        assert!(remaining <= HOUR && remaining > HOUR / 2, "{remaining:?}");
-        assert_eq!(at, deadline.handle().deadline());
-    });
-}
-
-#[test]
-fn timers_can_be_polled_and_dropped_in_a_refused_futures_drop() {
-    each_clock(|_, timer| {
-        let mut sleep = timer.sleep(HOUR);
-        assert!(poll_once(&mut sleep).is_pending());
-        let mut deadline = timer.deadline(HOUR);
-        let handle = deadline.handle();
-        assert_eq!(timer.metrics().pending, 2);
-        let pending = in_a_refused_spawn(move || {
-            let pending =
-                poll_once(&mut sleep).is_pending() && poll_once(&mut deadline).is_pending();
-            drop((sleep, deadline));
-            pending
+fn a_cancel_in_a_refused_futures_drop_wakes_who_waits() {
+    let (sender, waiting) = mpsc::channel();
+    let (ends, ended) = mpsc::channel();
+    thread::spawn(move || {
+        current_thread().block_on(async {
+            let mut deadline = Timer::new().deadline(HOUR);
+            assert!(poll_once(&mut deadline).is_pending());
+            sender.send(deadline.handle()).unwrap();
+            ends.send(deadline.await).unwrap();
         });
-        assert!(pending);
-        assert!(!handle.is_pending());
-        assert_eq!(timer.metrics().pending, 0);
     });
+    let handle = waiting.recv().unwrap();
+    assert!(in_a_refused_spawn(move || handle.cancel()));
+    let cancelled = ended.recv_timeout(PATIENCE).unwrap().unwrap_err();
+    assert!(!cancelled.is_shutdown());
 }
 
 #[test]
-fn timers_are_made_in_the_drop_of_a_refused_future() {
+fn a_refused_futures_drop_may_make_poll_and_drop_timers() {
     each_clock(|runtime, timer| {
-        let (sleep, deadline) = in_a_refused_spawn({
+        let Armed {
+            mut sleep,
+            mut deadline,
+        } = Armed::on(&timer, HOUR);
+        assert_eq!(timer.metrics().pending, 2);
+        let made_there = in_a_refused_spawn({
             let timer = timer.clone();
             move || {
-                let mut sleep = timer.sleep(20 * MS);
                 assert!(poll_once(&mut sleep).is_pending());
-                (sleep, timer.deadline(20 * MS))
+                assert!(poll_once(&mut deadline).is_pending());
+                drop((sleep, deadline));
+                Armed::on(&timer, 20 * MS)
             }
         });
+        assert_eq!(timer.metrics().pending, 2);
         runtime.block_on(async {
-            sleep.await;
-            deadline.await.unwrap();
+            made_there.sleep.await;
+            made_there.deadline.await.unwrap();
         });
     });
 }
@@ -175,41 +147,37 @@ struct Seen {
     remaining: Option<Duration>,
     is_pending: bool,
     was_reset: bool,
-    sleep: Option<Poll<()>>,
-    deadline: Option<Poll<Result<(), tickwheel::error::Cancelled>>>,
+    sleep: Result<Poll<()>, String>,
+    deadline: Result<Poll<Result<(), Cancelled>>, String>,
 }
 
-struct LastLook {
-    sleep: Sleep,
-    deadline: Deadline,
-    seen: mpsc::Sender<Seen>,
-}
+struct LastLook(Armed, mpsc::Sender<Seen>);
 
 impl Drop for LastLook {
     fn drop(&mut self) {
-        let handle = self.deadline.handle();
+        let LastLook(Armed { sleep, deadline }, sender) = self;
+        let handle = deadline.handle();
         let look = AssertUnwindSafe(|| Seen {
             remaining: handle.remaining(),
             is_pending: handle.is_pending(),
-            sleep: catch_unwind(AssertUnwindSafe(|| poll_once(&mut self.sleep))).ok(),
-            deadline: catch_unwind(AssertUnwindSafe(|| poll_once(&mut self.deadline))).ok(),
+            sleep: outcome_of_poll(sleep),
+            deadline: outcome_of_poll(deadline),
             was_reset: handle.reset(),
         });
         if let Ok(seen) = catch_unwind(look) {
-            let _ = self.seen.send(seen);
+            let _ = sender.send(seen);
         }
     }
 }
 
-/// It is armed for 30 ms of a clock that stands still, while real time goes on for longer.
 struct Armed {
     sleep: Sleep,
     deadline: Deadline,
 }
 
 impl Armed {
-    fn on(timer: &Timer) -> Armed {
-        let (mut sleep, mut deadline) = (timer.sleep(30 * MS), timer.deadline(30 * MS));
+    fn on(timer: &Timer, length: Duration) -> Armed {
+        let (mut sleep, mut deadline) = (timer.sleep(length), timer.deadline(length));
         assert!(poll_once(&mut sleep).is_pending() && poll_once(&mut deadline).is_pending());
         Armed { sleep, deadline }
     }
@@ -237,28 +205,18 @@ fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Ar
                 })
                 .collect();
             let timer = Timer::new();
+            // Armed for 30 ms of a clock that stands still, while real time goes on for longer.
+            let armed = || Armed::on(&timer, 30 * MS);
             for give in tasks {
-                let Armed { sleep, deadline } = Armed::on(&timer);
-                let seen = sender.clone();
-                let last_look = LastLook {
-                    sleep,
-                    deadline,
-                    seen,
-                };
-                assert!(give.send(last_look).is_ok());
+                assert!(give.send(LastLook(armed(), sender.clone())).is_ok());
             }
-            let Armed { sleep, deadline } = Armed::on(&timer);
-            let last_look = LastLook {
-                sleep,
-                deadline,
-                seen: sender,
-            };
+            let last_look = LastLook(armed(), sender);
             tokio::spawn(async move {
                 let _last_look = last_look;
                 std::future::pending::<()>().await;
             });
             tokio::task::yield_now().await;
-            Armed::on(&timer)
+            armed()
         });
         thread::sleep(60 * MS);
         AT_THREAD_END.with(|local| local.0.replace(Some(runtime)));
@@ -278,21 +236,22 @@ fn a_paused_runtime_among_thread_locals_ends_nothing_early() {
                 remaining: Some(30 * MS),
                 is_pending: true,
                 was_reset: true,
-                sleep: Some(Poll::Pending),
-                deadline: Some(Poll::Pending),
+                sleep: Ok(Poll::Pending),
+                deadline: Ok(Poll::Pending),
             };
             assert_eq!(seen, as_it_was, "{is_destroyed_last}");
         }
         // What waits from elsewhere is told, and nothing has expired.
         let Armed {
             mut sleep,
-            mut deadline,
+            deadline,
         } = armed;
         assert!(!sleep.is_elapsed());
-        assert!(catch_unwind(AssertUnwindSafe(|| poll_once(&mut sleep))).is_err());
-        let Poll::Ready(Err(cancelled)) = poll_once(&mut deadline) else {
-            panic!("it has expired early, or is not told")
-        };
-        assert!(cancelled.is_shutdown());
+        assert!(outcome_of_poll(&mut sleep).is_err());
+        let ended = deadline.now_or_never().expect("it is told");
+        assert!(
+            ended.is_err_and(|error| error.is_shutdown()),
+            "it has expired early"
+        );
     }
 }

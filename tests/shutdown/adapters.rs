@@ -2,8 +2,6 @@
 //!
 //! Invariant: each reports it in its own way, none panics, and none hangs.
 
-#![cfg(all(feature = "hyper", feature = "stream", feature = "tower"))]
-
 use std::future::pending;
 use std::io;
 use std::time::Duration;
@@ -14,23 +12,15 @@ use tickwheel::error::{Cancelled, Elapsed};
 use tickwheel::stream::{IdleTimeout, IntervalStream, Throttle};
 use tickwheel::tower::{BoxError, TimeoutLayer};
 use tickwheel::{Instant, Timer};
-use tokio::runtime::{self, Runtime};
 use tower::{Layer, ServiceExt, service_fn};
 
-/// Far longer than a test waits.
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// How long a test waits for what must happen, and fails after that.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread};
 
 /// Runs `scenario` on the timer of a runtime that shuts down: before it begins, and while it waits.
 fn run<F: Future>(scenario: impl Fn(Timer) -> F, check: impl Fn(F::Output)) {
-    let here = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let here = current_thread();
     for while_it_waits in [false, true] {
-        let elsewhere = Runtime::new().unwrap();
+        let elsewhere = multi_thread(2);
         let timer = elsewhere.block_on(async { Timer::current() });
         let mut elsewhere = Some(elsewhere);
         if !while_it_waits {
@@ -40,7 +30,7 @@ fn run<F: Future>(scenario: impl Fn(Timer) -> F, check: impl Fn(F::Output)) {
         let shut_down = async {
             if let Some(elsewhere) = elsewhere {
                 while timer.metrics().pending == 0 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    tokio::time::sleep(MS).await;
                 }
                 elsewhere.shutdown_background();
             }
@@ -63,20 +53,16 @@ fn assert_shut_down(answer: Result<&str, BoxError>) {
 
 #[test]
 fn a_call_with_a_timeout_is_cancelled() {
-    let call = |timer| {
+    let fixed = |timer| {
         let layer = TimeoutLayer::new(HOUR).with_timer(timer);
         layer.layer(service_fn(never)).oneshot(())
     };
-    run(call, assert_shut_down);
-}
-
-#[test]
-fn a_call_whose_request_decides_is_cancelled() {
-    let call = |timer| {
+    run(fixed, assert_shut_down);
+    let per_request = |timer| {
         let layer = TimeoutLayer::per_request(|()| Some(HOUR)).with_timer(timer);
         layer.layer(service_fn(never)).oneshot(())
     };
-    run(call, assert_shut_down);
+    run(per_request, assert_shut_down);
 }
 
 #[test]
@@ -97,7 +83,7 @@ fn an_idle_timeout_is_told_once_and_items_pass() {
         let first = items.next().await;
         let later = async {
             for item in [1, 2] {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(20 * MS).await;
                 sender.unbounded_send(item).unwrap();
             }
             drop(sender);
@@ -153,10 +139,10 @@ fn a_sleep_of_hypers_goes_on_for_what_is_left() {
 
 #[test]
 fn a_sleep_of_hypers_goes_on_outside_of_a_runtime_too() {
-    let elsewhere = Runtime::new().unwrap();
+    let elsewhere = multi_thread(2);
     let timer = elsewhere.block_on(async { Timer::current() });
     elsewhere.shutdown_timeout(PATIENCE);
     let start = Instant::now();
-    futures::executor::block_on(HyperTimer::sleep(&timer, Duration::from_millis(20)));
-    assert!(start.elapsed() >= Duration::from_millis(20));
+    futures::executor::block_on(HyperTimer::sleep(&timer, 20 * MS));
+    assert!(start.elapsed() >= 20 * MS);
 }
