@@ -1,27 +1,29 @@
-//! What a timer costs does not grow with what has nothing to do with it.
+//! What a timer costs does not grow with what has nothing to do with it: no CPU for threads that
+//! once used it, no wake-up while nothing is due soon, and no task at all.
+//!
+//! Tokio numbers all tasks of a process in one row, and some tests count by these numbers. So all
+//! tests here take turns.
 
 mod common;
 
-use std::future::{Ready, ready};
+use std::future::{Ready, pending, ready};
 use std::sync::mpsc;
 use std::thread;
 
 use cpu_time::ThreadTime;
-use tickwheel::{Duration, Timer};
+use tickwheel::{Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 
-use crate::common::{MS, current_thread, is_forced_to_tick, multi_thread};
+use crate::common::{HOUR, MS, alone, current_thread, is_forced_to_tick, multi_thread};
 
 /// CPU time of two hundred turns, after so many threads have used the timer. The threads live on,
 /// and no handle of the timer is left.
 fn cpu_of_turns(threads: usize) -> Duration {
     // All of this runtime runs on this thread, and nothing else does.
     let runtime = current_thread();
-    let timer = Timer::builder()
-        .shards(16)
-        .build_on(runtime.handle())
-        .unwrap();
+    let builder = Timer::builder().shards(16);
+    let timer = builder.build_on(runtime.handle()).unwrap();
     thread::scope(|scope| {
         let (done, used) = mpsc::channel();
         let parked: Vec<_> = (0..threads)
@@ -29,14 +31,13 @@ fn cpu_of_turns(threads: usize) -> Duration {
                 let (timer, done) = (timer.clone(), done.clone());
                 let (unpark, park) = mpsc::channel::<()>();
                 let thread = thread::Builder::new().stack_size(128 << 10);
-                thread
-                    .spawn_scoped(scope, move || {
-                        drop(timer.sleep(MS));
-                        drop(timer);
-                        done.send(()).unwrap();
-                        let _ = park.recv();
-                    })
-                    .unwrap();
+                let run = move || {
+                    drop(timer.sleep(MS));
+                    drop(timer);
+                    done.send(()).unwrap();
+                    let _ = park.recv();
+                };
+                thread.spawn_scoped(scope, run).unwrap();
                 unpark
             })
             .collect();
@@ -61,6 +62,7 @@ fn cpu_of_turns(threads: usize) -> Duration {
 
 #[test]
 fn a_sleep_costs_no_more_where_more_threads_used_its_timer() {
+    let _alone = alone();
     let best_of = |threads| (0..3).map(|_| cpu_of_turns(threads)).min().unwrap();
     let (alone, beside) = (best_of(0), best_of(1_000));
     assert!(
@@ -93,25 +95,125 @@ fn wake_ups_meanwhile(runtime: &Runtime, pauses_first: bool, tick: Duration) -> 
 }
 
 #[test]
-fn a_tick_too_short_to_be_published_wakes_nothing_in_vain() {
+fn a_driver_that_cannot_tick_wakes_nothing_in_vain() {
+    let _alone = alone();
     if is_forced_to_tick() {
         return;
     }
-    for runtime in [multi_thread(2), multi_thread(1), current_thread()] {
-        for tick in [10, 200, 900].map(Duration::from_micros) {
-            let wake_ups = wake_ups_meanwhile(&runtime, false, tick);
-            assert!(wake_ups < 50, "{wake_ups} in 200 ms, of {tick:?}");
+    let assert_few = |runtime: Runtime, pauses_first, tick| {
+        let wake_ups = wake_ups_meanwhile(&runtime, pauses_first, tick);
+        assert!(wake_ups < 50, "{wake_ups} in 200 ms, of {tick:?}");
+    };
+    // The tick is too short to be published.
+    for tick in [10, 200, 900].map(Duration::from_micros) {
+        for runtime in [multi_thread(2), multi_thread(1), current_thread()] {
+            assert_few(runtime, false, tick);
         }
+    }
+    // The clock was paused once.
+    for tick in [MS, Duration::from_micros(10)] {
+        assert_few(current_thread(), true, tick);
     }
 }
 
 #[test]
-fn a_clock_that_was_paused_once_wakes_nothing_in_vain() {
+fn a_timer_with_nothing_due_soon_does_not_wake() {
+    let _alone = alone();
     if is_forced_to_tick() {
         return;
     }
-    for tick in [MS, Duration::from_micros(10)] {
-        let wake_ups = wake_ups_meanwhile(&current_thread(), true, tick);
-        assert!(wake_ups < 50, "{wake_ups} in 200 ms, of {tick:?}");
+    for count in [0, 100_000] {
+        for runtime in [current_thread(), multi_thread(2)] {
+            runtime.block_on(async {
+                let timer = Timer::new();
+                timer.sleep(MS).await;
+                let mut random = fastrand::Rng::with_seed(7);
+                let deadlines: Vec<_> = (0..count)
+                    .map(|_| timer.deadline(HOUR + random.u32(..60_000) * MS))
+                    .collect();
+                tokio::time::sleep(100 * MS).await;
+                let before = timer.metrics().wake_ups;
+                let start = Instant::now();
+                tokio::time::sleep(1_000 * MS).await;
+                let wake_ups = timer.metrics().wake_ups - before;
+                // The wheel turns now and then, to move what is an hour away.
+                let most = if count == 0 {
+                    0
+                } else {
+                    10 * start.elapsed().as_secs()
+                };
+                assert!(wake_ups <= most, "{wake_ups} wake-ups beside {count}");
+                assert_eq!(timer.metrics().pending, deadlines.len());
+            });
+        }
+    }
+}
+
+/// Spawns the next task of this process, and gives its number.
+async fn next_task() -> u64 {
+    let task = tokio::spawn(async {});
+    let number = task.id().to_string().parse().unwrap();
+    task.await.unwrap();
+    number
+}
+
+/// How many tasks are spawned while one task does something two hundred times.
+fn spawned_meanwhile<F>(runtime: &Runtime, again: impl Fn() -> F + Send + 'static) -> u64
+where
+    F: Future<Output = ()> + Send,
+{
+    let task = runtime.spawn(async move {
+        // The first makes the timer.
+        again().await;
+        let before = next_task().await;
+        for _ in 0..200 {
+            again().await;
+        }
+        next_task().await - before - 1
+    });
+    runtime.block_on(task).unwrap()
+}
+
+#[test]
+fn neither_a_tick_nor_an_earlier_timer_spawns_tasks() {
+    let _alone = alone();
+    for runtime in [multi_thread(1), multi_thread(2), current_thread()] {
+        let sleeping = spawned_meanwhile(&runtime, || tickwheel::sleep(MS));
+        // A timer that is due before all others changes the plan.
+        let earlier = spawned_meanwhile(&runtime, || async {
+            let _ = tickwheel::timeout(1_000 * MS, yield_now()).await;
+            let _ = tickwheel::timeout(100 * MS, yield_now()).await;
+            let deadline = Timer::current().deadline(20 * MS);
+            deadline.handle().reset_after(MS / 2);
+            deadline.await.unwrap();
+        });
+        assert!(sleeping <= 2 && earlier <= 2, "{sleeping}, {earlier}");
+    }
+}
+
+#[test]
+fn no_task_of_the_timers_is_alive() {
+    let _alone = alone();
+    for runtime in [multi_thread(2), current_thread()] {
+        let metrics = runtime.metrics();
+        runtime.block_on(async {
+            let own = Timer::new();
+            for timer in [Timer::current(), own.clone()] {
+                timer.sleep(MS).await;
+                assert!(timer.timeout(MS, pending::<()>()).await.is_err());
+                assert!(timer.timeout(1_000 * MS, yield_now()).await.is_ok());
+                let (deadline, left) = (timer.deadline(MS), timer.deadline(HOUR));
+                deadline.await.unwrap();
+                assert_eq!(metrics.num_alive_tasks(), 0, "while one is armed");
+                drop(left);
+                let mut beat = timer.interval(MS);
+                beat.tick().await;
+                beat.tick().await;
+            }
+            let unarmed = own.sleep(MS);
+            drop(own);
+            unarmed.await;
+        });
+        assert_eq!(metrics.num_alive_tasks(), 0);
     }
 }
