@@ -10,15 +10,7 @@ use tickwheel::{Duration, Instant, Timer, global, remaining, scope, sleep, timeo
 use tokio::task::LocalSet;
 use tokio_test::{assert_pending, assert_ready, task};
 
-const SECOND: Duration = Duration::from_secs(1);
-
-fn in_seconds(seconds: u32) -> Instant {
-    Instant::now() + seconds * SECOND
-}
-
-fn assert_nothing_is_armed() {
-    assert_eq!(Timer::current().metrics().pending, 0);
-}
+use crate::{SECOND, assert_nothing_is_armed, in_seconds};
 
 #[tokio::test(start_paused = true)]
 async fn other_tasks_and_sleeps_are_not_bounded() {

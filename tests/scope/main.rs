@@ -1,14 +1,20 @@
 //! Deadlines that are passed on: `scope`, `remaining`, and the timeouts within.
 //!
 //! Invariant: nothing within a scope outlives it, nothing outside is bounded by it, and nothing
-//! stays armed after it. `scope_tasks` has the tests with other tasks, sets and threads.
+//! stays armed after it. The oracle has scopes whose code tries again and again on timers of any
+//! tick. Here are the rest.
+
+mod clocks;
+#[path = "../common/mod.rs"]
+mod common;
+mod tasks;
 
 use std::cell::Cell;
 use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::task::Poll;
 
+use futures::FutureExt;
 use tickwheel::error::Elapsed;
 use tickwheel::{
     Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, timeout, timeout_at,
@@ -26,20 +32,11 @@ fn assert_nothing_is_armed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_bounds_its_future() {
-    let start = Instant::now();
-    assert!(scope(in_seconds(2), pending::<()>()).await.is_err());
-    assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_eq!(scope(in_seconds(2), async { 7 }).await, Ok(7));
-    assert_eq!(scope(in_seconds(2), ready(8)).await, Ok(8));
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_ready_future_wins_over_a_passed_deadline() {
     let past = Instant::now();
     tokio::time::advance(SECOND).await;
     assert_eq!(scope(past, ready(7)).await, Ok(7));
+    assert_eq!(scope(in_seconds(2), async { 8 }).await, Ok(8));
     assert!(scope(past, pending::<()>()).await.is_err());
     assert_eq!(Instant::now(), past + SECOND, "at once");
     assert_nothing_is_armed();
@@ -51,48 +48,21 @@ async fn every_kind_of_timeout_within_is_bounded() {
     let long = 60 * SECOND;
     for kind in 0..4 {
         let start = Instant::now();
-        let timer = timer.clone();
-        let within = scope(in_seconds(2), async move {
-            match kind {
-                0 => timeout(long, pending::<()>()).await,
-                1 => timeout_at(Instant::now() + long, pending::<()>()).await,
-                2 => timer.timeout(long, pending::<()>()).await,
-                _ => {
-                    timer
-                        .timeout_at(Instant::now() + long, pending::<()>())
-                        .await
-                }
-            }
+        let within = scope(in_seconds(2), async {
+            let call = match kind {
+                0 => timeout(long, pending::<()>()),
+                1 => timeout_at(start + long, pending::<()>()),
+                2 => timer.timeout(long, pending::<()>()),
+                _ => timer.timeout_at(start + long, pending::<()>()),
+            };
+            call.await.map_err(|Elapsed { .. }| "an answer of its own")
         });
-        assert!(within.await.expect("the code within hears first").is_err());
+        let heard = within.await.expect("the code within hears first");
+        assert_eq!(heard, Err("an answer of its own"));
         assert_eq!(start.elapsed(), 2 * SECOND, "kind {kind}");
     }
     assert_eq!(timer.metrics().pending, 0);
     assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shorter_timeout_within_keeps_its_own_time() {
-    let start = Instant::now();
-    let within = scope(in_seconds(10), async {
-        assert!(timeout(SECOND, pending::<()>()).await.is_err());
-        assert!(timeout_at(in_seconds(1), pending::<()>()).await.is_err());
-        assert!(timeout(Duration::ZERO, pending::<()>()).await.is_err());
-        start.elapsed()
-    });
-    assert_eq!(within.await, Ok(2 * SECOND));
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_code_within_may_answer_after_its_timeout() {
-    let within = scope(in_seconds(2), async {
-        match timeout(Duration::MAX, pending::<()>()).await {
-            Ok(()) => unreachable!(),
-            Err(Elapsed { .. }) => "an answer of its own",
-        }
-    });
-    assert_eq!(within.await, Ok("an answer of its own"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,25 +85,6 @@ async fn a_scope_in_the_past_still_lets_the_code_answer() {
         timeout(SECOND, pending::<()>()).await.is_err()
     });
     assert_eq!(within.await, Ok(true));
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn code_that_tries_for_ever_ends_with_its_scope() {
-    for seconds in [0, 3] {
-        let start = Instant::now();
-        let tries = Cell::new(0);
-        let within = scope(in_seconds(seconds), async {
-            loop {
-                tries.set(tries.get() + 1);
-                let _ = timeout(SECOND, pending::<()>()).await;
-            }
-        });
-        let ended: Result<(), Elapsed> = within.await;
-        assert!(ended.is_err());
-        assert_eq!(start.elapsed(), seconds * SECOND);
-        assert!(tries.get() <= seconds + 2, "{} tries", tries.get());
-    }
     assert_nothing_is_armed();
 }
 
@@ -215,23 +166,18 @@ async fn a_timeout_taken_out_of_a_scope_stays_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_made_outside_keeps_its_time_within() {
-    let start = Instant::now();
-    let call = timeout(3 * SECOND, pending::<()>());
-    let mut call = pin!(call);
-    assert!(scope(in_seconds(2), call.as_mut()).await.is_err());
-    assert_eq!(start.elapsed(), 2 * SECOND);
-    assert!(call.await.is_err());
-    assert_eq!(start.elapsed(), 3 * SECOND);
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_scope_is_closed_between_its_polls() {
-    let mut waiting = task::spawn(scope(in_seconds(2), pending::<()>()));
-    assert_pending!(waiting.poll());
-    assert_eq!((remaining(), scope_deadline()), (None, None));
-    drop(waiting);
+async fn what_was_made_outside_keeps_its_time_within() {
+    for is_scope in [false, true] {
+        let start = Instant::now();
+        let mut call = match is_scope {
+            true => scope(start + 3 * SECOND, pending::<()>()).boxed(),
+            false => timeout(3 * SECOND, pending::<()>()).boxed(),
+        };
+        assert!(scope(in_seconds(2), &mut call).await.is_err());
+        assert_eq!(start.elapsed(), 2 * SECOND);
+        assert!(call.await.is_err());
+        assert_eq!(start.elapsed(), 3 * SECOND);
+    }
     assert_nothing_is_armed();
 }
 
@@ -262,25 +208,23 @@ async fn a_panic_within_closes_the_scope() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_shrinks_and_ends_at_zero() {
-    let within = scope(in_seconds(2), async {
-        let mut told = vec![remaining().unwrap()];
-        for _ in 0..3 {
-            tokio::time::advance(SECOND).await;
-            told.push(remaining().unwrap());
+    let told = Cell::new(Duration::MAX);
+    let mut within = task::spawn(scope(in_seconds(2), async {
+        loop {
+            told.set(remaining().unwrap());
+            tokio::task::yield_now().await;
         }
-        told
-    });
-    // The clock moves within one poll of the scope's future at a time.
-    let mut within = task::spawn(within);
-    let told = loop {
-        match within.poll() {
-            Poll::Ready(told) => break told,
-            Poll::Pending => tokio::task::yield_now().await,
-        }
-    };
-    match told {
-        Ok(told) => assert_eq!(told, [2 * SECOND, SECOND, Duration::ZERO, Duration::ZERO]),
-        Err(elapsed) => assert_eq!(elapsed.to_string(), "deadline has elapsed"),
+    }));
+    for left in [2, 1, 0] {
+        let polled: Poll<Result<(), Elapsed>> = within.poll();
+        assert_eq!(told.get(), left * SECOND);
+        assert_eq!(
+            (remaining(), scope_deadline()),
+            (None, None),
+            "closed between polls"
+        );
+        assert_eq!(polled.is_ready(), left == 0);
+        tokio::time::advance(SECOND).await;
     }
 }
 

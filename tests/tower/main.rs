@@ -5,6 +5,10 @@
 
 #![cfg(feature = "tower")]
 
+#[path = "../common/mod.rs"]
+mod common;
+mod deadlines;
+
 use std::convert::Infallible;
 use std::future::{Future, Pending, Ready, pending, poll_fn, ready};
 use std::io;
@@ -23,6 +27,8 @@ use tickwheel::{Duration, Instant, Timer, remaining, sleep, timeout};
 use tokio::task::{coop, yield_now};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+
+use crate::common::paused;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -143,12 +149,7 @@ async fn a_given_timer_is_the_one_that_is_used() {
 fn a_layer_is_made_without_a_runtime() {
     let layer = TimeoutLayer::new(SECOND).on_elapsed(|_| Ok::<u32, io::Error>(0));
     let service = layer.layer(service_fn(seconds));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    assert_eq!(runtime.block_on(service.oneshot(9)).unwrap(), 0);
+    assert_eq!(paused().block_on(service.oneshot(9)).unwrap(), 0);
 }
 
 /// A service with one place: ready once for each time that somebody has waited for it.
@@ -351,23 +352,12 @@ async fn a_service_that_panics_leaves_nothing_behind() {
         #[allow(unreachable_code)]
         Ok::<(), Infallible>(())
     });
-    let layer = TimeoutLayer::per_request(grpc_timeout).layer(in_call);
-    let caught = AssertUnwindSafe(layer.oneshot(request("9S"))).catch_unwind();
+    let layer = TimeoutLayer::per_request(grpc_timeout);
+    let caught = AssertUnwindSafe(layer.layer(in_call).oneshot(request("9S"))).catch_unwind();
     assert!(caught.await.is_err());
-    let layer = TimeoutLayer::per_request(grpc_timeout).layer(in_poll);
-    let caught = AssertUnwindSafe(layer.oneshot(request("9S"))).catch_unwind();
+    let caught = AssertUnwindSafe(layer.layer(in_poll).oneshot(request("9S"))).catch_unwind();
     assert!(caught.await.is_err());
     assert_eq!(remaining(), None, "the scope is closed");
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_leaves_nothing_armed() {
-    let service = TimeoutLayer::per_request(|_: &u32| Some(9 * SECOND)).layer(service_fn(seconds));
-    let mut call = task::spawn(service.oneshot(5));
-    assert_pending!(call.poll());
-    assert!(Timer::current().metrics().pending > 0);
-    drop(call);
     assert_nothing_is_armed();
 }
 

@@ -2,11 +2,8 @@
 //!
 //! Invariant: a call within a call is told of no more time than its caller has left.
 
-#![cfg(feature = "tower")]
-
 use std::convert::Infallible;
 use std::future::{Ready, ready};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -16,31 +13,12 @@ use tickwheel::error::Elapsed;
 use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
-use tickwheel::{Duration, Instant, Timer, remaining, scope, sleep};
+use tickwheel::{Duration, Instant, remaining, scope, sleep};
 use tokio_test::{assert_ready, task};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-const SECOND: Duration = Duration::from_secs(1);
-
-fn in_seconds(seconds: u32) -> Instant {
-    Instant::now() + seconds * SECOND
-}
-
-fn assert_nothing_is_armed() {
-    assert_eq!(Timer::current().metrics().pending, 0);
-}
-
-/// A service that sleeps for as many seconds as it is asked to.
-async fn seconds(number: u32) -> Result<u32, io::Error> {
-    sleep(number * SECOND).await;
-    Ok(number)
-}
-
-/// A service that answers with what it knows of its deadline.
-async fn tell<T>(_: T) -> Result<Option<Duration>, BoxError> {
-    Ok(remaining())
-}
+use crate::{SECOND, assert_nothing_is_armed, request, seconds, tell};
 
 /// A service that does all of its work in `call`.
 struct InCall;
@@ -57,13 +35,6 @@ impl<R> Service<R> for InCall {
     fn call(&mut self, _: R) -> Self::Future {
         ready(Ok(remaining()))
     }
-}
-
-fn request(timeout: &str) -> Request<()> {
-    Request::builder()
-        .header("grpc-timeout", timeout)
-        .body(())
-        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +107,7 @@ async fn a_client_writes_what_is_left() {
         "no scope is open"
     );
     assert_eq!(call(request("5S")).await.unwrap().unwrap(), "5S");
-    let within = scope(in_seconds(10), async {
+    let within = scope(Instant::now() + 10 * SECOND, async {
         sleep(SECOND).await;
         assert_eq!(call(Request::new(())).await.unwrap().unwrap(), "9000000u");
         assert_eq!(

@@ -3,11 +3,8 @@
 //! Invariant: whoever polls a scope after its deadline ends it, however often the code within tries
 //! again. Its deadline is an instant of the clock that `Instant::now` reads where it is polled.
 
-mod common;
-
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::thread;
@@ -39,39 +36,6 @@ impl Tries {
 
     fn take(&self) -> u32 {
         self.0.swap(0, Ordering::Relaxed)
-    }
-}
-
-/// The first tick of so many milliseconds that does not begin before `millis`.
-fn tick_after(millis: u32, tick: u32) -> u32 {
-    millis.div_ceil(tick) * tick
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_loop_of_timeouts_ends_once_whatever_the_ticks() {
-    const DEADLINE: u32 = 1_234;
-    let tries = Tries::default();
-    for scope_tick in TICKS {
-        for tick in TICKS {
-            for millis in [300, 60_000] {
-                let (outer, within) = (with_tick(scope_tick), with_tick(tick));
-                let start = Instant::now();
-                let bounded = outer.scope(start + DEADLINE * MS, async {
-                    loop {
-                        tries.count();
-                        let _ = within.timeout(millis * MS, pending::<()>()).await;
-                    }
-                });
-                let ended: Result<(), Elapsed> = bounded.await;
-                assert!(ended.is_err());
-                let of = format!("ticks of {scope_tick} and {tick} ms, timeouts of {millis} ms");
-                let end = tick_after(DEADLINE, scope_tick).min(tick_after(DEADLINE, tick));
-                assert_eq!(start.elapsed(), end * MS, "{of}");
-                let tries = tries.take();
-                assert!(tries <= DEADLINE / millis + 3, "{tries} tries, {of}");
-                assert_eq!(outer.metrics().pending + within.metrics().pending, 0);
-            }
-        }
     }
 }
 
@@ -121,16 +85,6 @@ async fn a_passed_scope_on_a_coarse_timer_ends_at_once() {
     });
     assert!(matches!(nested.await, Ok(Err(_))));
     assert_eq!(start.elapsed(), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_scope_made_outside_keeps_its_time_within_another() {
-    let start = Instant::now();
-    let mut call = pin!(scope(start + 300 * MS, pending::<()>()));
-    assert!(scope(start + 200 * MS, call.as_mut()).await.is_err());
-    assert_eq!(start.elapsed(), 200 * MS);
-    assert!(call.await.is_err());
-    assert_eq!(start.elapsed(), 300 * MS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
