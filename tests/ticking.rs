@@ -24,10 +24,7 @@ async fn make_it_tick(timer: &Timer) {
     while !timer.metrics().ticking {
         (0..1_000).for_each(|_| make_timeout(timer));
         tokio::task::yield_now().await;
-        assert!(
-            start.elapsed() < 20 * Duration::from_secs(1),
-            "it does not tick under load"
-        );
+        assert!(start.elapsed() < PATIENCE, "it does not tick under load");
     }
 }
 
@@ -40,27 +37,18 @@ fn the_driver_ticks_under_load_and_rests_after_it() {
         let timer = Timer::new();
         for _ in 0..3 {
             assert!(!timer.metrics().ticking);
-            tokio::spawn({
-                let timer = timer.clone();
-                async move { make_it_tick(&timer).await }
-            })
-            .await
-            .unwrap();
+            let busy = timer.clone();
+            let busy = tokio::spawn(async move { make_it_tick(&busy).await });
+            busy.await.unwrap();
             let start = Instant::now();
             while timer.metrics().ticking {
-                assert!(
-                    start.elapsed() < 20 * Duration::from_secs(1),
-                    "it ticks for ever"
-                );
+                assert!(start.elapsed() < PATIENCE, "it ticks for ever");
                 tokio::time::sleep(5 * MS).await;
             }
             let before = timer.metrics().wake_ups;
             tokio::time::sleep(100 * MS).await;
-            assert_eq!(
-                timer.metrics().wake_ups,
-                before,
-                "an idle timer does not wake"
-            );
+            let wake_ups = timer.metrics().wake_ups - before;
+            assert_eq!(wake_ups, 0, "an idle timer does not wake");
         }
     });
 }
@@ -76,54 +64,6 @@ async fn a_virtual_clock_is_never_ticked_on() {
     }
     timer.sleep(MS).await;
     assert_eq!(start.elapsed(), MS);
-}
-
-/// More threads than cores reset one deadline, so that the system stops some of them in the middle
-/// of a reset. Meanwhile the driver goes to rest and to tick. No reset undoes another.
-#[test]
-fn a_reset_overtaken_by_a_change_of_mode_undoes_no_other() {
-    const TIMEOUT: Duration = Duration::from_millis(20);
-    let runtime = multi_thread(2);
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    for round in 0..100 {
-        let deadline = timer.deadline(TIMEOUT);
-        let handle = deadline.handle();
-        let stop = Arc::new(AtomicBool::new(false));
-        let expiry = runtime.spawn(async move {
-            deadline.await.unwrap();
-            Instant::now()
-        });
-        let threads: Vec<_> = (0..6)
-            .map(|_| {
-                let (handle, stop) = (handle.clone(), stop.clone());
-                thread::spawn(move || {
-                    let mut last = None;
-                    while !stop.load(Ordering::Relaxed) {
-                        let before = Instant::now();
-                        if handle.reset() {
-                            last = Some(before);
-                        }
-                    }
-                    last
-                })
-            })
-            .collect();
-        thread::sleep(12 * MS + (round % 9) * MS);
-        stop.store(true, Ordering::Relaxed);
-        let last = threads
-            .into_iter()
-            .filter_map(|thread| thread.join().unwrap())
-            .max();
-        let expired = runtime.block_on(expiry).unwrap();
-        if let Some(last) = last {
-            let earliest = last + TIMEOUT;
-            assert!(
-                expired >= earliest,
-                "early by {:?} in round {round}",
-                earliest - expired
-            );
-        }
-    }
 }
 
 #[test]
@@ -269,15 +209,8 @@ fn no_timer_is_early_while_the_driver_stalls_at_random() {
     }
     counts.done.store(true, Ordering::Relaxed);
     load.join().unwrap();
-    let (fired, early) = (
-        counts.fired.load(Ordering::Relaxed),
-        counts.early.load(Ordering::Relaxed),
-    );
-    println!(
-        "{fired} fired, {early} early, ticking at the end: {}",
-        timer.metrics().ticking
-    );
-    assert_eq!(early, 0, "of {fired}");
+    let early = counts.early.load(Ordering::Relaxed);
+    assert_eq!(early, 0, "of {}", counts.fired.load(Ordering::Relaxed));
 }
 
 /// Makes the driver tick and then stalls it for a while, because its runtime has one worker only.
@@ -357,56 +290,53 @@ fn a_deadline_tells_at_most_its_timeout_and_no_earlier_time() {
 fn what_is_told_is_true_under_load() {
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let done = Arc::new(AtomicBool::new(false));
-    let load = thread::spawn({
-        let (timer, done) = (timer.clone(), done.clone());
-        move || {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 (0..500).for_each(|_| make_timeout(&timer));
                 thread::yield_now();
             }
-        }
-    });
-    let tellers: Vec<_> = (0..20)
-        .map(|seed| {
-            let timer = timer.clone();
-            runtime.spawn(async move {
-                let mut random = fastrand::Rng::with_seed(seed);
-                for _ in 0..100 {
-                    let timeout = Duration::from_nanos(1 + random.u64(..6_000_000));
-                    let before = Instant::now();
-                    let nap = timer.sleep(timeout);
-                    let deadline = timer.deadline(timeout);
-                    let handle = deadline.handle();
-                    if random.u64(..2) == 0 {
-                        thread::sleep(Duration::from_micros(random.u64(..400)));
-                    }
-                    let told = nap.deadline();
-                    assert!(told >= before + timeout);
-                    if let Some(told) = handle.deadline() {
-                        assert!(told >= before + timeout);
-                    }
-                    let before = Instant::now();
-                    if handle.reset() {
-                        if let Some(left) = handle.remaining() {
-                            assert!(left <= timeout);
+        });
+        let tellers: Vec<_> = (0..20)
+            .map(|seed| {
+                let timer = timer.clone();
+                runtime.spawn(async move {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    for _ in 0..100 {
+                        let timeout = Duration::from_nanos(1 + random.u64(..6_000_000));
+                        let before = Instant::now();
+                        let nap = timer.sleep(timeout);
+                        let deadline = timer.deadline(timeout);
+                        let handle = deadline.handle();
+                        if random.u64(..2) == 0 {
+                            thread::sleep(Duration::from_micros(random.u64(..400)));
                         }
-                        let told = handle.deadline();
-                        assert!(told.is_none_or(|told| told >= before + timeout));
-                        deadline.await.unwrap();
-                        assert!(told.is_none_or(|told| Instant::now() >= told));
+                        let told = nap.deadline();
+                        assert!(told >= before + timeout);
+                        if let Some(told) = handle.deadline() {
+                            assert!(told >= before + timeout);
+                        }
+                        let before = Instant::now();
+                        if handle.reset() {
+                            if let Some(left) = handle.remaining() {
+                                assert!(left <= timeout);
+                            }
+                            let told = handle.deadline();
+                            assert!(told.is_none_or(|told| told >= before + timeout));
+                            deadline.await.unwrap();
+                            assert!(told.is_none_or(|told| Instant::now() >= told));
+                        }
+                        nap.await;
+                        assert!(Instant::now() >= told);
                     }
-                    nap.await;
-                    assert!(Instant::now() >= told);
-                }
+                })
             })
-        })
-        .collect();
-    for teller in tellers {
-        runtime.block_on(teller).unwrap();
-    }
-    done.store(true, Ordering::Relaxed);
-    load.join().unwrap();
+            .collect();
+        let ended = runtime.block_on(futures::future::join_all(tellers));
+        done.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
 }
 
 #[test]
