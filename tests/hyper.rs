@@ -76,85 +76,44 @@ async fn now_is_the_clock_of_the_timers_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_moves_the_sleep_where_it_is() {
+async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
     let timer = Timer::new();
-    let start = HyperTimer::now(&timer);
-    let mut sleep = HyperTimer::sleep(&timer, SECOND);
-    let before = address(&sleep);
-    assert_pending!(task::spawn(&mut sleep).poll());
-    assert_eq!(timer.metrics().pending, 1);
-
-    timer.reset(&mut sleep, start + 10 * SECOND);
-    assert_eq!(address(&sleep), before);
-    assert_eq!((timer.metrics().pending, timer.metrics().armed), (1, 1));
-    sleep.as_mut().await;
-    assert_eq!(HyperTimer::now(&timer), start + 10 * SECOND);
-
-    timer.reset(&mut sleep, start + 20 * SECOND);
-    assert_eq!(address(&sleep), before, "one that has elapsed, too");
-    sleep.as_mut().await;
-    assert_eq!(HyperTimer::now(&timer), start + 20 * SECOND);
-
-    timer.reset(&mut sleep, start);
-    assert_ready!(task::spawn(&mut sleep).poll());
-    assert_eq!(timer.metrics().pending, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_wakes_the_task_that_waits_already() {
-    let timer = Timer::new();
-    let start = HyperTimer::now(&timer);
-    let mut sleep = task::spawn(HyperTimer::sleep(&timer, 60 * SECOND));
-    assert_pending!(sleep.poll());
-    timer.reset(&mut sleep, start + SECOND);
-    tokio::time::sleep(SECOND).await;
-    assert!(sleep.is_woken(), "without another poll");
-    assert_ready!(sleep.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_replaces_a_foreign_sleep() {
-    let timer = Timer::new();
-    let start = HyperTimer::now(&timer);
-    let mut sleep: Boxed = Box::pin(Foreign);
-    assert_pending!(task::spawn(&mut sleep).poll());
-
-    timer.reset(&mut sleep, start + SECOND);
-    assert!(
-        sleep
-            .as_mut()
-            .downcast_mut_pin::<tickwheel::Sleep>()
-            .is_some()
-    );
-    sleep.await;
-    assert_eq!(HyperTimer::now(&timer), start + SECOND);
-    assert_eq!(timer.metrics().pending, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_moves_a_boxed_sleep_of_the_crate() {
-    let timer = Timer::new();
-    let start = HyperTimer::now(&timer);
-    let mut sleep: Boxed = Box::pin(timer.sleep(60 * SECOND));
-    let before = address(&sleep);
-    timer.reset(&mut sleep, start + SECOND);
-    assert_eq!(address(&sleep), before);
-    sleep.await;
-    assert_eq!(HyperTimer::now(&timer), start + SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_sleep_leaves_nothing_armed() {
-    let timer = Timer::new();
-    let mut sleeps: Vec<Boxed> = (0..100)
-        .map(|_| HyperTimer::sleep(&timer, Duration::MAX))
-        .collect();
-    for sleep in &mut sleeps {
-        assert_pending!(task::spawn(sleep).poll());
+    let sleeps: [(Boxed, bool); 3] = [
+        (HyperTimer::sleep(&timer, Duration::MAX), true),
+        (Box::pin(timer.sleep(60 * SECOND)), true),
+        (Box::pin(Foreign), false),
+    ];
+    for (mut sleep, is_ours) in sleeps {
+        let (start, before, armed) = (
+            HyperTimer::now(&timer),
+            address(&sleep),
+            timer.metrics().armed,
+        );
+        assert_pending!(task::spawn(&mut sleep).poll());
+        for seconds in [10, 20] {
+            timer.reset(&mut sleep, start + seconds * SECOND);
+            assert_eq!(
+                address(&sleep) == before,
+                is_ours,
+                "one that has elapsed, too"
+            );
+            assert!(sleep.as_mut().downcast_mut_pin::<Sleep>().is_some());
+            sleep.as_mut().await;
+            assert_eq!(HyperTimer::now(&timer), start + seconds * SECOND);
+        }
+        timer.reset(&mut sleep, start);
+        assert_ready!(task::spawn(&mut sleep).poll());
+        assert_eq!(
+            timer.metrics().armed,
+            armed + 2,
+            "it is not armed anew while it is pending"
+        );
+        timer.reset(&mut sleep, start + 3600 * SECOND);
+        assert_pending!(task::spawn(&mut sleep).poll());
+        assert_eq!(timer.metrics().pending, 1);
+        drop(sleep);
+        assert_eq!(timer.metrics().pending, 0);
     }
-    assert_eq!(timer.metrics().pending, 100);
-    drop(sleeps);
-    assert_eq!(timer.metrics().pending, 0);
 }
 
 #[test]

@@ -149,49 +149,49 @@ type Lateness = Vec<(&'static str, Receiver<Duration>)>;
 
 /// Waits of many kinds, all due at one moment. Returns when they have begun, or nearly.
 fn wait_everywhere(handle: &Handle, due: Instant, sleep_until: SleepUntil) -> Lateness {
+    type Wait = fn(&Handle, Instant, SleepUntil);
+    async fn several(due: Instant, sleep_until: SleepUntil) {
+        let several: FuturesUnordered<_> = (0..3).map(|_| sleep_until(due)).collect();
+        several.collect::<Vec<()>>().await;
+    }
+    const ON_A_THREAD: [(&str, Wait); 4] = [
+        ("a thread's block_on", |handle, due, sleep_until| {
+            handle.block_on(async { sleep_until(due).await });
+        }),
+        ("another executor", |handle, due, sleep_until| {
+            let _context = handle.enter();
+            futures::executor::block_on(sleep_until(due));
+        }),
+        ("a thread's FuturesUnordered", |handle, due, sleep_until| {
+            handle.block_on(several(due, sleep_until));
+        }),
+        ("a thread's JoinSet", |handle, due, sleep_until| {
+            let mut set = JoinSet::new();
+            set.spawn_on(async move { sleep_until(due).await }, handle);
+            handle.block_on(set.join_all());
+        }),
+    ];
     let mut lateness = Lateness::new();
     let mut late = |name| {
         let (sender, receiver) = mpsc::channel();
         lateness.push((name, receiver));
         move || sender.send(Instant::now() - due).unwrap()
     };
-    let several = move || {
-        (0..3)
-            .map(|_| sleep_until(due))
-            .collect::<FuturesUnordered<_>>()
-    };
-
+    for (name, wait) in ON_A_THREAD {
+        let (woken, handle) = (late(name), handle.clone());
+        thread::spawn(move || {
+            wait(&handle, due, sleep_until);
+            woken();
+        });
+    }
     let (woken, context) = (late("a blocking task's block_on"), handle.clone());
     handle.spawn_blocking(move || {
         context.block_on(sleep_until(due));
         woken();
     });
-    let (woken, context) = (late("a plain thread's block_on"), handle.clone());
-    thread::spawn(move || {
-        context.block_on(async { sleep_until(due).await });
-        woken();
-    });
-    let (woken, context) = (late("another executor"), handle.clone());
-    thread::spawn(move || {
-        let _context = context.enter();
-        futures::executor::block_on(sleep_until(due));
-        woken();
-    });
-    let (woken, context) = (late("a plain thread's FuturesUnordered"), handle.clone());
-    thread::spawn(move || {
-        context.block_on(async { several().collect::<Vec<()>>().await });
-        woken();
-    });
-    let (woken, context) = (late("a plain thread's JoinSet"), handle.clone());
-    thread::spawn(move || {
-        let mut set = JoinSet::new();
-        set.spawn_on(async move { sleep_until(due).await }, &context);
-        context.block_on(async { set.join_all().await });
-        woken();
-    });
     let woken = late("a task's FuturesUnordered");
     handle.spawn(async move {
-        several().collect::<Vec<()>>().await;
+        several(due, sleep_until).await;
         woken();
     });
     thread::sleep(50 * MS);
@@ -289,82 +289,52 @@ fn sleep_in_a_task(
     slept.recv_timeout(PATIENCE).unwrap()
 }
 
-/// A task of the runtime arms a sleep, in the context of another runtime if there is one, and then
-/// blocks its worker.
-fn block_a_worker_with(
+/// A task of the runtime makes a timer, and a sleep if there is to be a first one, in the context of
+/// another runtime if there is one. Then it blocks its worker.
+fn block_a_worker(
     runtime: &Runtime,
     other: Option<&Runtime>,
-    make: impl FnOnce() -> Waiting + Send + 'static,
-) {
-    let (sender, armed) = mpsc::channel();
+    make: fn() -> Timer,
+    first: Option<Duration>,
+) -> Timer {
+    let (sender, made) = mpsc::channel();
     let other = other.map(|other| other.handle().clone());
     runtime.spawn(async move {
-        let mut sleep = make();
+        let timer = make();
         let _context = other.as_ref().map(Handle::enter);
-        arm(&mut sleep, Waker::noop());
-        sender.send(()).unwrap();
+        let mut first: Option<Sleep> = first.map(|first| timer.sleep(first));
+        if let Some(first) = &mut first {
+            arm(first, Waker::noop());
+        }
+        sender.send(timer).unwrap();
         thread::sleep(BLOCKED);
-        drop(sleep);
     });
-    armed.recv().unwrap();
+    made.recv().unwrap()
 }
 
-/// The other task's sleep is armed in the first place or only after the worker is blocked.
-fn assert_not_stalled_by_a_blocked_worker(other: Option<&Runtime>) {
-    let sleep = |length| -> Waiting { Box::pin(tickwheel::sleep(length)) };
-    let after = slept_beside_a_blocked_worker(|runtime| {
-        block_a_worker_with(runtime, other, move || sleep(20 * MS));
-        sleep_in_a_task(runtime, async move { sleep(SLEPT).await })
-    });
-    assert!(after < TOO_LATE, "armed after: {after:?}");
-    let before = slept_beside_a_blocked_worker(|runtime| {
-        thread::scope(|scope| {
-            let slept = scope.spawn(|| sleep_in_a_task(runtime, async move { sleep(SLEPT).await }));
-            thread::sleep(20 * MS);
-            block_a_worker_with(runtime, other, move || sleep(5 * MS));
-            slept.join().unwrap()
-        })
-    });
-    assert!(before < TOO_LATE, "armed before: {before:?}");
-}
-
-/// Also in the context of another runtime.
+/// Whether it is the first user of the timer or not, and also in the context of another runtime.
 #[test]
 fn a_task_that_arms_and_blocks_stalls_no_timer() {
     let other = multi_thread(1);
     for other in [None, Some(&other)] {
-        assert_not_stalled_by_a_blocked_worker(other);
-    }
-}
-
-/// The first user of a timer blocks its worker at once, with or without a sleep, in either context.
-#[test]
-fn a_task_that_makes_a_timer_and_blocks_does_not_stall_it() {
-    let other = multi_thread(1);
-    let variants = [false, true].into_iter().flat_map(|is_in_another_context| {
-        [None, Some(20 * MS)].map(|first| (is_in_another_context, first))
-    });
-    for (is_in_another_context, first) in variants {
-        for make in [Timer::new, Timer::current] {
-            let slept = slept_beside_a_blocked_worker(|runtime| {
-                let (sender, made) = mpsc::channel::<Timer>();
-                let other = other.handle().clone();
-                runtime.spawn(async move {
-                    let timer = make();
-                    let _context = is_in_another_context.then(|| other.enter());
-                    let mut first: Option<Sleep> = first.map(|first| timer.sleep(first));
-                    if let Some(first) = &mut first {
-                        arm(first, Waker::noop());
-                    }
-                    sender.send(timer).unwrap();
-                    thread::sleep(BLOCKED);
+        for first in [None, Some(20 * MS)] {
+            for make in [Timer::new, Timer::current] {
+                let slept = slept_beside_a_blocked_worker(|runtime| {
+                    let timer = block_a_worker(runtime, other, make, first);
+                    sleep_in_a_task(runtime, timer.sleep(SLEPT))
                 });
-                sleep_in_a_task(runtime, made.recv().unwrap().sleep(SLEPT))
-            });
-            assert!(
-                slept < TOO_LATE,
-                "in another context: {is_in_another_context}, with a sleep of {first:?}: {slept:?}"
-            );
+                assert!(slept < TOO_LATE, "armed after {first:?}: {slept:?}");
+            }
         }
+        let slept = slept_beside_a_blocked_worker(|runtime| {
+            thread::scope(|scope| {
+                let sleep = async { tickwheel::sleep(SLEPT).await };
+                let slept = scope.spawn(|| sleep_in_a_task(runtime, sleep));
+                thread::sleep(20 * MS);
+                block_a_worker(runtime, other, Timer::current, Some(5 * MS));
+                slept.join().unwrap()
+            })
+        });
+        assert!(slept < TOO_LATE, "armed before: {slept:?}");
     }
 }

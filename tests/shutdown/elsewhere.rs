@@ -47,18 +47,23 @@ fn is_told(number: usize, end: &End) -> bool {
 }
 
 /// The waits begin before the shutdown, or while it drops the tasks, which is before it ends the
-/// timers, or a little later.
+/// timers, or a little later. The tasks of the runtime are busy with timers meanwhile.
 #[test]
 fn those_elsewhere_alone_are_told_of_a_shutdown() {
-    for round in 0..80 {
+    for round in 0..30 {
         let number = round % WAITS.len();
         let (is_during, moment) = (round / WAITS.len() % 2 == 0, round as u32 % 7);
-        for flavor in [|| multi_thread(2), || multi_thread(4), current_thread] {
+        let (tasks, micros) =
+            [(0, 0), (10, 0), (10, 200), (100, 50), (100, 0), (1_000, 20)][round % 6];
+        for workers in [1, 2, 4, 8] {
             bounded(move || {
-                let runtime = flavor();
+                let runtime = match workers {
+                    1 => current_thread(),
+                    _ => multi_thread(workers),
+                };
                 let seen = Seen::default();
-                for task in 0..round % 3 * 20 {
-                    runtime.spawn(busy_on_tickwheel(task as u64 % 3 * 50, seen.clone()));
+                for _ in 0..tasks {
+                    runtime.spawn(busy_on_tickwheel(micros, seen.clone()));
                 }
                 // The timer is in use.
                 runtime.block_on(async { tickwheel::sleep(MS).await });
@@ -80,7 +85,8 @@ fn those_elsewhere_alone_are_told_of_a_shutdown() {
                     assert!(is_told(number, &end), "wait {number} {place}: {end:?}");
                 }
                 let seen = seen.lock().unwrap();
-                assert!(seen.is_empty(), "{} tasks saw the end", seen.len());
+                let shape = format!("{workers} workers, {tasks} tasks, {micros} us");
+                assert!(seen.is_empty(), "{shape}: {} saw the end", seen.len());
             });
         }
     }

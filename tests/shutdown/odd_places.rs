@@ -2,6 +2,7 @@
 //! and while a thread's locals are destroyed.
 
 use std::cell::RefCell;
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::task::Poll;
@@ -193,28 +194,18 @@ fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Ar
         }
         let runtime = paused();
         let armed = runtime.block_on(async {
-            // Some tasks are older than the timer, some are younger.
-            let tasks: Vec<_> = (0..8)
-                .map(|_| {
-                    let (give, take) = tokio::sync::oneshot::channel::<LastLook>();
-                    tokio::spawn(async move {
-                        let _last_look = take.await;
-                        std::future::pending::<()>().await;
-                    });
-                    give
-                })
-                .collect();
-            let timer = Timer::new();
             // Armed for 30 ms of a clock that stands still, while real time goes on for longer.
-            let armed = || Armed::on(&timer, 30 * MS);
-            for give in tasks {
-                assert!(give.send(LastLook(armed(), sender.clone())).is_ok());
+            let armed = || Armed::on(&Timer::current(), 30 * MS);
+            let look = |sender| async move {
+                let _last_look = LastLook(armed(), sender);
+                pending::<()>().await;
+            };
+            // Some tasks are older than the timer, one is younger.
+            for _ in 0..8 {
+                tokio::spawn(look(sender.clone()));
             }
-            let last_look = LastLook(armed(), sender);
-            tokio::spawn(async move {
-                let _last_look = last_look;
-                std::future::pending::<()>().await;
-            });
+            tokio::task::yield_now().await;
+            tokio::spawn(look(sender));
             tokio::task::yield_now().await;
             armed()
         });

@@ -47,34 +47,6 @@ fn compute(time: Duration) {
     }
 }
 
-/// Runtimes of all shapes are made, busy for a moment, and dropped.
-#[test]
-fn a_dropped_busy_runtime_tells_none_of_its_own_tasks() {
-    let shapes = [1, 2, 4, 8].into_iter().flat_map(|workers| {
-        [(10, 0), (10, 200), (100, 50), (100, 0), (1_000, 20)].map(|shape| (workers, shape))
-    });
-    bounded(|| {
-        for (workers, (tasks, micros)) in shapes {
-            for repeat in 0..12 {
-                let seen = Seen::default();
-                let runtime = match workers {
-                    1 => current_thread(),
-                    _ => multi_thread(workers),
-                };
-                for _ in 0..tasks {
-                    runtime.spawn(busy_on_tickwheel(micros, seen.clone()));
-                }
-                let moment = repeat % 4 * Duration::from_micros(400);
-                runtime.block_on(async { tokio::time::sleep(moment).await });
-                drop(runtime);
-                let seen = seen.lock().unwrap();
-                let shape = format!("{workers} workers, {tasks} tasks, {micros} us");
-                assert!(seen.is_empty(), "{shape}: {} saw {:?}", seen.len(), seen[0]);
-            }
-        }
-    });
-}
-
 /// A task that the shutdown drops looks at its timers a last time.
 struct LastLook {
     armed: Sleep,

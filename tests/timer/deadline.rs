@@ -26,7 +26,7 @@ const ACTS: [Act; 7] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_brings_a_deadline_to_its_end_wakes_the_waiter_before_it_returns() {
+async fn what_ends_a_deadline_wakes_the_waiter_before_it_returns() {
     let ends: [(Act, bool); 5] = [
         (|handle| handle.cancel(), false),
         (|handle| handle.expire(), true),
@@ -47,7 +47,7 @@ async fn what_brings_a_deadline_to_its_end_wakes_the_waiter_before_it_returns() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_a_deadline_passed_before_the_driver_does_tells_the_waiter() {
+async fn who_finds_a_deadline_passed_first_tells_the_waiter() {
     for is_set_once in [false, true] {
         for act in ACTS {
             let (mut deadline, handle) = deadline(30 * MS);

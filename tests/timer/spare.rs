@@ -71,45 +71,6 @@ fn timers_come_and_go_under_futures_that_wander_between_threads() {
     assert_no_task_is_left(&runtime);
 }
 
-#[test]
-fn a_thread_keeps_its_shard_though_it_drops_what_another_made() {
-    fn shard_of(timer: &Timer) -> usize {
-        let mut sleep = timer.sleep(HOUR);
-        arm(&mut sleep, Waker::noop());
-        let shards = timer.snapshot().shards;
-        shards.iter().position(|shard| shard.pending() > 0).unwrap()
-    }
-    let runtime = multi_thread(1);
-    let timer = timer_on(&runtime, 2);
-    let own = shard_of(&timer);
-    let another = thread::scope(|scope| {
-        let makes_one = || (shard_of(&timer), timer.sleep(MS));
-        std::iter::repeat_with(|| scope.spawn(makes_one).join().unwrap())
-            .find_map(|(shard, sleep)| (shard != own).then_some(sleep))
-    });
-    // Its own spare is lent meanwhile, so that there is room.
-    let lent = timer.sleep(MS);
-    drop(another);
-    assert_eq!(shard_of(&timer), own);
-    drop(lent);
-}
-
-#[test]
-fn a_thread_that_uses_two_timers_by_turns_keeps_each_to_its_own() {
-    let runtime = multi_thread(2);
-    let (one, another) = (timer_on(&runtime, 2), timer_on(&runtime, 1));
-    for _ in 0..100 {
-        for (timer, other) in [(&one, &another), (&another, &one)] {
-            let (before, others) = (timer.metrics().armed, other.metrics().armed);
-            for mut sleep in [timer.sleep(HOUR), timer.sleep(HOUR)] {
-                arm(&mut sleep, Waker::noop());
-            }
-            let armed = (timer.metrics().armed, other.metrics().armed);
-            assert_eq!(armed, (before + 2, others));
-        }
-    }
-}
-
 /// A thread uses more timers by turns than it has places for. Each goes when the next has come.
 #[test]
 fn what_is_pending_fires_though_its_spare_made_room_for_another() {

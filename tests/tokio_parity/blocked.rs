@@ -4,7 +4,6 @@
 use std::future::pending;
 use std::thread;
 
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
@@ -40,39 +39,6 @@ same_as_tokio! {
             yield_now().await;
         }
         assert_eq!((trace[1], trace[3]), ([false; 4], [true; 4]));
-        trace
-    }
-}
-
-same_as_tokio! {
-    /// Both can run when the blocking task has ended. The connection is polled before the driver
-    /// comes round.
-    async fn a_message_beats_the_idle_sleep_when_another_task_blocked(_seed in 0..1)
-        -> Vec<&'static str> in current_thread
-    {
-        let (sender, mut messages) = unbounded_channel();
-        let mut idle = Box::pin(time::sleep(100 * MS));
-        assert!(futures::poll!(&mut idle).is_pending());
-        let deadline = idle.deadline();
-        let connection = tokio::spawn(async move {
-            let mut trace = Vec::new();
-            while trace.len() < 2 {
-                tokio::select! {
-                    biased;
-                    () = &mut idle => trace.push("idle"),
-                    Some(message) = messages.recv() => trace.push(message),
-                }
-            }
-            trace
-        });
-        let blocking = tokio::spawn(async move {
-            yield_now().await;
-            sender.send("message").unwrap();
-            block_until(deadline);
-        });
-        blocking.await.unwrap();
-        let trace = connection.await.unwrap();
-        assert_eq!(trace, ["message", "idle"]);
         trace
     }
 }
