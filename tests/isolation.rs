@@ -289,8 +289,8 @@ fn sleep_in_a_task(
     slept.recv_timeout(PATIENCE).unwrap()
 }
 
-/// A task of the runtime makes a timer, and a sleep if there is to be a first one, in the context of
-/// another runtime if there is one. Then it blocks its worker.
+/// A task of the runtime makes a timer, arms a first sleep if there is to be one, and then blocks
+/// its worker. It does so in the context of another runtime if there is one.
 fn block_a_worker(
     runtime: &Runtime,
     other: Option<&Runtime>,

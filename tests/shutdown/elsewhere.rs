@@ -138,7 +138,7 @@ fn wait_everywhere(
             let waiting = made_on(&handle);
             let task = async { spawn_local(waiting).await.unwrap() };
             LocalSet::new().block_on(&current_thread(), task)
-        })
+        });
     });
     // What has not begun would be dropped with the runtime.
     for _ in 0..ends.len() {
