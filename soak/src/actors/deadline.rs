@@ -146,8 +146,19 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
 
     pub fn begin(&mut self, life: u64, due: Due, call: Call) {
         self.life = life;
-        self.record
-            .keep_of(self.subject, life, Act::Begin(due), call);
+        self.keep(Act::Begin(due), (true, call));
+    }
+
+    /// Begins a life that has ended no other one under its key.
+    pub fn begin_alone(&mut self, life: u64, due: Due, call: Call) {
+        self.life = life;
+        self.keep(Act::Begin(due), (false, call));
+    }
+
+    /// Keeps a call on the life of now.
+    pub fn keep(&mut self, act: Act, answer: (bool, Call)) {
+        let (subject, life) = (self.subject, self.life);
+        self.record.keep_answer_of(subject, life, act, answer);
     }
 
     pub fn deadline(&mut self) -> &mut D {
@@ -158,8 +169,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
     pub async fn ended(mut self) -> Kept<D, A> {
         let result = self.deadline().await;
         let ((), ended) = timed(|| {});
-        let act = Act::End(outcome(result));
-        self.record.keep_of(self.subject, self.life, act, ended);
+        self.keep(Act::End(outcome(result)), (true, ended));
         self
     }
 }
@@ -167,7 +177,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
 impl<D, A> Drop for Kept<D, A> {
     fn drop(&mut self) {
         let ((), dropped) = timed(|| drop(self.deadline.take()));
-        self.record
-            .keep_of(self.subject, self.life, Act::Take, dropped);
+        let (subject, life) = (self.subject, self.life);
+        self.record.keep_of(subject, life, Act::Take, dropped);
     }
 }
