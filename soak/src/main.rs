@@ -66,7 +66,7 @@ type Run = fn(Setting) -> bool;
 
 /// The programs by their names. Each gives `false` if it hangs. Those of other processes are in
 /// `children`.
-const PROGRAMS: [(&str, Run); 7] = [
+const PROGRAMS: [(&str, Run); 8] = [
     ("all", |setting| random::run(Cast::All, setting)),
     ("alone", |setting| random::run(Cast::Alone, setting)),
     ("deadline", |setting| random::run(Cast::Deadline, setting)),
@@ -75,11 +75,12 @@ const PROGRAMS: [(&str, Run); 7] = [
     }),
     ("delay_map", |setting| random::run(Cast::DelayMap, setting)),
     ("ends", ends::run),
+    ("idle", |setting| random::run(Cast::Idle, setting)),
     (LATENESS, lateness::run),
 ];
 
 /// The order in which programs follow each other.
-const ROUND: [&str; 10] = [
+const ROUND: [&str; 11] = [
     "all",
     "ends",
     "delay_map",
@@ -90,6 +91,7 @@ const ROUND: [&str; 10] = [
     "delay_map",
     "alone",
     "ends",
+    "idle",
 ];
 
 const LATENESS: &str = "lateness";
