@@ -177,6 +177,8 @@ fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 /// The message of the panic in what a test program has printed, or all of it.
 fn failure(text: &str) -> String {
     let from = text.find("panicked at").unwrap_or(0);
-    let (text, _) = text[from..].split_once("\nnote: ").unwrap_or((&text[from..], ""));
+    let (text, _) = text[from..]
+        .split_once("\nnote: ")
+        .unwrap_or((&text[from..], ""));
     text.trim().to_owned()
 }

@@ -63,7 +63,10 @@ pub enum Outcome {
     Taken,
     /// A value that the stream gave, with the instant at which it was due by its own account, and
     /// how many came before it.
-    Out { due: Instant, number: usize },
+    Out {
+        due: Instant,
+        number: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +190,10 @@ pub fn judge_order(outs: &mut [Out], mut accuse: impl FnMut(Kind, String)) {
     outs.sort_by_key(|out| out.number);
     for (at, out) in outs.iter().enumerate() {
         let before = outs[at.saturating_sub(LAST)..at].iter();
-        if let Some(other) = before.rev().find(|one| one.polled > out.set && one.due > out.due) {
+        if let Some(other) = before
+            .rev()
+            .find(|one| one.polled > out.set && one.due > out.due)
+        {
             let (by, since) = (other.due - out.due, other.polled - out.set);
             let text = format!(
                 "out of order: number {}, due {by:?} before number {}, was set {since:?} before that was polled for",
@@ -309,12 +315,17 @@ impl<'a> Life<'a> {
         let Act::End(Outcome::Out { due, number }) = end.act else {
             return None;
         };
-        if self.possible.iter().any(|event| matches!(event.act, Act::Unknown)) {
+        if self
+            .possible
+            .iter()
+            .any(|event| matches!(event.act, Act::Unknown))
+        {
             return None;
         }
-        let moves = self.possible.iter().filter(|event| {
-            event.answer && matches!(event.act, Act::Set(_) | Act::Expire)
-        });
+        let moves = self
+            .possible
+            .iter()
+            .filter(|event| event.answer && matches!(event.act, Act::Set(_) | Act::Expire));
         let moved = moves.map(|event| event.call.after).max();
         Some(Out {
             number,
@@ -645,5 +656,98 @@ mod tests {
         assert_eq!(looks(true, 5), []);
         assert_eq!(looks(true, 20), [Kind::WrongAnswer]);
         assert_eq!(looks(false, 20), []);
+    }
+
+    #[test]
+    fn a_key_is_not_absent_while_something_is_surely_under_it() {
+        let inserts = |taken| {
+            let begin = (0, 1, BEGIN, 1, true);
+            let taken = (2, taken, Act::Take, 1, true);
+            accused(Rules::Deadline, &[begin, taken, (5, 6, BEGIN, 2, false)])
+        };
+        let without = accused(
+            Rules::Deadline,
+            &[(0, 1, BEGIN, 1, true), (5, 6, BEGIN, 2, false)],
+        );
+        assert_eq!(without, [Kind::WrongAnswer]);
+        assert_eq!(inserts(4), []);
+        assert_eq!(inserts(5), []);
+    }
+
+    #[test]
+    fn a_life_is_the_latest_due_and_bounds_the_earliest() {
+        let far = Act::Set(Due::After(100 * MS));
+        let out = |due| {
+            let due = Instant::now() + due * MS;
+            let out = Act::End(Outcome::Out { due, number: 0 });
+            let cap = (0, 1, Act::Cap(20 * MS), 1, true);
+            let events = [(0, 1, BEGIN, 1, true), cap, (2, 3, far, 0, true)];
+            accused(
+                Rules::Value,
+                &[&events[..], &[(50, 50, out, 1, true)]].concat(),
+            )
+        };
+        assert_eq!(out(15), [Kind::Early]);
+        assert_eq!(out(21), []);
+        assert_eq!(out(40), [Kind::WrongAnswer]);
+    }
+
+    #[test]
+    fn what_was_removed_in_time_does_not_elapse_and_cannot_be_found() {
+        let removed = |answer, end, finds| {
+            accused(
+                Rules::Deadline,
+                &[
+                    (0, 1, BEGIN, 1, true),
+                    (3, 4, Act::Remove, 1, answer),
+                    (12, 12, Act::End(end), 1, true),
+                    (13, 13, Act::Take, 1, true),
+                    (14, 14, Act::Find, 0, finds),
+                ],
+            )
+        };
+        assert_eq!(removed(true, Outcome::Cancelled, false), []);
+        assert_eq!(removed(true, Outcome::Elapsed, false), [Kind::WrongAnswer]);
+        assert_eq!(removed(false, Outcome::Elapsed, false), [Kind::WrongAnswer]);
+        assert_eq!(removed(true, Outcome::Cancelled, true), [Kind::WrongAnswer]);
+    }
+
+    #[test]
+    fn a_drained_deadline_was_given_by_a_drain() {
+        let drained = |act| {
+            let end = Act::End(Outcome::Drained);
+            let take = (2, 3, Act::Take, 0, true);
+            let events = [(0, 1, BEGIN, 1, true), take, (2, 3, act, 0, true)];
+            accused(
+                Rules::Deadline,
+                &[&events[..], &[(4, 4, end, 1, true)]].concat(),
+            )
+        };
+        assert_eq!(drained(Act::Drained), []);
+        assert_eq!(drained(Act::Reset), [Kind::TwoOutcomes]);
+    }
+
+    #[test]
+    fn values_that_were_set_in_time_come_out_in_their_order() {
+        let start = Instant::now();
+        let out = |number, polled, due, set| Out {
+            number,
+            polled: start + polled * MS,
+            due: start + due * MS,
+            set: start + set * MS,
+        };
+        let accused = |set| {
+            let mut times = 0;
+            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 8, set)], |_, _| {
+                times += 1
+            });
+            times
+        };
+        assert_eq!(accused(2), 1);
+        assert_eq!(
+            accused(10),
+            0,
+            "perhaps it was set after the other one came out"
+        );
     }
 }

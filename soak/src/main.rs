@@ -54,9 +54,9 @@ struct Options {
     /// The seed of the first program. Each later one has the next.
     #[arg(long)]
     seed: Option<u64>,
-    /// Programs of this kind alone.
-    #[arg(long, value_parser = PossibleValuesParser::new(names()))]
-    only: Option<String>,
+    /// Programs of these kinds alone, by turns.
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
+    only: Vec<String>,
     /// Stop at the first finding.
     #[arg(long)]
     first: bool,
@@ -120,8 +120,8 @@ fn main() -> ExitCode {
         "seed {seed}, for {}",
         humantime::format_duration(options.time)
     );
-    let only = options.only.as_deref();
-    if only.is_none_or(|only| children::names().any(|name| name == only)) {
+    let only = &options.only;
+    if only.is_empty() || children::names().any(|name| only.iter().any(|only| only == name)) {
         if let Err(error) = children::build(seed) {
             eprintln!("{error}");
             return ExitCode::from(2);
@@ -138,10 +138,10 @@ fn main() -> ExitCode {
             break;
         }
         let is_long_due = last_long.elapsed() > BETWEEN;
-        let wanted = match only {
-            Some(only) => only,
-            None if is_long_due => long.next().expect("it has no end"),
-            None => ROUND[number as usize % ROUND.len()],
+        let wanted = match is_long_due {
+            _ if !only.is_empty() => &only[number as usize % only.len()],
+            true => long.next().expect("it has no end"),
+            false => ROUND[number as usize % ROUND.len()],
         };
         let setting = Setting {
             name: names()

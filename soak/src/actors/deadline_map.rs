@@ -246,7 +246,11 @@ impl Shared {
     }
 
     fn judge_insert(&self, call: Call) {
-        if self.closed.get().is_some_and(|closed| *closed < call.before) {
+        if self
+            .closed
+            .get()
+            .is_some_and(|closed| *closed < call.before)
+        {
             let text = "a deadline was put into a closed map";
             self.program.accuse(Kind::WrongAnswer, text);
         }
@@ -255,7 +259,10 @@ impl Shared {
     fn judge_refusal(&self, refused: InsertError, call: Call) {
         let may_be = match refused {
             InsertError::AtCapacity(()) => self.limit.is_some(),
-            _ => self.closing.get().is_some_and(|closing| *closing < call.after),
+            _ => self
+                .closing
+                .get()
+                .is_some_and(|closing| *closing < call.after),
         };
         if !may_be && self.program.told(self.clock.runtime).is_none() {
             let text = format!("an insert was refused: {refused}");

@@ -343,7 +343,8 @@ impl Writer {
                     Due::At(_) => (true, None),
                 };
                 let begin = Act::Begin(due);
-                self.record.keep_answer_of(subject, id, begin, (may_end, call));
+                self.record
+                    .keep_answer_of(subject, id, begin, (may_end, call));
                 if let Some(life) = life {
                     self.record.keep_of(subject, id, Act::Cap(life), call);
                 }
