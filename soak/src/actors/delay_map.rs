@@ -322,7 +322,9 @@ impl Writer {
         };
         shared.fates.made.fetch_add(1, Ordering::SeqCst);
         let (id, key, if_absent) = (value.id, Key(subject.key), random.u8(..4) == 0);
-        let life = (random.u8(..8) == 0).then(|| shared.lengths.draw(random));
+        // Not where a map is filled at the end, to see how much it holds.
+        let has_life = shared.program.is_busy() && random.u8(..8) == 0;
+        let life = has_life.then(|| shared.lengths.draw(random));
         let inserted = self.brittle(random, subject, |map| match (due, life) {
             (Due::After(delay), Some(life)) => map.insert_with_life(key, value, delay, life),
             (Due::After(delay), None) if if_absent => map.insert_if_absent(key, value, delay),
