@@ -183,8 +183,8 @@ pub fn judge(
     outs
 }
 
-/// Values come out in the order in which they were due. One that was due earlier, and was set before
-/// the poll that gave a later one, should have come first. Looks at the last few before each.
+/// Values come out in the order in which they were due. One that was due earlier, and was set
+/// before the poll that gave a later one, should have come first. Looks at the last few before each.
 pub fn judge_order(outs: &mut [Out], mut accuse: impl FnMut(Kind, String)) {
     const LAST: usize = 64;
     outs.sort_by_key(|out| out.number);
@@ -739,7 +739,7 @@ mod tests {
         let accused = |set| {
             let mut times = 0;
             judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 8, set)], |_, _| {
-                times += 1
+                times += 1;
             });
             times
         };
