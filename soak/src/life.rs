@@ -184,7 +184,8 @@ pub fn judge(
 }
 
 /// Values come out in the order in which they were due. One that was due earlier, and was set
-/// before the poll that gave a later one, should have come first. Looks at the last few before each.
+/// before the poll that gave a later one, should have come first. Looks at the last few before
+/// each.
 pub fn judge_order(outs: &mut [Out], mut accuse: impl FnMut(Kind, String)) {
     const LAST: usize = 64;
     outs.sort_by_key(|out| out.number);

@@ -19,7 +19,7 @@ use crate::wait::Wait;
 const FAR: Duration = Duration::from_secs(3600);
 
 /// What is asked of a future while it waits: when it is due.
-fn waits(what: &'static str, due: Instant, clock: &Clock) -> Wait {
+pub fn waits(what: &'static str, due: Instant, clock: &Clock) -> Wait {
     let timer = clock.timer.clone();
     Wait {
         what,

@@ -80,7 +80,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
     let (deadline, made) = timed(|| clock.timer.deadline(timeout));
     let handle = deadline.handle();
     let mut kept = Kept::new(&program, subject, deadline, ());
-    kept.begin(program.new_life(), Due::After(timeout), made);
+    kept.begin(program.new_life(), Due::After(timeout), (true, made));
     push(&latest, &clock, LONGEST);
     for _ in 0..random.u8(..4) {
         let (mut random, handle) = (random.fork(), handle.clone());
@@ -117,7 +117,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
         // Somebody may have changed the timeout meanwhile. Then it is not known.
         let is_known = handle.timeout() == timeout;
         let timeout = if is_known { timeout } else { Duration::ZERO };
-        kept.begin(program.new_life(), Due::After(timeout), again);
+        kept.begin(program.new_life(), Due::After(timeout), (true, again));
         push(&latest, &clock, LONGEST);
     }
 }
@@ -144,15 +144,10 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
         }
     }
 
-    pub fn begin(&mut self, life: u64, due: Due, call: Call) {
+    /// Begins a life. The answer of the call says whether it may have ended another one.
+    pub fn begin(&mut self, life: u64, due: Due, call: (bool, Call)) {
         self.life = life;
-        self.keep(Act::Begin(due), (true, call));
-    }
-
-    /// Begins a life that has ended no other one under its key.
-    pub fn begin_alone(&mut self, life: u64, due: Due, call: Call) {
-        self.life = life;
-        self.keep(Act::Begin(due), (false, call));
+        self.keep(Act::Begin(due), call);
     }
 
     /// Keeps a call on the life of now.

@@ -120,10 +120,8 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
         shared.judge_insert(call);
         let handle = deadline.handle();
         let mut kept = Kept::new(&program, subject, deadline, shared.clone());
-        match (due, if_absent) {
-            (Due::After(_), true) => kept.begin_alone(program.new_life(), due, call),
-            _ => kept.begin(program.new_life(), due, call),
-        }
+        let may_end_another = !(if_absent && matches!(due, Due::After(_)));
+        kept.begin(program.new_life(), due, (may_end_another, call));
         match random.u8(..16) {
             0 | 1 => continue,
             2 | 3 => {

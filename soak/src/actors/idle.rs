@@ -10,11 +10,10 @@ use tickwheel::io::IdleTimeout;
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::time::Duration;
 
-use super::{Lengths, yield_now};
+use super::{Lengths, alone, yield_now};
 use crate::finding::Kind;
 use crate::life::{Call, timed};
 use crate::program::{Clock, Program};
-use crate::wait::Wait;
 use crate::world::Place;
 
 struct Reader {
@@ -44,12 +43,8 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
     };
     while program.is_busy() {
         let due = reader.since.after + timeout;
-        let (timer, has_room) = (clock.timer.clone(), random.u8(1..64));
-        let wait = Wait {
-            what: "a read with an idle timeout",
-            due: Box::new(move || Some(due)),
-            state: Box::new(move || format!("{:?}", timer.metrics())),
-        };
+        let has_room = random.u8(1..64);
+        let wait = alone::waits("a read with an idle timeout", due, &clock);
         let reading = Box::pin(async move {
             let result = reader.read(has_room).await;
             (reader, result)
