@@ -1,6 +1,7 @@
 //! Random programs in real time on real threads, judged from the record of their calls: the short
 //! form of the soak, which is in `soak/` and runs for as long as one wants.
 
+#![cfg(feature = "io")]
 #![allow(
     dead_code,
     unreachable_pub,
@@ -50,6 +51,8 @@ fn random_programs_on_threads_do_nothing_impossible() {
         ("delay_map", Cast::DelayMap),
         ("deadline", Cast::Deadline),
         ("deadline_map", Cast::DeadlineMap),
+        ("alone", Cast::Alone),
+        ("idle", Cast::Idle),
         ("all", Cast::All),
     ];
     for (seed, (name, cast)) in (first..).zip(casts.into_iter().cycle()) {

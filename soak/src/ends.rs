@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::thread;
 
+use futures::FutureExt;
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
@@ -61,77 +62,55 @@ async fn wait(program: Arc<Program>, is_used: bool, mut random: fastrand::Rng) {
         true => hosted.own_timer(),
         false => Timer::builder().build_on(&hosted.handle).unwrap(),
     };
-    let (what, waiting): (_, std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>>) =
-        match random.u8(..7) {
-            0 => (
-                "a sleep of an hour",
-                Box::pin({
-                    let nap = timer.sleep(FAR);
-                    async move {
-                        nap.await;
-                        Outcome::Elapsed
-                    }
-                }),
-            ),
-            1 => (
-                "a timeout of an hour",
-                Box::pin({
-                    let timeout = timer.timeout(FAR, pending::<()>());
-                    async move {
-                        let _ = timeout.await;
-                        Outcome::Elapsed
-                    }
-                }),
-            ),
-            2 => (
-                "an interval of an hour",
-                Box::pin({
-                    let mut beat = timer.interval_at(Instant::now() + FAR, FAR);
-                    async move {
-                        beat.tick().await;
-                        Outcome::Elapsed
-                    }
-                }),
-            ),
-            3 => (
-                "a deadline of an hour",
-                Box::pin({
-                    let deadline = timer.deadline(FAR);
-                    async move { outcome(deadline.await) }
-                }),
-            ),
-            4 => (
-                "a keyed deadline of an hour",
-                Box::pin({
-                    let map = DeadlineMap::new(&timer);
-                    let deadline = map.insert(0, FAR);
-                    async move {
-                        let outcome = outcome(deadline.expect("it is open").await);
-                        drop(map);
-                        outcome
-                    }
-                }),
-            ),
-            which => {
-                let (map, mut stream) = DelayMap::<u32, ()>::new(&timer);
-                if which == 6 {
-                    let _ = map.insert(0, (), FAR);
-                }
-                let what = if which == 6 {
-                    "a stream of a far value"
-                } else {
-                    "an empty stream"
-                };
-                (
-                    what,
-                    Box::pin(async move {
-                        let value = stream.recv().await;
-                        drop(map);
-                        value.map_or(Outcome::Shutdown, |_| Outcome::Elapsed)
-                    }),
-                )
+    let elapsed = |()| Outcome::Elapsed;
+    let (what, waiting) = match random.u8(..7) {
+        0 => ("a sleep of an hour", timer.sleep(FAR).map(elapsed).boxed()),
+        1 => (
+            "a timeout of an hour",
+            timer
+                .timeout(FAR, pending::<()>())
+                .map(drop)
+                .map(elapsed)
+                .boxed(),
+        ),
+        2 => {
+            let mut beat = timer.interval_at(Instant::now() + FAR, FAR);
+            let ticking = async move {
+                beat.tick().await;
+                Outcome::Elapsed
+            };
+            ("an interval of an hour", ticking.boxed())
+        }
+        3 => (
+            "a deadline of an hour",
+            timer.deadline(FAR).map(outcome).boxed(),
+        ),
+        4 => {
+            let map = DeadlineMap::new(&timer);
+            let deadline = map.insert(0, FAR).expect("it is open");
+            let waiting = deadline.map(move |result| {
+                drop(map);
+                outcome(result)
+            });
+            ("a keyed deadline of an hour", waiting.boxed())
+        }
+        which => {
+            let (map, mut stream) = DelayMap::<u32, ()>::new(&timer);
+            let what = match which {
+                5 => "an empty stream",
+                _ => "a stream of a far value",
+            };
+            if which == 6 {
+                let _ = map.insert(0, (), FAR);
             }
-        };
+            let waiting = async move {
+                let value = stream.recv().await;
+                drop(map);
+                value.map_or(Outcome::Shutdown, |_| Outcome::Elapsed)
+            };
+            (what, waiting.boxed())
+        }
+    };
     let metrics = timer.clone();
     let wait = Wait {
         what,

@@ -20,6 +20,8 @@ pub enum Kind {
     Panic,
     Lateness,
     Hang,
+    /// A program of the oracle did what its model does not allow.
+    Model,
 }
 
 impl fmt::Display for Kind {
@@ -35,6 +37,7 @@ impl fmt::Display for Kind {
             Kind::Panic => "panic",
             Kind::Lateness => "lateness",
             Kind::Hang => "hang",
+            Kind::Model => "model",
         })
     }
 }

@@ -61,12 +61,20 @@ pub enum Outcome {
     Shutdown,
     /// A value that left its map in another way than by the stream.
     Taken,
+    /// A value that the stream gave, with the instant at which it was due by its own account, and
+    /// how many came before it.
+    Out {
+        due: Instant,
+        number: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
-    /// A life begins, with this timeout.
+    /// A life begins, with this timeout. The answer says whether it may have ended another one.
     Begin(Due),
+    /// However often it is moved, it is due when this has passed.
+    Cap(Duration),
     /// Moves the due once.
     Set(Due),
     /// Moves the due to now plus the timeout.
@@ -76,6 +84,12 @@ pub enum Act {
     Cancel,
     /// Asks whether it is there, or pending.
     Look,
+    /// Asks whether it is there, pending or not.
+    Find,
+    /// Takes a deadline out of its map, and cancels it. `false` if it is not in the map.
+    Remove,
+    /// A drain gave the key.
+    Drained,
     /// Ends whatever life there is under the key.
     Take,
     /// The call panicked, and may have done anything.
@@ -122,18 +136,29 @@ fn standing(settings: &[Setting], until: Instant) -> impl Iterator<Item = &Setti
     })
 }
 
+/// A value that the stream gave.
+pub struct Out {
+    pub number: usize,
+    /// When the poll began that gave it.
+    polled: Instant,
+    due: Instant,
+    /// From when on nothing can have moved it.
+    set: Instant,
+}
+
 /// Judges all that was recorded of one deadline or one key. `shutdown` is when its runtime was told
-/// to end.
+/// to end. Gives what came out of the stream.
 pub fn judge(
     events: &mut [Event],
     rules: Rules,
     shutdown: Option<Instant>,
     mut accuse: impl FnMut(Kind, String),
-) {
+) -> Vec<Out> {
+    let mut outs = Vec::new();
     events.sort_by_key(|event| event.call.before);
     let events = &*events;
     let Some(longest) = events.iter().map(|e| e.call.after - e.call.before).max() else {
-        return;
+        return outs;
     };
     let ends: HashMap<u64, &Event> = events
         .iter()
@@ -151,19 +176,44 @@ pub fn judge(
             });
             let life = Life::new(&events[from..], to - from, begin, due, end, rules);
             life.judge(rules, shutdown, &mut accuse);
+            outs.extend(life.out());
         }
     }
-    if rules == Rules::Value {
-        accuse_ghosts(events, &ends, accuse);
+    accuse_ghosts(events, rules, accuse);
+    outs
+}
+
+/// Values come out in the order in which they were due. One that was due earlier, and was set
+/// before the poll that gave a later one, should have come first. Looks at the last few before
+/// each.
+pub fn judge_order(outs: &mut [Out], mut accuse: impl FnMut(Kind, String)) {
+    const LAST: usize = 64;
+    outs.sort_by_key(|out| out.number);
+    for (at, out) in outs.iter().enumerate() {
+        let before = outs[at.saturating_sub(LAST)..at].iter();
+        if let Some(other) = before
+            .rev()
+            .find(|one| one.polled > out.set && one.due > out.due)
+        {
+            let (by, since) = (other.due - out.due, other.polled - out.set);
+            let text = format!(
+                "out of order: number {}, due {by:?} before number {}, was set {since:?} before that was polled for",
+                out.number, other.number
+            );
+            accuse(Kind::WrongAnswer, text);
+        }
     }
 }
 
-/// A key that is found while no value can be under it.
-fn accuse_ghosts(
-    events: &[Event],
-    ends: &HashMap<u64, &Event>,
-    mut accuse: impl FnMut(Kind, String),
-) {
+/// A key that is found while nothing can be under it.
+fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, String)) {
+    let is_end = |event: &&Event| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take);
+    // Of several the last one, because a deadline that has ended stays in its map.
+    let ends: HashMap<u64, &Event> = events
+        .iter()
+        .filter(is_end)
+        .map(|event| (event.life, event))
+        .collect();
     let mut lives = events
         .iter()
         .filter(|event| matches!(event.act, Act::Begin(_)))
@@ -181,7 +231,11 @@ fn accuse_ghosts(
             }
         }
         let is_found = event.answer && !event.is_vague && event.life == 0;
-        let is_look = matches!(event.act, Act::Set(_) | Act::Look | Act::Expire);
+        let is_look = match event.act {
+            Act::Find => true,
+            Act::Set(_) | Act::Look | Act::Expire => rules == Rules::Value,
+            _ => false,
+        };
         if is_found && is_look && !is_endless && until.is_none_or(|until| until < event.call.before)
         {
             let text = format!("a key was found that is in no map: {:?}", event.act);
@@ -199,6 +253,8 @@ struct Life<'a> {
     possible: Vec<&'a Event>,
     /// Calls that end by then, and began after it did, have surely met it.
     sure_until: Option<Instant>,
+    /// A call that says that it began another life, and ended none, while this one went on.
+    usurper: Option<&'a Event>,
     /// The due cannot lie before this.
     earliest: Instant,
 }
@@ -214,7 +270,8 @@ impl<'a> Life<'a> {
         rules: Rules,
     ) -> Life<'a> {
         let may_end_it = |event: &&Event| match event.act {
-            Act::Begin(_) => event.life != begin.life,
+            Act::Begin(_) => event.life != begin.life && event.answer,
+            Act::Remove => event.life == begin.life && event.answer,
             Act::Take | Act::Unknown => event.life == 0 || event.life == begin.life,
             Act::End(_) => event.life == begin.life && rules == Rules::Value,
             _ => false,
@@ -227,6 +284,7 @@ impl<'a> Life<'a> {
             end,
             // They are in the order of their beginnings.
             sure_until: ending.find(may_end_it).map(|event| event.call.before),
+            usurper: None,
             possible: window
                 .iter()
                 .filter(overlaps)
@@ -235,13 +293,59 @@ impl<'a> Life<'a> {
             earliest: begin.call.before,
         };
         life.earliest = life.earliest_due(due);
+        let beside = |event: &&Event| matches!(event.act, Act::Begin(_)) && !event.answer;
+        life.usurper = window
+            .iter()
+            .filter(beside)
+            .find(|event| event.life != begin.life && life.is_within(event.call));
         life
     }
 
+    fn is_within(&self, call: Call) -> bool {
+        call.before > self.begin.call.after
+            && self.sure_until.is_none_or(|until| call.after < until)
+    }
+
     fn is_sure(&self, event: &Event) -> bool {
-        let is_within = event.call.before > self.begin.call.after
-            && self.sure_until.is_none_or(|until| event.call.after < until);
-        !event.is_vague && (event.life == self.begin.life || is_within)
+        !event.is_vague && (event.life == self.begin.life || self.is_within(event.call))
+    }
+
+    /// What the stream gave of it, if the moment is known from which on it was not moved.
+    fn out(&self) -> Option<Out> {
+        let end = self.end?;
+        let Act::End(Outcome::Out { due, number }) = end.act else {
+            return None;
+        };
+        if self
+            .possible
+            .iter()
+            .any(|event| matches!(event.act, Act::Unknown))
+        {
+            return None;
+        }
+        let moves = self
+            .possible
+            .iter()
+            .filter(|event| event.answer && matches!(event.act, Act::Set(_) | Act::Expire));
+        let moved = moves.map(|event| event.call.after).max();
+        Some(Out {
+            number,
+            polled: end.call.before,
+            due,
+            set: moved.map_or(self.begin.call.after, |moved| {
+                moved.max(self.begin.call.after)
+            }),
+        })
+    }
+
+    /// The end of the time that bounds it, read before the call that set it, and after it.
+    fn cap(&self) -> Option<[Instant; 2]> {
+        self.possible.iter().find_map(|event| match event.act {
+            Act::Cap(cap) if event.life == self.begin.life => {
+                Some([event.call.before + cap, event.call.after + cap])
+            }
+            _ => None,
+        })
     }
 
     fn earliest_due(&self, first: Due) -> Instant {
@@ -282,7 +386,8 @@ impl<'a> Life<'a> {
             }
         }
         let last = dues.iter().map(|one| one.call.after).max().unwrap();
-        standing(&dues, last).map(|one| one.earliest).min().unwrap()
+        let due = standing(&dues, last).map(|one| one.earliest).min().unwrap();
+        self.cap().map_or(due, |[cap, _]| due.min(cap))
     }
 
     fn judge(
@@ -302,16 +407,34 @@ impl<'a> Life<'a> {
         };
         let is_unknown = possibly(|act| matches!(act, Act::Unknown));
         let can_be_expired = is_unknown || possibly(|act| matches!(act, Act::Expire));
-        let can_be_cancelled = is_unknown || possibly(|act| matches!(act, Act::Cancel));
+        let can_be_cancelled =
+            is_unknown || possibly(|act| matches!(act, Act::Cancel | Act::Remove));
+        let can_be_drained = is_unknown || possibly(|act| matches!(act, Act::Drained));
         let outcome = self.end.and_then(|end| match end.act {
             Act::End(outcome) => Some((outcome, end.call)),
             _ => None,
         });
-        if let Some((Outcome::Elapsed, call)) = outcome {
-            if call.after < self.earliest && !can_be_expired {
-                let early = self.earliest - call.after;
+        // It has elapsed by then, or was due by its own account.
+        let elapsed = match outcome {
+            Some((Outcome::Elapsed, call)) => Some(call.after),
+            Some((Outcome::Out { due, .. }, call)) => Some(due.min(call.after)),
+            _ => None,
+        };
+        if let Some(elapsed) = elapsed.filter(|elapsed| *elapsed < self.earliest) {
+            if !can_be_expired {
+                let early = self.earliest - elapsed;
                 accuse(Kind::Early, format!("early by {early:?}: {}", self.told()));
             }
+        }
+        if let (Some(elapsed), Some([_, cap])) = (elapsed, self.cap()) {
+            if elapsed > cap && !is_unknown {
+                let text = format!("due {:?} after the end of its life", elapsed - cap);
+                accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+            }
+        }
+        if self.usurper.is_some() {
+            let text = "a key that was in the map was taken to be absent";
+            accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
         }
         if rules == Rules::Value {
             for event in self.possible.iter().filter(|event| self.is_sure(event)) {
@@ -334,6 +457,7 @@ impl<'a> Life<'a> {
             None => true,
             Some((Outcome::Elapsed, _)) => cancels == 0,
             Some((Outcome::Cancelled, _)) => expires == 0 && can_be_cancelled,
+            Some((Outcome::Drained, _)) => cancels + expires == 0 && can_be_drained,
             Some((Outcome::Shutdown, call)) => was_told(call) && cancels + expires == 0,
             Some(_) => cancels + expires == 0,
         };
@@ -343,7 +467,33 @@ impl<'a> Life<'a> {
                 format!("impossible outcome: {}", self.told()),
             );
         }
-        self.judge_answers(can_be_expired || can_be_cancelled, was_told, accuse);
+        self.judge_place(can_be_expired, outcome.map(|(outcome, _)| outcome), accuse);
+        let can_be_ended = can_be_expired || can_be_cancelled;
+        self.judge_answers(can_be_ended, was_told, accuse);
+    }
+
+    /// A deadline is in its map until something takes it out, pending or not. What is removed while
+    /// it is pending does not elapse.
+    fn judge_place(
+        &self,
+        can_be_expired: bool,
+        outcome: Option<Outcome>,
+        accuse: &mut impl FnMut(Kind, String),
+    ) {
+        for event in &self.possible {
+            let is_wrong = match (event.act, event.answer) {
+                (Act::Find | Act::Remove, false) => self.is_within(event.call),
+                (Act::Remove, true) => {
+                    let is_in_time = event.call.after < self.earliest && !can_be_expired;
+                    is_in_time && outcome == Some(Outcome::Elapsed)
+                }
+                _ => false,
+            };
+            if is_wrong {
+                let text = format!("{:?} was {}", event.act, event.answer);
+                accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+            }
+        }
     }
 
     /// Whoever says that it is pending comes before whoever says that it has ended, and it does not
@@ -356,9 +506,14 @@ impl<'a> Life<'a> {
     ) {
         let sure = || self.possible.iter().filter(|event| self.is_sure(event));
         let is_question = |event: &&&Event| {
-            !matches!(
+            matches!(
                 event.act,
-                Act::Begin(_) | Act::Take | Act::Unknown | Act::End(_)
+                Act::Set(_)
+                    | Act::Reset
+                    | Act::SetTimeout(_)
+                    | Act::Expire
+                    | Act::Cancel
+                    | Act::Look
             )
         };
         let ended = sure().filter(|event| {
@@ -502,5 +657,98 @@ mod tests {
         assert_eq!(looks(true, 5), []);
         assert_eq!(looks(true, 20), [Kind::WrongAnswer]);
         assert_eq!(looks(false, 20), []);
+    }
+
+    #[test]
+    fn a_key_is_not_absent_while_something_is_surely_under_it() {
+        let inserts = |taken| {
+            let begin = (0, 1, BEGIN, 1, true);
+            let taken = (2, taken, Act::Take, 1, true);
+            accused(Rules::Deadline, &[begin, taken, (5, 6, BEGIN, 2, false)])
+        };
+        let without = accused(
+            Rules::Deadline,
+            &[(0, 1, BEGIN, 1, true), (5, 6, BEGIN, 2, false)],
+        );
+        assert_eq!(without, [Kind::WrongAnswer]);
+        assert_eq!(inserts(4), []);
+        assert_eq!(inserts(5), []);
+    }
+
+    #[test]
+    fn a_life_is_the_latest_due_and_bounds_the_earliest() {
+        let far = Act::Set(Due::After(100 * MS));
+        let out = |due| {
+            let due = Instant::now() + due * MS;
+            let out = Act::End(Outcome::Out { due, number: 0 });
+            let cap = (0, 1, Act::Cap(20 * MS), 1, true);
+            let events = [(0, 1, BEGIN, 1, true), cap, (2, 3, far, 0, true)];
+            accused(
+                Rules::Value,
+                &[&events[..], &[(50, 50, out, 1, true)]].concat(),
+            )
+        };
+        assert_eq!(out(15), [Kind::Early]);
+        assert_eq!(out(21), []);
+        assert_eq!(out(40), [Kind::WrongAnswer]);
+    }
+
+    #[test]
+    fn what_was_removed_in_time_does_not_elapse_and_cannot_be_found() {
+        let removed = |answer, end, finds| {
+            accused(
+                Rules::Deadline,
+                &[
+                    (0, 1, BEGIN, 1, true),
+                    (3, 4, Act::Remove, 1, answer),
+                    (12, 12, Act::End(end), 1, true),
+                    (13, 13, Act::Take, 1, true),
+                    (14, 14, Act::Find, 0, finds),
+                ],
+            )
+        };
+        assert_eq!(removed(true, Outcome::Cancelled, false), []);
+        assert_eq!(removed(true, Outcome::Elapsed, false), [Kind::WrongAnswer]);
+        assert_eq!(removed(false, Outcome::Elapsed, false), [Kind::WrongAnswer]);
+        assert_eq!(removed(true, Outcome::Cancelled, true), [Kind::WrongAnswer]);
+    }
+
+    #[test]
+    fn a_drained_deadline_was_given_by_a_drain() {
+        let drained = |act| {
+            let end = Act::End(Outcome::Drained);
+            let take = (2, 3, Act::Take, 0, true);
+            let events = [(0, 1, BEGIN, 1, true), take, (2, 3, act, 0, true)];
+            accused(
+                Rules::Deadline,
+                &[&events[..], &[(4, 4, end, 1, true)]].concat(),
+            )
+        };
+        assert_eq!(drained(Act::Drained), []);
+        assert_eq!(drained(Act::Reset), [Kind::TwoOutcomes]);
+    }
+
+    #[test]
+    fn values_that_were_set_in_time_come_out_in_their_order() {
+        let start = Instant::now();
+        let out = |number, polled, due, set| Out {
+            number,
+            polled: start + polled * MS,
+            due: start + due * MS,
+            set: start + set * MS,
+        };
+        let accused = |set| {
+            let mut times = 0;
+            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 8, set)], |_, _| {
+                times += 1;
+            });
+            times
+        };
+        assert_eq!(accused(2), 1);
+        assert_eq!(
+            accused(10),
+            0,
+            "perhaps it was set after the other one came out"
+        );
     }
 }

@@ -5,16 +5,20 @@
 //! |---|---|
 //! | `random`, `actors`, `ends` | the programs |
 //! | `lateness` | loads beside the same loads on tokio's timers |
+//! | `children` | programs under the paused clock, in processes of their own |
 //! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
 //! | `record`, `life` | what was called, and whether it is possible |
 //! | `finding`, `totals` | what is told |
 
 mod actors;
+mod children;
 mod ends;
 mod faults;
 mod finding;
 mod lateness;
 mod life;
+#[path = "../../benches/src/report/neighbours.rs"]
+mod neighbours;
 mod program;
 mod random;
 mod record;
@@ -50,9 +54,9 @@ struct Options {
     /// The seed of the first program. Each later one has the next.
     #[arg(long)]
     seed: Option<u64>,
-    /// Programs of this kind alone.
-    #[arg(long, value_parser = PossibleValuesParser::new(PROGRAMS.map(|(name, _)| name)))]
-    only: Option<String>,
+    /// Programs of these kinds alone, by turns.
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
+    only: Vec<String>,
     /// Stop at the first finding.
     #[arg(long)]
     first: bool,
@@ -60,11 +64,9 @@ struct Options {
 
 type Run = fn(Setting) -> bool;
 
-/// The programs by their names. Each gives `false` if it hangs.
-///
-/// A program under the paused clock is plugged in here, as a call of its `run(seed, config)`, from
-/// a module with a `#[path]` into `tests/oracle/`.
-const PROGRAMS: [(&str, Run); 7] = [
+/// The programs by their names. Each gives `false` if it hangs. Those of other processes are in
+/// `children`.
+const PROGRAMS: [(&str, Run); 8] = [
     ("all", |setting| random::run(Cast::All, setting)),
     ("alone", |setting| random::run(Cast::Alone, setting)),
     ("deadline", |setting| random::run(Cast::Deadline, setting)),
@@ -73,14 +75,12 @@ const PROGRAMS: [(&str, Run); 7] = [
     }),
     ("delay_map", |setting| random::run(Cast::DelayMap, setting)),
     ("ends", ends::run),
+    ("idle", |setting| random::run(Cast::Idle, setting)),
     (LATENESS, lateness::run),
 ];
 
-/// They are long, so they come by the clock and not in the round.
-const LATENESS: &str = "lateness";
-
 /// The order in which programs follow each other.
-const ROUND: [&str; 10] = [
+const ROUND: [&str; 11] = [
     "all",
     "ends",
     "delay_map",
@@ -91,14 +91,24 @@ const ROUND: [&str; 10] = [
     "delay_map",
     "alone",
     "ends",
+    "idle",
 ];
 
-/// One load beside tokio's for so much time of the others.
-const BETWEEN_LOADS: Duration = Duration::from_secs(20);
+const LATENESS: &str = "lateness";
+
+/// They are long. So they come by the clock and not in the round, by turns.
+const LONG: [&str; 2] = [LATENESS, children::ALL];
+/// One of them for so much time of the others.
+const BETWEEN: Duration = Duration::from_secs(10);
 /// A program that takes longer than this hangs, whatever it does.
 const LONGEST: Duration = Duration::from_secs(180);
 /// So much memory may stay after a program: what threads and libraries keep.
 const KEPT: usize = 1 << 20;
+
+fn names() -> Vec<&'static str> {
+    let here = PROGRAMS.map(|(name, _)| name).into_iter();
+    here.chain(children::names()).collect()
+}
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -110,35 +120,50 @@ fn main() -> ExitCode {
         "seed {seed}, for {}",
         humantime::format_duration(options.time)
     );
+    let only = &options.only;
+    if only.is_empty() || children::names().any(|name| only.iter().any(|only| only == name)) {
+        if let Err(error) = children::build(seed) {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    }
     let (findings, totals) = (Arc::new(Findings::new()), Arc::new(Totals::new()));
     let now_running = watch(findings.clone(), totals.clone());
     let start = Instant::now();
-    let (mut told, mut loaded, mut baseline) = (start, start, None);
+    let (mut told, mut baseline) = (start, None);
+    let (mut last_long, mut long) = (start, LONG.into_iter().cycle());
     let mut hangs = false;
     for number in 0.. {
         if start.elapsed() >= options.time || hangs || options.first && !findings.is_empty() {
             break;
         }
-        let is_load_due = number > 0 && loaded.elapsed() > BETWEEN_LOADS;
-        let wanted = match &options.only {
-            Some(only) => only,
-            None if is_load_due => LATENESS,
-            None => ROUND[number as usize % ROUND.len()],
+        let is_long_due = last_long.elapsed() > BETWEEN;
+        let wanted = match is_long_due {
+            _ if !only.is_empty() => &only[number as usize % only.len()],
+            true => long.next().expect("it has no end"),
+            false => ROUND[number as usize % ROUND.len()],
         };
-        let program = PROGRAMS.into_iter().find(|(name, _)| *name == wanted);
-        let (name, run) = program.expect("the parser takes names of the table alone");
         let setting = Setting {
-            name,
+            name: names()
+                .into_iter()
+                .find(|name| *name == wanted)
+                .expect("the parser takes these names alone"),
             seed: seed + number,
             findings: findings.clone(),
             totals: totals.clone(),
             may_disturb: true,
         };
+        let name = setting.name;
         now_running.store(seed + number, Ordering::SeqCst);
-        hangs = !run(setting);
-        totals.programs.fetch_add(1, Ordering::Relaxed);
-        if name == LATENESS {
-            loaded = Instant::now();
+        match PROGRAMS.into_iter().find(|(name, _)| *name == wanted) {
+            Some((_, run)) => {
+                hangs = !run(setting);
+                totals.programs.fetch_add(1, Ordering::Relaxed);
+            }
+            None => children::run(setting),
+        }
+        if LONG.contains(&name) {
+            last_long = Instant::now();
         }
         if number >= 20 && !hangs {
             let again = format!("--only {} --seed {}", name, seed + number);
@@ -170,7 +195,7 @@ fn watch(findings: Arc<Findings>, totals: Arc<Totals>) -> Arc<AtomicU64> {
         let mut last = (0, Instant::now());
         loop {
             thread::sleep(Duration::from_secs(1));
-            let programs = totals.programs.load(Ordering::Relaxed);
+            let programs = totals.all();
             if programs != last.0 {
                 last = (programs, Instant::now());
             }
@@ -230,10 +255,15 @@ fn check_memory(findings: &Findings, baseline: &mut Option<usize>, name: &str, a
 
 fn progress(start: Instant, totals: &Totals, findings: &Findings) -> String {
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let (programs, paused) = (count(&totals.programs), totals.beside("paused"));
     format!(
-        "{:>6.0} s  {} programs, {} timers fired, {} calls judged, late p99 {:?} max {:?}, {} KiB in use, {} MiB resident, {} findings",
+        "{:>6.0} s  {} programs, {} paused programs, {} of other children, {} loads and {} void, {} timers fired, {} calls judged, late p99 {:?} max {:?}, {} KiB in use, {} MiB resident, {} findings",
         start.elapsed().as_secs_f64(),
-        count(&totals.programs),
+        programs,
+        paused,
+        totals.all() - programs - paused,
+        count(&totals.loads),
+        count(&totals.void_loads),
         count(&totals.fired),
         count(&totals.calls),
         totals.lateness(0.99),

@@ -331,16 +331,17 @@ impl Program {
                 .push(event);
         }
         let rules = self.rules.lock().unwrap();
+        let accuse = |kind, text: String| self.accuse(kind, &text);
         for (map, mut keys) in by_map {
             let (rules, runtime) = rules[&map];
             let on_all = keys.remove(&ALL_KEYS).unwrap_or_default();
+            let mut outs = Vec::new();
             for mut events in keys.into_values() {
                 events.extend(on_all.iter().copied());
                 self.totals.add_calls(events.len());
-                life::judge(&mut events, rules, self.told(runtime), |kind, text| {
-                    self.accuse(kind, &text);
-                });
+                outs.extend(life::judge(&mut events, rules, self.told(runtime), accuse));
             }
+            life::judge_order(&mut outs, accuse);
         }
     }
 

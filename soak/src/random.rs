@@ -6,7 +6,7 @@ use std::thread;
 use tickwheel::{DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
-use crate::actors::{alone, deadline, deadline_map, delay_map, yield_now};
+use crate::actors::{alone, deadline, deadline_map, delay_map, idle, yield_now};
 use crate::faults::{Beside, spin};
 use crate::finding::Kind;
 use crate::program::{Clock, Faults, Program, Setting};
@@ -20,6 +20,7 @@ pub enum Cast {
     Deadline,
     DeadlineMap,
     DelayMap,
+    Idle,
 }
 
 fn flavour(random: &mut fastrand::Rng) -> Flavour {
@@ -119,6 +120,7 @@ pub fn run(cast: Cast, setting: Setting) -> bool {
                     Cast::Deadline,
                     Cast::DeadlineMap,
                     Cast::DelayMap,
+                    Cast::Idle,
                 ];
                 *random.choice(&all).unwrap()
             }
@@ -155,11 +157,21 @@ fn begin(cast: Cast, program: &Arc<Program>, random: &mut fastrand::Rng) {
                 let place = Place::random(random, program.runtimes.len());
                 program.start(place, alone::run(program.clone(), random.fork()));
             }
+            if random.u8(..4) == 0 {
+                let place = Place::elsewhere(random);
+                program.start(place, alone::run_together(program.clone(), random.fork()));
+            }
         }
         Cast::Deadline => {
             for _ in 0..random.u8(1..6) {
                 let place = Place::random(random, program.runtimes.len());
                 program.start(place, deadline::run(program.clone(), random.fork()));
+            }
+        }
+        Cast::Idle => {
+            for _ in 0..random.u8(1..6) {
+                let place = Place::random(random, program.runtimes.len());
+                program.start(place, idle::run(program.clone(), random.fork()));
             }
         }
         Cast::DeadlineMap => deadline_map::start(program, random),

@@ -41,6 +41,17 @@ impl Record {
         self.push(subject, life, act, true, call);
     }
 
+    /// Keeps a call on a life that is known, with its answer.
+    pub fn keep_answer_of(
+        &mut self,
+        subject: Subject,
+        life: u64,
+        act: Act,
+        (answer, call): (bool, Call),
+    ) {
+        self.push(subject, life, act, answer, call);
+    }
+
     fn push(&mut self, subject: Subject, life: u64, act: Act, answer: bool, call: Call) {
         let event = Event {
             call,

@@ -1,5 +1,6 @@
 //! How much of the machine other programs took meanwhile. On a busy machine, threads that should
-//! contend do not run at once. No median helps against that, so the program tells it.
+//! contend do not run at once. No median helps against that, so the program tells it. The soak
+//! takes this file in by its path.
 
 use std::fs;
 

@@ -1,11 +1,13 @@
-//! [`Sleep`], [`Timeout`](tickwheel::Timeout) and [`Interval`](tickwheel::Interval), each of one
-//! owner, who judges it right there.
+//! [`Sleep`], [`Timeout`](tickwheel::Timeout), [`Interval`](tickwheel::Interval) and
+//! [`Scope`](tickwheel::Scope), each of one owner, who judges it right there.
 
 use std::future::{pending, ready};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use tickwheel::{MissedTickBehavior, Sleep};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tickwheel::{MissedTickBehavior, Sleep, global, remaining};
 use tokio::time::{Duration, Instant};
 
 use super::{Lengths, Pace, yield_now};
@@ -17,7 +19,7 @@ use crate::wait::Wait;
 const FAR: Duration = Duration::from_secs(3600);
 
 /// What is asked of a future while it waits: when it is due.
-fn waits(what: &'static str, due: Instant, clock: &Clock) -> Wait {
+pub fn waits(what: &'static str, due: Instant, clock: &Clock) -> Wait {
     let timer = clock.timer.clone();
     Wait {
         what,
@@ -32,13 +34,21 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
     while program.is_busy() && rounds < 2_000 {
         rounds += 1;
         let clock = program.clocks[random.usize(..program.clocks.len())].clone();
-        match random.u8(..8) {
+        match random.u8(..10) {
             0..4 => sleep(&program, &mut random, &clock, lengths).await,
             4..7 => timeout(&program, &mut random, &clock, lengths).await,
+            7 | 8 => scope(&program, &mut random, &clock, lengths).await,
             _ => interval(&program, &mut random, &clock, lengths).await,
         }
         pace.rest(&mut random).await;
     }
+}
+
+/// Several at once, under an executor within the place, which polls what was woken.
+pub async fn run_together(program: Arc<Program>, mut random: fastrand::Rng) {
+    let actors = (0..random.u8(2..8)).map(|_| run(program.clone(), random.fork()));
+    let mut actors: FuturesUnordered<_> = actors.collect();
+    while actors.next().await.is_some() {}
 }
 
 fn accuse_early(program: &Program, what: &str, now: Instant, due: Instant) {
@@ -56,7 +66,10 @@ async fn sleep(
 ) {
     let length = lengths.draw(random);
     let (mut nap, mut due, mut latest) = if random.bool() {
-        let (nap, call) = timed(|| clock.timer.sleep(length));
+        let (nap, call) = timed(|| match clock.runtime {
+            None => global::sleep(length),
+            Some(_) => clock.timer.sleep(length),
+        });
         (nap, call.before + length, call.after + length)
     } else {
         let due = Instant::now() + length;
@@ -150,7 +163,10 @@ async fn timeout(
         _ => Box::pin(clock.timer.sleep(lengths.draw(random))),
     };
     let (timeout, due, latest) = if random.bool() {
-        let (timeout, call) = timed(|| clock.timer.timeout(length, inner));
+        let (timeout, call) = timed(|| match clock.runtime {
+            None => global::timeout(length, inner),
+            Some(_) => clock.timer.timeout(length, inner),
+        });
         (timeout, call.before + length, call.after + length)
     } else {
         let due = Instant::now() + length;
@@ -165,6 +181,67 @@ async fn timeout(
         if result.is_err() {
             accuse_early(program, "timeout", now, due);
         }
+    }
+}
+
+/// A scope, with timeouts and another scope within.
+async fn scope(
+    program: &Arc<Program>,
+    random: &mut fastrand::Rng,
+    clock: &Clock,
+    lengths: Lengths,
+) {
+    let due = Instant::now() + lengths.draw(random);
+    let inner_due = Instant::now() + lengths.draw(random);
+    let (length, timeouts) = (lengths.draw(random), random.u8(..3));
+    let (within, inner) = ((program.clone(), clock.clone()), clock.timer.clone());
+    let future = async move {
+        let (program, clock) = within;
+        for _ in 0..timeouts {
+            judge_remaining(&program, &clock, due);
+            let bounded = due.min(Instant::now() + length);
+            let _ = inner.timeout(length, pending::<()>()).await;
+            accuse_early(&program, "timeout in a scope", Instant::now(), bounded);
+        }
+        let bounded = due.min(inner_due);
+        let nap = inner.sleep(length);
+        let nested = inner.scope(inner_due, async {
+            judge_remaining(&program, &clock, bounded);
+            nap.await;
+            judge_remaining(&program, &clock, bounded);
+        });
+        if nested.deadline() != bounded {
+            let text = "a scope ends later than the one around it";
+            program.accuse(Kind::WrongAnswer, text);
+        }
+        if nested.await.is_err() {
+            accuse_early(&program, "scope in a scope", Instant::now(), bounded);
+        }
+        judge_remaining(&program, &clock, due);
+    };
+    let scope = match clock.runtime {
+        None => global::scope(due, future),
+        Some(_) => clock.timer.scope(due, future),
+    };
+    let wait = waits("a scope", due, clock);
+    let waiting = async move { (scope.await, remaining(), Instant::now()) };
+    if let Some((result, left, now)) = program.wait(random, clock, wait, Box::pin(waiting)).await {
+        if result.is_err() {
+            accuse_early(program, "scope", now, due);
+        }
+        if left.is_some() {
+            program.accuse(Kind::WrongAnswer, "a scope is open after its end");
+        }
+    }
+}
+
+/// What is left of a scope lies between what was left before the question and after it.
+fn judge_remaining(program: &Program, clock: &Clock, due: Instant) {
+    let (left, call) = timed(remaining);
+    let [most, least] = [call.before, call.after].map(|at| due.saturating_duration_since(at));
+    if !has_stopped(program, clock) && !left.is_some_and(|left| (least..=most).contains(&left)) {
+        let text = format!("{left:?} remain of a scope, where {least:?} to {most:?} do");
+        program.accuse(Kind::WrongAnswer, &text);
     }
 }
 

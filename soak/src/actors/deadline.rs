@@ -80,7 +80,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
     let (deadline, made) = timed(|| clock.timer.deadline(timeout));
     let handle = deadline.handle();
     let mut kept = Kept::new(&program, subject, deadline, ());
-    kept.begin(program.new_life(), Due::After(timeout), made);
+    kept.begin(program.new_life(), Due::After(timeout), (true, made));
     push(&latest, &clock, LONGEST);
     for _ in 0..random.u8(..4) {
         let (mut random, handle) = (random.fork(), handle.clone());
@@ -117,7 +117,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
         // Somebody may have changed the timeout meanwhile. Then it is not known.
         let is_known = handle.timeout() == timeout;
         let timeout = if is_known { timeout } else { Duration::ZERO };
-        kept.begin(program.new_life(), Due::After(timeout), again);
+        kept.begin(program.new_life(), Due::After(timeout), (true, again));
         push(&latest, &clock, LONGEST);
     }
 }
@@ -144,10 +144,16 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
         }
     }
 
-    pub fn begin(&mut self, life: u64, due: Due, call: Call) {
+    /// Begins a life. The answer of the call says whether it may have ended another one.
+    pub fn begin(&mut self, life: u64, due: Due, call: (bool, Call)) {
         self.life = life;
-        self.record
-            .keep_of(self.subject, life, Act::Begin(due), call);
+        self.keep(Act::Begin(due), call);
+    }
+
+    /// Keeps a call on the life of now.
+    pub fn keep(&mut self, act: Act, answer: (bool, Call)) {
+        let (subject, life) = (self.subject, self.life);
+        self.record.keep_answer_of(subject, life, act, answer);
     }
 
     pub fn deadline(&mut self) -> &mut D {
@@ -158,8 +164,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
     pub async fn ended(mut self) -> Kept<D, A> {
         let result = self.deadline().await;
         let ((), ended) = timed(|| {});
-        let act = Act::End(outcome(result));
-        self.record.keep_of(self.subject, self.life, act, ended);
+        self.keep(Act::End(outcome(result)), (true, ended));
         self
     }
 }
@@ -167,7 +172,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin, A> Kept<D, A> {
 impl<D, A> Drop for Kept<D, A> {
     fn drop(&mut self) {
         let ((), dropped) = timed(|| drop(self.deadline.take()));
-        self.record
-            .keep_of(self.subject, self.life, Act::Take, dropped);
+        let (subject, life) = (self.subject, self.life);
+        self.record.keep_of(subject, life, Act::Take, dropped);
     }
 }

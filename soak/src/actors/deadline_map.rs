@@ -1,10 +1,11 @@
 //! A [`DeadlineMap`] of few keys, with holders that insert and await, and others that call by key.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use tickwheel::error::InsertError;
 use tickwheel::{DeadlineMap, ResetHandle};
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 
 use super::deadline::{self, Kept, LONGEST, push};
 use super::{Lengths, Pace};
@@ -25,6 +26,9 @@ struct Shared {
     limit: Option<usize>,
     lengths: Lengths,
     latest: Latest,
+    /// Before the first call that closes it, and after one.
+    closing: OnceLock<Instant>,
+    closed: OnceLock<Instant>,
 }
 
 /// Looks at the map when the last actor has let go of it.
@@ -35,7 +39,9 @@ impl Drop for Shared {
             let text = format!("{left:?} keys are left where nobody holds a deadline");
             self.program.accuse(Kind::Counts, &text);
         }
-        let Some(limit) = self.limit else { return };
+        let Some(limit) = self.limit.filter(|_| self.closing.get().is_none()) else {
+            return;
+        };
         if self.program.told(self.clock.runtime).is_some() {
             return;
         }
@@ -62,6 +68,8 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         limit,
         lengths: Lengths::random(random),
         latest: Latest::new(Instant::now()),
+        closing: OnceLock::new(),
+        closed: OnceLock::new(),
         program: program.clone(),
         clock,
     });
@@ -75,7 +83,7 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
     }
 }
 
-/// Inserts, awaits, restarts and drops.
+/// Inserts, awaits, removes and drops.
 async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
     let (program, clock) = (shared.program.clone(), shared.clock.clone());
     let mut rounds = 0;
@@ -88,22 +96,40 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
             true => Due::After(timeout),
             false => Due::At(Instant::now() + timeout),
         };
+        let if_absent = random.u8(..4) == 0;
         let mut record = program.record();
         let inserted = shared.brittle(&mut random, &mut record, subject, || match due {
-            Due::After(timeout) => shared.map.insert(Key(key), timeout),
-            Due::At(instant) => shared.map.insert_at(Key(key), instant),
+            Due::After(timeout) if if_absent => shared.map.insert_if_absent(Key(key), timeout),
+            Due::After(timeout) => shared.map.insert(Key(key), timeout).map(Some),
+            Due::At(instant) => shared.map.insert_at(Key(key), instant).map(Some),
         });
-        drop(record);
         push(&shared.latest, &clock, LONGEST);
-        let Some((Ok(deadline), call)) = inserted else {
-            super::yield_now().await;
-            continue;
+        let (deadline, call) = match inserted {
+            Some((Ok(Some(deadline)), call)) => (deadline, call),
+            other => {
+                match other {
+                    Some((Ok(_), call)) => record.keep(subject, Act::Find, (true, call)),
+                    Some((Err(refused), call)) => shared.judge_refusal(refused, call),
+                    None => {}
+                }
+                super::yield_now().await;
+                continue;
+            }
         };
+        drop(record);
+        shared.judge_insert(call);
         let handle = deadline.handle();
         let mut kept = Kept::new(&program, subject, deadline, shared.clone());
-        kept.begin(program.new_life(), due, call);
-        if random.u8(..8) == 0 {
-            continue;
+        let may_end_another = !(if_absent && matches!(due, Due::After(_)));
+        kept.begin(program.new_life(), due, (may_end_another, call));
+        match random.u8(..16) {
+            0 | 1 => continue,
+            2 | 3 => {
+                super::yield_now().await;
+                let removed = timed(|| shared.map.remove(kept.deadline()));
+                kept.keep(Act::Remove, removed);
+            }
+            _ => {}
         }
         let wait = deadline::waits("a keyed deadline", &shared.latest, &handle, &clock);
         let waiting = Box::pin(kept.ended());
@@ -131,8 +157,16 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let subject = shared.subject(key);
         match random.u16(..1_000) {
             0 => {
-                let ((), call) = timed(|| drop(map.drain()));
-                record.keep(shared.subject(ALL_KEYS), Act::Take, (true, call));
+                shared.take_all(&mut record, DeadlineMap::drain);
+                continue;
+            }
+            10 if random.u8(..32) == 0 => {
+                shared.close(&mut record);
+                continue;
+            }
+            11..30 => {
+                let answer = timed(|| map.contains_key(&Key(key)));
+                record.keep(subject, Act::Find, answer);
                 continue;
             }
             1..3 => {
@@ -173,10 +207,67 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
             let _ = (handle.is_pending(), handle.remaining(), handle.deadline());
         }
     }
+    if random.u8(..4) == 0 {
+        shared.close(&mut record);
+    }
     push(&shared.latest, &shared.clock, LONGEST);
 }
 
 impl Shared {
+    /// Takes all keys out, and tells of each that was pending.
+    fn take_all(
+        &self,
+        record: &mut Record,
+        take: impl FnOnce(&DeadlineMap<Key>) -> Vec<(Key, Duration)>,
+    ) -> usize {
+        let (drained, call) = timed(|| take(&self.map));
+        record.keep(self.subject(ALL_KEYS), Act::Take, (true, call));
+        for (key, left) in &drained {
+            record.keep(self.subject(key.0), Act::Drained, (true, call));
+            if *left > LONGEST {
+                let text = format!("a drained deadline had {left:?} left");
+                self.program.accuse(Kind::WrongAnswer, &text);
+            }
+        }
+        drained.len()
+    }
+
+    fn close(&self, record: &mut Record) {
+        let was_closed = self.closed.get().is_some();
+        let _ = self.closing.set(Instant::now());
+        let drained = self.take_all(record, DeadlineMap::close);
+        let _ = self.closed.set(Instant::now());
+        if was_closed && drained > 0 {
+            let text = format!("{drained} deadlines were pending in a closed map");
+            self.program.accuse(Kind::WrongAnswer, &text);
+        }
+    }
+
+    fn judge_insert(&self, call: Call) {
+        if self
+            .closed
+            .get()
+            .is_some_and(|closed| *closed < call.before)
+        {
+            let text = "a deadline was put into a closed map";
+            self.program.accuse(Kind::WrongAnswer, text);
+        }
+    }
+
+    fn judge_refusal(&self, refused: InsertError, call: Call) {
+        let may_be = match refused {
+            InsertError::AtCapacity(()) => self.limit.is_some(),
+            _ => self
+                .closing
+                .get()
+                .is_some_and(|closing| *closing < call.after),
+        };
+        if !may_be && self.program.told(self.clock.runtime).is_none() {
+            let text = format!("an insert was refused: {refused}");
+            self.program.accuse(Kind::WrongAnswer, &text);
+        }
+    }
+
     fn subject(&self, key: u32) -> Subject {
         Subject {
             map: self.number,

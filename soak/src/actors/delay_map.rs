@@ -151,6 +151,7 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
     let consumer = Consumer {
         stream: Some(stream),
         has_ended: false,
+        number: 0,
         record: program.record(),
         shared: shared.clone(),
     };
@@ -321,10 +322,14 @@ impl Writer {
         };
         shared.fates.made.fetch_add(1, Ordering::SeqCst);
         let (id, key, if_absent) = (value.id, Key(subject.key), random.u8(..4) == 0);
-        let inserted = self.brittle(random, subject, |map| match due {
-            Due::After(delay) if if_absent => map.insert_if_absent(key, value, delay),
-            Due::After(delay) => map.insert(key, value, delay),
-            Due::At(instant) => map.insert_at(key, value, instant),
+        // Not where a map is filled at the end, to see how much it holds.
+        let has_life = shared.program.is_busy() && random.u8(..8) == 0;
+        let life = has_life.then(|| shared.lengths.draw(random));
+        let inserted = self.brittle(random, subject, |map| match (due, life) {
+            (Due::After(delay), Some(life)) => map.insert_with_life(key, value, delay, life),
+            (Due::After(delay), None) if if_absent => map.insert_if_absent(key, value, delay),
+            (Due::After(delay), None) => map.insert(key, value, delay),
+            (Due::At(instant), _) => map.insert_at(key, value, instant),
         });
         shared.push(due);
         match inserted {
@@ -335,7 +340,16 @@ impl Writer {
                 back.take_out();
             }
             Some((Ok(replaced), call)) => {
-                self.record.keep_of(subject, id, Act::Begin(due), call);
+                let (may_end, life) = match due {
+                    Due::After(_) => (!if_absent || life.is_some(), life),
+                    Due::At(_) => (true, None),
+                };
+                let begin = Act::Begin(due);
+                self.record
+                    .keep_answer_of(subject, id, begin, (may_end, call));
+                if let Some(life) = life {
+                    self.record.keep_of(subject, id, Act::Cap(life), call);
+                }
                 self.take_out(subject, replaced, call);
             }
             Some((Err(refused), _)) => drop(refused.into_inner().take_out()),
@@ -491,6 +505,8 @@ async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
 struct Consumer {
     stream: Option<Expirations<Key, Value>>,
     has_ended: bool,
+    /// How many values it has received.
+    number: usize,
     record: Record,
     shared: Arc<Shared>,
 }
@@ -614,7 +630,9 @@ impl Consumer {
             }
             let subject = self.shared.subject(expired.key.0);
             let id = expired.value.take_out();
-            let outcome = Act::End(Outcome::Elapsed);
+            let (due, number) = (expired.deadline, self.number);
+            self.number += 1;
+            let outcome = Act::End(Outcome::Out { due, number });
             self.record.keep_of(subject, id, outcome, call);
         }
     }

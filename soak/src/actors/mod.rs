@@ -4,6 +4,7 @@ pub mod alone;
 pub mod deadline;
 pub mod deadline_map;
 pub mod delay_map;
+pub mod idle;
 
 use tokio::time::Duration;
 
