@@ -112,14 +112,23 @@ impl RuntimeAlarm {
     ///
     /// Where the present tick began after the millisecond up to which the time driver has worked,
     /// that is so for the present tick, and no time need pass. Else it is the next millisecond,
-    /// however long a tick is.
-    pub(super) fn set_soon(&mut self) -> Set {
-        let set = self.reset_to(self.clock.current_tick());
+    /// however long a tick is. Then the alarm is too late for the present tick: whatever else is
+    /// armed for it fires at once, as tokio's timers do.
+    ///
+    /// Returns the first tick that the alarm is in time for too.
+    pub(super) fn set_soon(&mut self, now: u64) -> (Set, u64) {
+        let set = self.reset_to(now);
         if !matches!(set, Set::Passed(_)) {
-            return self.attach_if(set);
+            return (self.attach_if(set), now);
         }
+        let next = now + 1;
+        (self.set_to_next_millisecond(set, next), next)
+    }
+
+    fn set_to_next_millisecond(&mut self, set: Set, tick: u64) -> Set {
         let soon = self.clock.now_instant() + Duration::from_nanos(1);
         self.sleep.as_mut().reset(soon);
+        self.at = tick;
         if !self.sleep.is_elapsed() {
             return self.attach();
         }

@@ -30,6 +30,15 @@ pub(super) struct Desk {
     turner: Turner,
 }
 
+/// What a thread finds out while it attends.
+#[derive(Default)]
+struct Attendance {
+    /// The tick at which it began, once that was read.
+    began: Option<u64>,
+    /// The tick up to which tokio's time driver has worked already, if the alarm was set for it.
+    passed: Option<u64>,
+}
+
 /// What fires when the next turn is due.
 pub(super) enum Alarm {
     /// One of a runtime's timers.
@@ -46,20 +55,18 @@ impl Driver {
         request: Request,
         whereabouts: Whereabouts,
     ) -> Option<u64> {
-        let mut passed = None;
         if !self.bell.ring(request) {
-            return passed;
+            return None;
         }
-        // The tick at which this began, once it was read.
-        let mut began = None;
+        let mut attendance = Attendance::default();
         loop {
             let requests = self.bell.take_requests();
             let desk = self.desk().take();
             if let Some(mut desk) = desk {
-                match self.serve(&mut desk, requests, whereabouts, &mut began) {
+                match self.serve(&mut desk, requests, whereabouts, &mut attendance) {
                     Set::Done => *self.desk() = Some(desk),
                     Set::Passed(tick) => {
-                        passed = Some(tick);
+                        attendance.passed = attendance.passed.max(Some(tick));
                         *self.desk() = Some(desk);
                         // The attendant finds it next.
                         let _ = self.bell.ring(Request::Turn);
@@ -68,7 +75,7 @@ impl Driver {
                 }
             }
             if self.bell.leave() {
-                return passed;
+                return attendance.passed;
             }
         }
     }
@@ -79,7 +86,7 @@ impl Driver {
         desk: &mut Desk,
         requests: Requests,
         whereabouts: Whereabouts,
-        began: &mut Option<u64>,
+        attendance: &mut Attendance,
     ) -> Set {
         let has_fired = requests.has(Request::Fired);
         if has_fired {
@@ -89,20 +96,24 @@ impl Driver {
         let is_in_time_driver = whereabouts == Whereabouts::TimeDriver;
         // A call that sets the alarm to the past lets it fire too, and is no time driver.
         if turns && is_in_time_driver {
-            self.come(began);
+            self.come(attendance);
         }
         let tick = match turns {
             false => {
                 let tick = self.earliest_tick(desk, requests);
-                self.wait_for(tick, began);
+                self.wait_for(tick, attendance);
                 tick
             }
             true if is_in_time_driver => self.turn(desk),
             true => {
                 let now = self.clock.current_tick();
-                self.wait_for(now, began);
-                self.bell.set_for(now);
-                return desk.alarm.set_soon(now);
+                self.wait_for(now, attendance);
+                let (set, tick) = desk.alarm.set_soon(now);
+                if tick > now {
+                    attendance.passed = Some(now);
+                }
+                self.bell.set_for(tick);
+                return set;
             }
         };
         self.bell.set_for(tick);
@@ -110,17 +121,17 @@ impl Driver {
     }
 
     /// The driver comes, and notes how late it is. What is due from now on waits for it anew.
-    fn come(&self, began: &mut Option<u64>) {
+    fn come(&self, attendance: &mut Attendance) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
-        began.get_or_insert(present);
+        attendance.began.get_or_insert(present);
         self.note_lateness(now);
         self.wait_since(present);
     }
 
     /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
     /// for already goes on to wait. If that is put off, nothing will tell of it later.
-    fn wait_for(&self, tick: u64, began: &mut Option<u64>) {
+    fn wait_for(&self, tick: u64, attendance: &mut Attendance) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         let is_late = self.waits_since.load(Ordering::Relaxed) <= present;
@@ -132,7 +143,7 @@ impl Driver {
         }
         // A timer may be linked in the past, and has waited for nobody. But a request may be as old
         // as this attendance, which may have been held up since.
-        self.wait_since(tick.max(*began.get_or_insert(present)));
+        self.wait_since(tick.max(*attendance.began.get_or_insert(present)));
     }
 
     fn wait_since(&self, tick: u64) {
@@ -239,13 +250,14 @@ impl Alarm {
         }
     }
 
-    /// Sets it so that it fires next, where `now` is the present tick.
-    fn set_soon(&mut self, now: u64) -> Set {
+    /// Sets it so that it fires next, where `now` is the present tick. Returns the first tick that
+    /// it is in time for too.
+    fn set_soon(&mut self, now: u64) -> (Set, u64) {
         match self {
-            Alarm::Runtimes(alarm) => alarm.set_soon(),
+            Alarm::Runtimes(alarm) => alarm.set_soon(now),
             Alarm::Threads(alarm) => {
                 alarm.set(now);
-                Set::Done
+                (Set::Done, now)
             }
         }
     }

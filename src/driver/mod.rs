@@ -152,17 +152,21 @@ impl Driver {
     }
 
     /// Makes the driver turn at `tick` at the latest. To be called after a plan was lowered to that
-    /// tick, under no lock. `true` if tokio's time driver has worked up to that tick already.
+    /// tick, under no lock. If tokio's time driver has worked up to that tick already, the driver
+    /// turns a moment later, and this returns up to which tick tokio's has worked.
     #[inline]
-    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> bool {
-        !self.bell.is_set_by(tick) && self.come_earlier(tick)
+    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<u64> {
+        if self.bell.is_set_by(tick) {
+            return None;
+        }
+        self.come_earlier(tick)
     }
 
     #[cold]
-    fn come_earlier(self: &Arc<Self>, tick: u64) -> bool {
+    fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<u64> {
         self.bell.ask_for(tick);
         let passed = self.attend(Request::Plan, Whereabouts::Caller);
-        passed.is_some_and(|passed| passed >= tick)
+        passed.filter(|&passed| passed >= tick)
     }
 
     /// Puts the alarm off too, if it is set for `tick`, from which a plan was put off. Under no

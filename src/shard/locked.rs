@@ -230,6 +230,15 @@ impl<'a> Locked<'a> {
         self.state.wheel.slot_counts()
     }
 
+    /// The driver comes after that tick, and not at it. Whoever arms something for it has it fire at
+    /// once, and it must not seem planned. A wheel with a cascade to do at an earlier tick would go
+    /// on naming that one.
+    pub(super) fn plan_after(&self, passed: u64) {
+        let later = |plan| (plan <= passed).then_some(passed + 1);
+        // The alarm is set for it already.
+        let _ = self.shard.plan.put_off(&self.held, later);
+    }
+
     /// Plans anew after a timer was unlinked from its slot. On the system's clock a plan that is
     /// too early costs one empty turn. On a clock that can be paused it would pull virtual time
     /// along.

@@ -161,7 +161,10 @@ impl Shard {
     fn tell(&self, change: Change) -> bool {
         match change {
             Change::None => false,
-            Change::Earlier(tick) => self.driver.come_by(tick),
+            Change::Earlier(tick) => self.driver.come_by(tick).is_some_and(|passed| {
+                self.lock().plan_after(passed);
+                true
+            }),
             Change::Later(tick) => {
                 self.driver.need_not_come_at(tick);
                 false

@@ -196,3 +196,57 @@ fn every_interval_that_has_missed_a_tick_is_ready() {
         ],
     );
 }
+
+#[test]
+fn every_sleep_that_is_reset_to_now_fires_at_once() {
+    found(
+        Known::ResetToNowWaitsForACascade,
+        &[(1_000, 4, 1)],
+        &[
+            Op::Advance { by: 32_000 },
+            Op::Burst {
+                timer: 0,
+                count: 1_500,
+                after: 13_000,
+                spread: 68_000,
+                seed: 0,
+            },
+            Op::SleepResetAt {
+                nth: 1,
+                from_now: 0,
+            },
+            Op::SleepResetAt {
+                nth: 2,
+                from_now: 0,
+            },
+        ],
+    );
+}
+
+#[test]
+fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_to_the_past() {
+    found(
+        Known::FirstPollWaitsForACascade,
+        &[(1_000, 64, 1)],
+        &[
+            Op::Advance { by: 5_000_000 },
+            Op::Burst {
+                timer: 0,
+                count: 255,
+                after: 323_000,
+                spread: 10_000_000,
+                seed: 0,
+            },
+            Op::Sleep {
+                timer: 0,
+                after: 6_000,
+            },
+            Op::Advance { by: 8_000 },
+            Op::SleepResetAt {
+                nth: 1,
+                from_now: -50_000,
+            },
+            Op::PollAll { waker: 1 },
+        ],
+    );
+}

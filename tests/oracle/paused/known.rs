@@ -40,6 +40,11 @@ pub(crate) enum Known {
     /// Of two intervals that have missed ticks and are polled one after the other, the second one
     /// stays pending until the driver's next turn, as the first one has left an earlier plan.
     SecondMissedTickIsPending,
+    /// Of two sleeps that are reset to now, the second one sleeps on for a millisecond, where the
+    /// wheel has a cascade to do at a tick that tokio's time driver has passed.
+    ResetToNowWaitsForACascade,
+    /// The same for the first poll of a sleep that was due while nobody polled it.
+    FirstPollWaitsForACascade,
 }
 
 pub(crate) const KNOWN: &[Known] = &[Known::RestartOfNoTimeAfterTheEnd];
