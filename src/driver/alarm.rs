@@ -104,11 +104,35 @@ impl RuntimeAlarm {
         if tick == self.at && self.is_attached {
             return Set::Done;
         }
+        if self.clock.is_pausable() && self.is_attached && tick < self.at {
+            return self.set_earlier(tick);
+        }
         let set = self.reset_to(tick);
         self.attach_if(set)
     }
 
-    /// Sets the alarm so that the time driver fires it when it comes round next.
+    /// Sets it for an earlier tick. If that has passed already, the alarm goes on to wait for what it
+    /// was set for. On a clock that stands, this may be overdue, and yet come before the next
+    /// millisecond.
+    fn set_earlier(&mut self, tick: u64) -> Set {
+        let before = self.at;
+        // A reset to the past fires it at once, for nobody.
+        let ring = self.ring.clone();
+        let set = ring.while_muted(|| self.reset_to(tick));
+        // Its waker may be spent, by this reset or by the time driver meanwhile.
+        self.is_attached = false;
+        if !matches!(set, Set::Passed(_)) {
+            return self.attach_if(set);
+        }
+        let again = self.reset_to(before);
+        match self.attach_if(again) {
+            Set::Done => set,
+            other => other,
+        }
+    }
+
+    /// Sets the alarm so that the time driver fires it when it comes round next, unless it is set
+    /// for that already.
     ///
     /// Where the present tick began after the millisecond up to which the time driver has worked,
     /// that is so for the present tick, and no time need pass. Else it is the next millisecond,
@@ -117,6 +141,9 @@ impl RuntimeAlarm {
     ///
     /// Returns the first tick that the alarm is in time for too.
     pub(super) fn set_soon(&mut self, now: u64) -> (Set, u64) {
+        if self.is_attached && self.at <= now {
+            return (Set::Done, self.at);
+        }
         let set = self.reset_to(now);
         if !matches!(set, Set::Passed(_)) {
             return (self.attach_if(set), now);
@@ -231,12 +258,13 @@ impl Ring {
         }
     }
 
-    fn while_muted(&self, act: impl FnOnce()) {
+    fn while_muted<R>(&self, act: impl FnOnce() -> R) -> R {
         // Relaxed, here and in `wake_by_ref`: the alarm elapses within `act`, on this thread. If
         // another thread fires it meanwhile, it fires what is being unset, and may read either.
         self.is_muted.store(true, Ordering::Relaxed);
-        act();
+        let result = act();
         self.is_muted.store(false, Ordering::Relaxed);
+        result
     }
 }
 

@@ -250,3 +250,29 @@ fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_t
         ],
     );
 }
+
+#[test]
+fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
+    found(
+        Known::ResetToThePastPutsTheAlarmOff,
+        &[(100, 2, 1)],
+        &[
+            Op::Advance { by: 19_000 },
+            Op::Burst {
+                timer: 0,
+                count: 257,
+                after: 288,
+                spread: 3_000,
+                seed: 0,
+            },
+            Op::AdvanceUnseen {
+                by: 8_500,
+                operations: 1,
+            },
+            Op::SleepResetAt {
+                nth: 1,
+                from_now: -18_000,
+            },
+        ],
+    );
+}
