@@ -125,7 +125,7 @@ pub(crate) fn of_this_thread(shards: &[Arc<Shard>]) -> &Arc<Shard> {
     &shards[number & (shards.len() - 1)]
 }
 
-thread_local! {
+std::thread_local! {
     static THREAD: Thread = const {
         Thread {
             number: Cell::new(usize::MAX),

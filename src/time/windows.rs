@@ -70,7 +70,7 @@ impl Windows {
     /// Whether the calling call is one that looks at the clock.
     #[inline]
     pub(crate) fn is_to_look() -> bool {
-        thread_local! {
+        std::thread_local! {
             // The first call of a thread looks, so that many short-lived threads look too.
             static CALLS_UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
         }

@@ -1,0 +1,319 @@
+//! A `DeadlineMap`, a task that awaits two of its deadlines, and three threads that call it and
+//! await what they insert.
+//!
+//! Judged: each deadline has one outcome, and as many have an outcome as calls say. A deadline that
+//! no call expires never expires before the resets that were in time allow it. Its task is woken
+//! for it in time. In the end nothing is left.
+
+use std::time::Duration;
+
+use tickwheel::{DeadlineMap, KeyedDeadline};
+use under_std::time::passed;
+
+use crate::due::{Setting, bounds};
+use crate::record::{Record, Span, last_held_up};
+use crate::wait::{Outcome, Ready, await_all};
+use crate::world::{MS, Place, World, below, delay, grace, one_in};
+
+type Key = u8;
+type Map = DeadlineMap<Key>;
+
+const KEYS: u64 = 2;
+
+/// What a call did.
+#[derive(Clone, Copy, Debug)]
+enum Did {
+    Inserted(Key, Duration),
+    Reset(Key),
+    /// It set the due for once, after this delay.
+    Once(Key, Duration),
+    SetTimeout(Key, Duration),
+    Expired(Key),
+    Cancelled,
+    /// It expired, or took out, so many.
+    ExpiredAll(usize),
+    Drained(usize),
+    Nothing,
+}
+
+#[derive(Debug)]
+struct Call {
+    did: Did,
+    span: Span,
+}
+
+/// A deadline that was awaited.
+#[derive(Debug)]
+struct Life {
+    key: Key,
+    made: Span,
+    ready: Ready,
+}
+
+#[derive(Clone)]
+struct Books {
+    calls: Record<Call>,
+    lives: Record<Life>,
+    /// The keys of deadlines that were dropped, pending or not.
+    dropped: Record<Key>,
+}
+
+pub fn run() {
+    let world = World::begin();
+    let limit = if one_in(4) { 2 } else { usize::MAX };
+    let map = DeadlineMap::with_limit(&world.timer, limit);
+    let books = Books {
+        calls: Record::new(),
+        lives: Record::new(),
+        dropped: Record::new(),
+    };
+    let mut own = Vec::new();
+    for _ in 0..2 {
+        insert(&map, &books, &mut own);
+    }
+    let consumer = {
+        let books = books.clone();
+        world.place().spawn(move || finish(own, &books))
+    };
+    let mut threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (place, map, books) = (world.place(), map.clone(), books.clone());
+            let number = 1 + below(4);
+            world.place().spawn(move || {
+                let own = act(&place, &map, &books, number);
+                finish(own, &books);
+            })
+        })
+        .collect();
+    threads.push(consumer);
+    world.calls_are_over();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(map.len(), 0, "the map is empty");
+    assert!(map.close().is_empty());
+    let last = judge(&world, &books);
+    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    world.end(last);
+}
+
+type Own = Vec<(KeyedDeadline<Key>, Span)>;
+
+fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
+    let mut own = Own::new();
+    for _ in 0..number {
+        place.rest();
+        let (key, delay) = (below(KEYS) as Key, delay());
+        let ((answer, did), span) = match below(20) {
+            0..4 => {
+                insert(map, books, &mut own);
+                continue;
+            }
+            4..8 => Span::of(|| (map.reset(&key), Did::Reset(key))),
+            8 | 9 => Span::of(|| {
+                let handle = map.handle(&key);
+                (handle.is_some_and(|handle| handle.reset()), Did::Reset(key))
+            }),
+            10 | 11 => Span::of(|| (map.reset_after(&key, delay), Did::Once(key, delay))),
+            12 => Span::of(|| (map.set_timeout(&key, delay), Did::SetTimeout(key, delay))),
+            13 => Span::of(|| (map.expire(&key), Did::Expired(key))),
+            14 => Span::of(|| (map.cancel(&key), Did::Cancelled)),
+            15 => Span::of(|| (true, Did::ExpiredAll(map.expire_all()))),
+            16 => Span::of(|| (true, Did::Drained(map.drain().len()))),
+            17 if one_in(2) => Span::of(|| (true, Did::Drained(map.close().len()))),
+            18 => {
+                if let Some((dropped, _)) = own.pop() {
+                    books.dropped.push(*dropped.key());
+                    let ((), span) = Span::of(|| drop(dropped));
+                    books.note(Did::Nothing, span);
+                }
+                continue;
+            }
+            _ => Span::of(|| (map.remaining(&key).is_some(), Did::Nothing)),
+        };
+        // What sets a timeout counts even if it came too late: it may hold all the same.
+        let has_done = answer || matches!(did, Did::SetTimeout(..));
+        books.note(if has_done { did } else { Did::Nothing }, span);
+    }
+    own
+}
+
+fn insert(map: &Map, books: &Books, own: &mut Own) {
+    let (key, timeout) = (below(KEYS) as Key, delay());
+    let if_absent = one_in(4);
+    let (inserted, span) = Span::of(|| {
+        if if_absent {
+            map.insert_if_absent(key, timeout)
+        } else {
+            map.insert(key, timeout).map(Some)
+        }
+    });
+    match inserted {
+        Ok(Some(keyed)) => {
+            books.note(Did::Inserted(key, timeout), span);
+            own.push((keyed, span));
+        }
+        Ok(None) | Err(_) => books.note(Did::Nothing, span),
+    }
+}
+
+/// Awaits all that is left.
+fn finish(own: Own, books: &Books) {
+    for (keyed, made, ready) in await_all(own) {
+        books.lives.push(Life {
+            key: *keyed.key(),
+            made,
+            ready,
+        });
+    }
+}
+
+impl Books {
+    fn note(&self, did: Did, span: Span) {
+        self.calls.push(Call { did, span });
+    }
+}
+
+/// Gives the last moment at which something was called or due.
+fn judge(world: &World, books: &Books) -> Duration {
+    let (calls, lives) = (books.calls.take(), books.lives.take());
+    let dropped = books.dropped.take().len();
+    let came_to = |outcome| {
+        lives
+            .iter()
+            .filter(|life| life.ready.outcome == outcome)
+            .count()
+    };
+    let did = |count: fn(Did) -> usize| calls.iter().map(|call| count(call.did)).sum::<usize>();
+    // A call may have ended one that nobody awaits any more.
+    let agrees = |number: usize, outcome| {
+        let seen = came_to(outcome);
+        let fits = (seen..=seen + dropped).contains(&number);
+        assert!(
+            fits,
+            "{outcome:?}: {seen} were, {number} by the calls: {lives:#?} {calls:#?}"
+        );
+    };
+    agrees(
+        did(|did| usize::from(matches!(did, Did::Cancelled))),
+        Outcome::Cancelled,
+    );
+    agrees(
+        did(|did| {
+            if let Did::Drained(number) = did {
+                number
+            } else {
+                0
+            }
+        }),
+        Outcome::Drained,
+    );
+    let by_calls = did(|did| match did {
+        Did::Expired(_) => 1,
+        Did::ExpiredAll(number) => number,
+        _ => 0,
+    });
+    assert!(
+        by_calls <= came_to(Outcome::Expired) + dropped,
+        "{lives:#?} {calls:#?}"
+    );
+    assert!(
+        world.ends_early || came_to(Outcome::ShutDown) == 0,
+        "{lives:#?}"
+    );
+    let ended = calls.iter().map(|call| call.span.ended);
+    let over = ended.fold(last_held_up(), Duration::max);
+    let mut last = over;
+    for life in &lives {
+        let Life { made, ready, .. } = life;
+        let is_by_call = |call: &Call| {
+            let expires = match call.did {
+                Did::Expired(key) => key == life.key,
+                Did::ExpiredAll(number) => number > 0,
+                _ => false,
+            };
+            expires && !call.span.is_before(made) && !ready.span.is_before(&call.span)
+        };
+        if ready.outcome != Outcome::Expired {
+            continue;
+        }
+        let (from, to) = bounds(&settings(life, &calls), &ready.span);
+        last = last.max(to + grace(passed()));
+        if calls.iter().any(is_by_call) {
+            continue;
+        }
+        assert!(
+            ready.span.ended >= from,
+            "early: {life:#?}, due at {from:?}: {calls:#?}"
+        );
+        // A call that takes it out of the map while it is pending settles it, unless another one
+        // has just taken it out and has yet to settle it.
+        let takes_out = |call: &&Call| match call.did {
+            Did::Inserted(key, _) => key == life.key && call.span.first != made.first,
+            Did::Drained(_) => true,
+            _ => false,
+        };
+        let is_left = calls.iter().filter(takes_out).any(|call| {
+            let overlaps = |other: &Call| {
+                let is_same = call.span.first == other.span.first;
+                !is_same && !call.span.is_before(&other.span) && !other.span.is_before(&call.span)
+            };
+            made.is_before(&call.span)
+                && call.span.ended < from
+                && !calls.iter().filter(takes_out).any(overlaps)
+        });
+        assert!(
+            !is_left,
+            "not taken out: {life:#?}, due at {from:?}: {calls:#?}"
+        );
+        if let (true, Some((since, woken))) = (world.is_punctual, ready.woken) {
+            let in_time = over.max(since).max(to) + 4 * MS + grace(woken);
+            assert!(
+                woken <= in_time,
+                "late: {life:#?}, due at {to:?}: {calls:#?}"
+            );
+        }
+    }
+    last
+}
+
+fn settings(life: &Life, calls: &[Call]) -> Vec<Setting> {
+    let timeouts = || {
+        calls.iter().filter_map(|call| match call.did {
+            Did::Inserted(key, timeout)
+                if key == life.key && call.span.first == life.made.first =>
+            {
+                Some(timeout)
+            }
+            Did::SetTimeout(key, timeout) if key == life.key => Some(timeout),
+            _ => None,
+        })
+    };
+    let shortest = timeouts().min().unwrap_or_default();
+    let longest = timeouts().max().unwrap_or_default();
+    // Another deadline may have been under the key.
+    let is_alone_until = |last: u64| {
+        !calls.iter().any(|call| {
+            let is_other = call.span.first != life.made.first;
+            matches!(call.did, Did::Inserted(key, _) if key == life.key)
+                && is_other
+                && call.span.first < last
+                && call.span.last > life.made.first
+        })
+    };
+    let setting = |span: Span, (shortest, longest)| Setting {
+        span,
+        from: span.began + shortest,
+        to: span.ended + longest,
+        is_sure: life.made.is_before(&span) && is_alone_until(span.last),
+    };
+    let moved = calls.iter().filter_map(|call| match call.did {
+        Did::Reset(key) if key == life.key => Some(setting(call.span, (shortest, longest))),
+        Did::Once(key, delay) if key == life.key => Some(setting(call.span, (delay, delay))),
+        _ => None,
+    });
+    let moved = moved.filter(|setting| !setting.span.is_before(&life.made));
+    moved
+        .chain([setting(life.made, (shortest, longest))])
+        .collect()
+}

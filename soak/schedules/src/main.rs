@@ -1,0 +1,202 @@
+//! Runs small random programs of a `Deadline` and of both maps under random schedules of their
+//! threads, for what is too large for `tests/loom`:
+//!
+//! ```sh
+//! SCHEDULES=100000 cargo run --release -p tickwheel-schedules    # 100,000 of each program
+//! cargo run --release -p tickwheel-schedules -- --only delay_map --seed 7
+//! cargo run --release -p tickwheel-schedules -- --only delay_map --replay /tmp/schedule000.txt
+//! ```
+//!
+//! It fails at the first schedule in which something impossible happens. It writes that schedule to
+//! a file, and says which. `--replay` runs that one again and tells every call, every step of the
+//! clock and every wake-up.
+//!
+//! # How
+//!
+//! The crate is compiled as it is, all of it. Only the two crates that it stands on are others:
+//!
+//! | package | what |
+//! |---|---|
+//! | `tickwheel` | `src/lib.rs` of the crate, with the next two as its `std` and its `tokio` |
+//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that stands still until somebody lets time pass |
+//! | `tokio` | sleeps and a time driver, which behave as tokio's; contexts, and tasks that never end |
+//! | this one | the programs |
+//!
+//! So shuttle chooses which thread goes on at each atomic operation, each lock and each reading of
+//! the clock. It takes all orderings for sequentially consistent: weaker ones are for loom. A
+//! `thread_local!` of the crate is shuttle's only if it is written `std::thread_local!`. Any other
+//! is shared by all threads of all schedules. `--twice` finds out: it runs each schedule twice, and
+//! both runs must be equal.
+//!
+//! A *schedule* here has its own program too: the kind of the runtime (several workers, one, or a
+//! paused clock), whether the driver ticks, whether time passes at random or only from one timer to
+//! the next, when the runtime ends, and the calls of each thread. The time driver is one more
+//! thread, and turns the crate's wheels. Batches of 100 schedules come by turns from shuttle's
+//! random scheduler and from its scheduler by random priorities (PCT).
+//!
+//! # What is judged
+//!
+//! - No wake-up is lost. If one is, everybody waits, and shuttle calls it a deadlock. Or the
+//!   consumer is woken too late, by the next timer.
+//! - Each value comes out once. Each deadline has one outcome, and every answer agrees with it.
+//! - Nothing is early: nothing expires before the time that the last call to set it gave it.
+//! - Nothing that is gone pulls a clock along that can be paused.
+//! - In the end the maps are empty, and nothing is armed.
+//!
+//! # How it was seen to fail
+//!
+//! Each of these changes of the crate was made once. The numbers are those of the first schedule
+//! that failed, of 20,000 from the seed 1 on. An empty field is none.
+//!
+//! | the change | `deadline` | `deadline_map` | `delay_map` |
+//! |---|---|---|---|
+//! | C3 left out: a call that sets something earlier does not call the stream | | | 101 |
+//! | C4 left out: nobody sets the stream's timer anew | | | 192 |
+//! | C4 does not call a stream that has no timer | | | 349 |
+//! | S3 and S5 begin no look, neither of them | | | 2,508 |
+//! | L1 left out: a look does not say that it has begun | | 329 | 101 |
+//! | the close of a map calls nobody | | | 43 |
+//! | the drop of the last handle calls nobody | | | 104 |
+//! | W1: the driver expires by a store | 678 | | |
+//! | a turn goes by the slot, and ignores a reset since | 117 | 15 | |
+//! | W6: a reset does not look whether the deadline has passed | 176 | | |
+//! | W7: an older reset replaces a later one | 1,976 | | |
+//! | the attendant leaves by a store, and loses requests | 115 | 2 | 12 |
+//! | an alarm whose tick has passed requests no turn | 115 | 5 | 12 |
+//! | a timer that is moved earlier is not told to the driver | 4,391 | 2,379 | 1 |
+//! | a timer that is unlinked puts no plan off | 112 | 128 | 115 |
+//! | a deadline is armed on a shard that has closed | 6,570 | 27 | |
+//! | a shard that closes wakes nobody | 145 | 28 | |
+//! | the stream does not learn of the runtime's end while nothing is armed | | | 68 |
+//! | a deadline that is replaced is not settled | | 5 | |
+//! | a drain gives no places back | | 1 | |
+//!
+//! Not found: S4 left out, S3 or S5 alone without a look, and S5 that waits for a tick of the past.
+//! Each of them leaves another step that does the same.
+
+mod deadline;
+mod deadline_map;
+mod delay_map;
+mod due;
+mod record;
+mod wait;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use shuttle::scheduler::{
+    PctScheduler, RandomScheduler, ReplayScheduler, UncontrolledNondeterminismCheckScheduler,
+};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+#[derive(Debug, Parser)]
+#[command(about = "Small programs of tickwheel's maps and deadlines under random schedules")]
+struct Options {
+    /// How many schedules of each program.
+    #[arg(long, env = "SCHEDULES", default_value_t = 1000)]
+    schedules: u64,
+    /// The seed of the first batch of schedules. Each later one has the next.
+    #[arg(long, env = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// This program alone.
+    #[arg(long, value_parser = PossibleValuesParser::new(PROGRAMS.map(|(name, _)| name)))]
+    only: Option<String>,
+    /// The schedule in this file alone, of the program of `--only`.
+    #[arg(long, requires = "only")]
+    replay: Option<std::path::PathBuf>,
+    /// Each schedule twice, to see whether both runs are equal.
+    #[arg(long)]
+    twice: bool,
+}
+
+const PROGRAMS: [(&str, fn()); 3] = [
+    ("deadline", deadline::run),
+    ("deadline_map", deadline_map::run),
+    ("delay_map", delay_map::run),
+];
+
+/// How many schedules of a program have begun.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// A failure that needs so many changes of priorities is found with a known probability.
+const PCT_DEPTH: usize = 3;
+
+/// So many schedules have one seed.
+const BATCH: u64 = 100;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let is_chosen = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
+    for (name, run) in PROGRAMS.into_iter().filter(|(name, _)| is_chosen(name)) {
+        if let Some(path) = &options.replay {
+            record::tell_all();
+            let schedule = ReplayScheduler::new_from_file(path).expect("the file can be read");
+            Runner::new(schedule, config()).run(run);
+            println!("{name}: the schedule passes");
+        } else if !explore(name, run, &options) {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs many schedules of a program. `false` if one fails.
+fn explore(name: &str, run: fn(), options: &Options) -> bool {
+    let began = Instant::now();
+    let counted = move || {
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+        run();
+    };
+    BEGUN.store(0, Ordering::Relaxed);
+    let mut left = options.schedules;
+    for seed in options.seed.. {
+        let batch = BATCH.min(left);
+        if batch == 0 {
+            break;
+        }
+        let explore = || run_batch(counted, seed, batch, options.twice);
+        if catch_unwind(AssertUnwindSafe(explore)).is_err() {
+            let number = BEGUN.load(Ordering::Relaxed);
+            eprintln!("{name}: schedule {number} has failed, of the batch with the seed {seed}");
+            eprintln!("its batch again: --only {name} --seed {seed} --schedules {batch}");
+            eprintln!("it alone: --only {name} --replay and the first file that is named above");
+            return false;
+        }
+        left -= batch;
+    }
+    let number = options.schedules;
+    println!(
+        "{name}: {number} schedules passed in {:.1?}",
+        began.elapsed()
+    );
+    true
+}
+
+/// Batches of random schedules and by random priorities come by turns.
+fn run_batch(run: impl Fn() + Send + Sync + 'static, seed: u64, schedules: u64, twice: bool) {
+    let schedules = schedules as usize;
+    let random = || RandomScheduler::new_from_seed(seed, schedules);
+    if twice {
+        let scheduler = UncontrolledNondeterminismCheckScheduler::new(random());
+        Runner::new(scheduler, config()).run(run);
+    } else if seed % 2 == 1 {
+        Runner::new(random(), config()).run(run);
+    } else {
+        let scheduler = PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules);
+        Runner::new(scheduler, config()).run(run);
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = 256 * 1024;
+    config.max_steps = MaxSteps::FailAfter(200_000);
+    config.silence_warnings = true;
+    config.failure_persistence = FailurePersistence::File(Some(std::env::temp_dir()));
+    config
+}

@@ -1,0 +1,149 @@
+//! What was called in a schedule, and when: in which order, and by the clock.
+//!
+//! The threads of a schedule run one at a time. So one count puts the beginnings and the ends of
+//! all calls in order.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use under_std::time::passed;
+
+thread_local! {
+    static STEP: Cell<u64> = const { Cell::new(0) };
+    static LAST_HELD_UP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Whether everything that happens is told.
+static TELLS: AtomicBool = AtomicBool::new(false);
+
+pub fn tell_all() {
+    TELLS.store(true, Ordering::Relaxed);
+}
+
+/// Tells what happens, if a schedule is replayed.
+pub fn tell(what: impl FnOnce() -> String) {
+    if TELLS.load(Ordering::Relaxed) {
+        let thread = usize::from(shuttle::thread::current().id());
+        eprintln!("{:>10.3?} thread {thread}: {}", passed(), what());
+    }
+}
+
+/// Counts on.
+fn step() -> u64 {
+    STEP.set(STEP.get() + 1);
+    STEP.get()
+}
+
+/// When a call began and ended, in the order of all and by the clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub first: u64,
+    pub last: u64,
+    pub began: Duration,
+    pub ended: Duration,
+}
+
+impl Span {
+    /// Runs a call.
+    pub fn of<R>(call: impl FnOnce() -> R) -> (R, Span) {
+        let (first, began) = (step(), passed());
+        tell(|| format!("call {first}"));
+        let result = call();
+        let span = Span {
+            first,
+            last: step(),
+            began,
+            ended: passed(),
+        };
+        if span.ended > began {
+            LAST_HELD_UP.set(span.ended);
+        }
+        (result, span)
+    }
+
+    /// Whether this call ended before the other one began.
+    pub fn is_before(&self, other: &Span) -> bool {
+        self.last < other.first
+    }
+}
+
+/// A schedule begins.
+pub fn begin() {
+    LAST_HELD_UP.set(Duration::ZERO);
+}
+
+/// When the last call or poll ended that time has passed in. Until then its thread may have been
+/// the one that the driver's work was left to.
+pub fn last_held_up() -> Duration {
+    LAST_HELD_UP.get()
+}
+
+/// What all threads of a schedule write.
+#[derive(Debug)]
+pub struct Record<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: fmt::Debug> Record<T> {
+    pub fn new() -> Record<T> {
+        Record(Arc::new(Mutex::new(Vec::new())))
+    }
+
+    pub fn push(&self, entry: T) {
+        tell(|| format!("{entry:?}"));
+        self.0.lock().unwrap().push(entry);
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    pub fn take(&self) -> Vec<T> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl<T> Clone for Record<T> {
+    fn clone(&self) -> Self {
+        Record(self.0.clone())
+    }
+}
+
+/// A waker that notes when it was first woken since the last poll.
+pub struct Noting {
+    waker: Waker,
+    nanos: AtomicU64,
+}
+
+const NOT_WOKEN: u64 = u64::MAX;
+
+impl Noting {
+    pub fn new(waker: &Waker) -> Arc<Noting> {
+        Arc::new(Noting {
+            waker: waker.clone(),
+            nanos: AtomicU64::new(NOT_WOKEN),
+        })
+    }
+
+    /// When it was first woken since this was last called.
+    pub fn take(&self) -> Option<Duration> {
+        let nanos = self.nanos.swap(NOT_WOKEN, Ordering::Relaxed);
+        (nanos != NOT_WOKEN).then_some(Duration::from_nanos(nanos))
+    }
+}
+
+impl Wake for Noting {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let first = self.nanos.load(Ordering::Relaxed);
+        let now = passed().as_nanos() as u64;
+        tell(|| "wakes the consumer".to_owned());
+        self.nanos.store(first.min(now), Ordering::Relaxed);
+        self.waker.wake_by_ref();
+    }
+}

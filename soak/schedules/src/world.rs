@@ -1,0 +1,214 @@
+//! The world of a schedule: a runtime, the thread of its time driver, which lets time pass, and a
+//! timer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::thread::{self, JoinHandle};
+use tickwheel::{Instant, Timer};
+use under_std::env::set_mode;
+use under_std::time::{pass, passed};
+use under_tokio::runtime::{Handle, Kind, Runtime, RuntimeFlavor, be_worker};
+
+use crate::record::{self, tell};
+
+pub const MS: Duration = Duration::from_millis(1);
+
+pub struct World {
+    pub timer: Timer,
+    /// Time passes only as the driver comes to its timers, each in its time.
+    pub is_punctual: bool,
+    /// The runtime may end at any moment.
+    pub ends_early: bool,
+    pub ticks: bool,
+    runtime: Arc<Runtime>,
+    kind: Kind,
+    driver: JoinHandle<()>,
+    origin: Instant,
+}
+
+/// What a thread needs.
+#[derive(Clone)]
+pub struct Place {
+    handle: Handle,
+    is_inside: bool,
+    is_punctual: bool,
+}
+
+impl World {
+    pub fn begin() -> World {
+        under_std::time::begin();
+        record::begin();
+        let kind = pick(&[
+            Kind::MultiThread,
+            Kind::MultiThread,
+            Kind::CurrentThread,
+            Kind::Paused,
+        ]);
+        let ticks = kind == Kind::MultiThread && one_in(3);
+        set_mode(Some(if ticks { "ticking" } else { "resting" }));
+        let is_punctual = one_in(2);
+        let ends_early = one_in(5);
+        tell(|| {
+            format!("{kind:?}, ticks: {ticks}, punctual: {is_punctual}, ends early: {ends_early}")
+        });
+        let workers = if kind == Kind::MultiThread {
+            below(2) + 1
+        } else {
+            1
+        };
+        // The timer is not made at a whole millisecond.
+        let runtime = Arc::new(Runtime::new(kind, workers as usize));
+        pass(Duration::from_micros(below(3) * 300));
+        number_thread(runtime.handle());
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let origin = {
+            let _context = runtime.handle().enter();
+            Instant::now() - passed()
+        };
+        let turns = if ends_early { below(8) } else { u64::MAX };
+        let driver = {
+            let runtime = runtime.clone();
+            thread::spawn(move || drive(&runtime, turns, is_punctual))
+        };
+        World {
+            timer,
+            is_punctual,
+            ends_early,
+            ticks,
+            runtime,
+            kind,
+            driver,
+            origin,
+        }
+    }
+
+    /// A place for the next thread.
+    pub fn place(&self) -> Place {
+        Place {
+            handle: self.runtime.handle().clone(),
+            is_inside: self.kind == Kind::MultiThread && !one_in(4),
+            is_punctual: self.is_punctual,
+        }
+    }
+
+    /// When an instant is, counted from the schedule's beginning.
+    pub fn since_origin(&self, instant: Instant) -> Duration {
+        instant.duration_since(self.origin)
+    }
+
+    /// The threads have made their calls. Whoever still waits may now wait for the runtime's end.
+    pub fn calls_are_over(&self) {
+        if self.ends_early {
+            self.runtime.end();
+        }
+    }
+
+    /// Lets time pass until nobody waits for it. A driver that ticks never rests.
+    pub fn wait_until_idle(&self) {
+        if !self.ticks {
+            self.runtime.wait_until_idle();
+        }
+    }
+
+    /// All that waited has ended. If the clock can be paused, nothing that is gone has pulled it
+    /// along: time has not passed on beyond `last`, at which something was due or called.
+    pub fn end(self, last: Duration) {
+        let is_judged = self.is_punctual && !self.ends_early && self.kind != Kind::MultiThread;
+        let now = passed();
+        assert!(
+            !is_judged || now <= last.saturating_add(2 * MS),
+            "time was pulled along from {last:?} to {now:?}"
+        );
+        self.runtime.end();
+        self.driver.join().unwrap();
+    }
+}
+
+impl Place {
+    /// Runs a thread of the schedule here.
+    pub fn spawn<R: Send + 'static>(
+        self,
+        run: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        thread::spawn(move || {
+            number_thread(&self.handle);
+            let _context = self.is_inside.then(|| self.handle.enter());
+            run()
+        })
+    }
+
+    /// Some time may pass between two calls.
+    pub fn rest(&self) {
+        if !self.is_punctual && one_in(4) {
+            pass(Duration::from_micros(below(4) * 500));
+        }
+    }
+}
+
+/// Gives the thread a number, by which the crate chooses its shard. The crate itself counts threads
+/// over all schedules. With a current-thread runtime there is one shard, and a worker would be
+/// taken for that runtime's own.
+fn number_thread(handle: &Handle) {
+    if handle.runtime_flavor() == RuntimeFlavor::MultiThread {
+        be_worker(usize::from(thread::current().id()));
+    }
+}
+
+fn drive(runtime: &Runtime, turns: u64, is_punctual: bool) {
+    be_worker(0);
+    let _context = runtime.handle().enter();
+    for _ in 0..turns {
+        // So that a scheduler by priorities lets others run.
+        thread::yield_now();
+        let goes_on = runtime.turn(|next| {
+            tell(|| format!("the next timer is {next:?} ahead"));
+            pass(match if is_punctual { 0 } else { below(10) } {
+                0..6 => next,
+                6 | 7 => next + Duration::from_micros(below(8) * 250),
+                8 => next / 2,
+                _ => next + MS * 60 + MS * below(100) as u32,
+            });
+        });
+        if !goes_on {
+            break;
+        }
+    }
+    tell(|| "the runtime ends".to_owned());
+    runtime.shut_down();
+}
+
+/// The longest delay. It is as long as a stall.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// How much longer a deadline may live at `now`, in a world that is punctual. A thread that is held
+/// up while it does the driver's work can make a stall of it. The grace is at most the timeout.
+pub fn grace(now: Duration) -> Duration {
+    if now < LONGEST {
+        Duration::ZERO
+    } else {
+        LONGEST
+    }
+}
+
+/// A delay: often short, sometimes zero, seldom long.
+pub fn delay() -> Duration {
+    match below(12) {
+        0 | 1 => Duration::ZERO,
+        2 => LONGEST,
+        _ => Duration::from_micros(250 + below(16) * 250),
+    }
+}
+
+pub fn below(end: u64) -> u64 {
+    thread_rng().gen_range(0..end)
+}
+
+pub fn one_in(number: u64) -> bool {
+    below(number) == 0
+}
+
+pub fn pick<T: Copy>(from: &[T]) -> T {
+    from[below(from.len() as u64) as usize]
+}

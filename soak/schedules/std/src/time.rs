@@ -1,0 +1,102 @@
+//! The clock: it stands still until somebody lets time pass. Each reading is a point at which
+//! shuttle may switch threads, so time may pass right before it.
+
+use std::cell::Cell;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+pub use std::time::*;
+
+std::thread_local! {
+    /// How much time has passed. All threads of a schedule run on one thread of the system's.
+    static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// The clock's reading at the beginning of a schedule. There is time before it, for instants in the
+/// past.
+const ORIGIN: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// A schedule begins, and with it time.
+pub fn begin() {
+    PASSED.set(Duration::ZERO);
+}
+
+/// Lets time pass.
+pub fn pass(time: Duration) {
+    shuttle::thread::sleep(time); // shuttle may switch here.
+    PASSED.set(PASSED.get() + time);
+}
+
+/// How much time has passed, for a program's own records: shuttle does not switch here.
+pub fn passed() -> Duration {
+    PASSED.get()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(Duration);
+
+impl Instant {
+    pub fn now() -> Instant {
+        shuttle::thread::sleep(Duration::ZERO); // shuttle may switch here.
+        Instant(ORIGIN + passed())
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        Instant::now() - *self
+    }
+
+    pub fn duration_since(&self, earlier: Instant) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
+        self.0.checked_sub(earlier.0)
+    }
+
+    pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
+        self.0.checked_add(duration).map(Instant)
+    }
+
+    pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
+        self.0.checked_sub(duration).map(Instant)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, duration: Duration) -> Instant {
+        Instant(self.0 + duration)
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+
+    fn sub(self, duration: Duration) -> Instant {
+        Instant(self.0 - duration)
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl SubAssign<Duration> for Instant {
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}

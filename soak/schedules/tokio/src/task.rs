@@ -1,0 +1,102 @@
+//! Tasks that never end by themselves, and a budget that is never spent.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(());
+
+/// No thread runs a task of the runtime's.
+pub fn try_id() -> Option<Id> {
+    None
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Task(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_finished: bool,
+    joins: Option<Waker>,
+}
+
+impl Task {
+    pub(crate) fn finish(&self) {
+        let joins = {
+            let mut state = self.0.lock().unwrap();
+            state.is_finished = true;
+            state.joins.take()
+        };
+        if let Some(waker) = joins {
+            waker.wake();
+        }
+    }
+}
+
+pub struct JoinHandle<T> {
+    pub(crate) task: Arc<Task>,
+    pub(crate) output: PhantomData<T>,
+}
+
+#[derive(Debug)]
+pub struct JoinError(());
+
+impl<T> JoinHandle<T> {
+    pub fn abort(&self) {
+        self.task.finish();
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.task.0.lock().unwrap().is_finished
+    }
+}
+
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.task.0.lock().unwrap();
+        if state.is_finished {
+            return Poll::Ready(Err(JoinError(())));
+        }
+        let replaced = state.joins.replace(cx.waker().clone());
+        drop(state);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").finish_non_exhaustive()
+    }
+}
+
+pub mod coop {
+    use std::task::{Context, Poll};
+
+    #[derive(Debug)]
+    pub struct RestoreOnPending(());
+
+    impl RestoreOnPending {
+        pub fn made_progress(&self) {}
+    }
+
+    pub fn poll_proceed(_: &mut Context<'_>) -> Poll<RestoreOnPending> {
+        Poll::Ready(RestoreOnPending(()))
+    }
+
+    pub fn has_budget_remaining() -> bool {
+        true
+    }
+
+    pub fn unconstrained<F>(future: F) -> F {
+        future
+    }
+}

@@ -1,0 +1,23 @@
+//! The clock as tokio tells it, and sleeps.
+
+pub(crate) mod driver;
+mod instant;
+mod sleep;
+
+pub use std::time::Duration;
+
+pub use instant::Instant;
+pub use sleep::{Sleep, sleep, sleep_until};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissedTickBehavior {
+    #[default]
+    Burst,
+    Delay,
+    Skip,
+}
+
+pub mod error {
+    #[derive(Debug)]
+    pub struct Error(());
+}

@@ -1,0 +1,210 @@
+//! The time driver. Its timers have a grid of 1 ms, counted from its start.
+//!
+//! As in tokio:
+//!
+//! - A timer that is set to a time which the driver has worked up to fires at once, on the thread
+//!   that sets it. Its waker is woken after the lock.
+//! - The driver fires what is due one by one and works up to each on the way. It wakes the wakers
+//!   after the lock.
+//! - When it ends, it fires all timers. What is set from then on fires at once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::Instant;
+
+pub(crate) struct TimeDriver {
+    start: Instant,
+    state: Mutex<State>,
+    has_news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The millisecond up to which it has worked.
+    elapsed: u64,
+    /// By their milliseconds, and by when they were set.
+    timers: BTreeMap<(u64, u64), Number>,
+    settings: u64,
+    entries: HashMap<Number, Entry>,
+    made: u64,
+    /// The program wants no more turns.
+    ends: bool,
+    is_shut_down: bool,
+}
+
+/// The number of a timer that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Number(u64);
+
+#[derive(Default)]
+struct Entry {
+    at: Option<(u64, u64)>,
+    waker: Option<Waker>,
+}
+
+/// Nobody comes to a timer that is set for this time or later, and the driver does not run to it.
+const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
+
+impl TimeDriver {
+    pub(crate) fn new(start: Instant) -> TimeDriver {
+        TimeDriver {
+            start,
+            state: Mutex::default(),
+            has_news: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn turn(&self, now: impl Fn() -> Instant, advance: impl FnOnce(Duration)) -> bool {
+        let mut state = self.lock();
+        let next = loop {
+            if state.ends {
+                return false;
+            }
+            match state.next() {
+                Some(at) => break self.start + Duration::from_millis(at),
+                None => state = self.has_news.wait(state).unwrap(),
+            }
+        };
+        // Under the lock: whoever sets an earlier timer wakes the driver before that time.
+        advance(next.saturating_duration_since(now()));
+        drop(state);
+        let worked_to = now().saturating_duration_since(self.start).as_millis() as u64;
+        self.work_up_to(worked_to);
+        true
+    }
+
+    fn work_up_to(&self, now: u64) {
+        let mut wakers = Vec::new();
+        let mut state = self.lock();
+        while let Some((&(at, _), &number)) = state.timers.first_key_value() {
+            if at > now {
+                break;
+            }
+            state.elapsed = state.elapsed.max(at);
+            wakers.extend(state.take_out(number));
+        }
+        state.elapsed = state.elapsed.max(now);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        self.has_news.notify_all();
+    }
+
+    /// Waits until there is no timer that the driver would run to.
+    pub(crate) fn wait_until_idle(&self) {
+        let mut state = self.lock();
+        while state.next().is_some() {
+            state = self.has_news.wait(state).unwrap();
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.lock().ends = true;
+        self.has_news.notify_all();
+    }
+
+    pub(crate) fn shut_down(&self) {
+        self.lock().is_shut_down = true;
+        self.work_up_to(u64::MAX);
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.lock().is_shut_down
+    }
+
+    /// Makes a timer, which is not set.
+    pub(crate) fn make(&self) -> Number {
+        let mut state = self.lock();
+        state.made += 1;
+        let number = Number(state.made);
+        state.entries.insert(number, Entry::default());
+        number
+    }
+
+    pub(crate) fn set(&self, number: Number, deadline: Instant) {
+        let since = deadline.saturating_duration_since(self.start);
+        let at = since.as_nanos().div_ceil(1_000_000);
+        let at = u64::try_from(at).unwrap_or(u64::MAX - 1);
+        let mut state = self.lock();
+        if state.is_shut_down || at <= state.elapsed {
+            let is_fired = state.is_shut_down && state.entry(number).at.is_none();
+            let waker = if is_fired {
+                None
+            } else {
+                state.take_out(number)
+            };
+            drop(state);
+            self.has_news.notify_all();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+            return;
+        }
+        state.settings += 1;
+        let key = (at, state.settings);
+        let before = state.entry(number).at.replace(key);
+        if let Some(before) = before {
+            state.timers.remove(&before);
+        }
+        state.timers.insert(key, number);
+        drop(state);
+        self.has_news.notify_all();
+    }
+
+    /// Drops a timer, and wakes nobody.
+    pub(crate) fn forget(&self, number: Number) {
+        let mut state = self.lock();
+        let waker = state.take_out(number);
+        state.entries.remove(&number);
+        drop(state);
+        drop(waker);
+    }
+
+    pub(crate) fn is_set(&self, number: Number) -> bool {
+        self.lock().entry(number).at.is_some()
+    }
+
+    pub(crate) fn poll(&self, number: Number, cx: &Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut state = self.lock();
+        let entry = state.entry(number);
+        let is_set = entry.at.is_some();
+        // It keeps the waker of one that has fired too, for when it is set again.
+        let replaced = entry.waker.replace(waker);
+        drop(state);
+        drop(replaced);
+        if is_set {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl State {
+    /// The next timer that anybody comes to.
+    fn next(&self) -> Option<u64> {
+        let first = self.timers.first_key_value();
+        first.map(|(&(at, _), _)| at).filter(|&at| at < NEVER)
+    }
+
+    fn entry(&mut self, number: Number) -> &mut Entry {
+        self.entries.get_mut(&number).expect("it was made")
+    }
+
+    /// Takes a timer out, as one that has fired.
+    fn take_out(&mut self, number: Number) -> Option<Waker> {
+        let entry = self.entry(number);
+        let (at, waker) = (entry.at.take(), entry.waker.take());
+        if let Some(at) = at {
+            self.timers.remove(&at);
+        }
+        waker
+    }
+}
