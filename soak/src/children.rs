@@ -33,12 +33,15 @@ struct Child {
 
 /// All children. Whatever takes a seed and a count from its environment, and fails with a text, is
 /// one line more.
-const CHILDREN: [Child; 5] = [
+const CHILDREN: [Child; 8] = [
     oracle("paused", "random_programs_do_what", 2_000, 8),
     oracle("wheel", "the_bare_wheel_does_what", 20_000, 1),
     oracle("parity", "the_same_program_does_the_same", 4_000, 1),
     oracle("paused-wakers", "wakers_that_panic_or_meddle", 1_000, 1),
     oracle("paused-keys", "keys_and_values_that_panic", 1_000, 1),
+    schedules("schedules-deadline", "--only=deadline"),
+    schedules("schedules-deadline-map", "--only=deadline_map"),
+    schedules("schedules-delay-map", "--only=delay_map"),
 ];
 
 const fn oracle(name: &'static str, run: &'static str, batch: u64, batches: u64) -> Child {
@@ -49,6 +52,17 @@ const fn oracle(name: &'static str, run: &'static str, batch: u64, batches: u64)
         variables: ["ORACLE_SEED", "ORACLE_PROGRAMS"],
         batch,
         batches,
+    }
+}
+
+const fn schedules(name: &'static str, run: &'static str) -> Child {
+    Child {
+        name,
+        build: "build --release -p tickwheel-schedules",
+        run,
+        variables: ["SEED", "SCHEDULES"],
+        batch: 5_000,
+        batches: 1,
     }
 }
 

@@ -141,7 +141,7 @@ impl RuntimeAlarm {
     ///
     /// Returns the first tick that the alarm is in time for too.
     pub(super) fn set_soon(&mut self, now: u64) -> (Set, u64) {
-        if self.is_attached && self.at <= now {
+        if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (Set::Done, self.at);
         }
         let set = self.reset_to(now);
