@@ -104,26 +104,14 @@ impl RuntimeAlarm {
         if tick == self.at && self.is_attached {
             return Set::Done;
         }
-        if self.clock.is_pausable() && self.is_attached && tick < self.at {
-            return self.set_earlier(tick);
-        }
-        let set = self.reset_to(tick);
-        self.attach_if(set)
-    }
-
-    /// Sets it for an earlier tick. If that has passed already, the alarm goes on to wait for what it
-    /// was set for. On a clock that stands, this may be overdue, and yet come before the next
-    /// millisecond.
-    fn set_earlier(&mut self, tick: u64) -> Set {
         let before = self.at;
-        // A reset to the past fires it at once, for nobody.
-        let ring = self.ring.clone();
-        let set = ring.while_muted(|| self.reset_to(tick));
-        // Its waker may be spent, by this reset or by the time driver meanwhile.
-        self.is_attached = false;
-        if !matches!(set, Set::Passed(_)) {
+        let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
+        let set = self.reset_to(tick);
+        if !was_set || !matches!(set, Set::Passed(_)) {
             return self.attach_if(set);
         }
+        // It goes on to wait for what it was set for. On a clock that stands, this may be overdue,
+        // and yet come before the next millisecond.
         let again = self.reset_to(before);
         match self.attach_if(again) {
             Set::Done => set,
@@ -154,7 +142,7 @@ impl RuntimeAlarm {
 
     fn set_to_next_millisecond(&mut self, set: Set, tick: u64) -> Set {
         let soon = self.clock.now_instant() + Duration::from_nanos(1);
-        self.sleep.as_mut().reset(soon);
+        self.reset(soon);
         self.at = tick;
         if !self.sleep.is_elapsed() {
             return self.attach();
@@ -176,16 +164,13 @@ impl RuntimeAlarm {
         if self.at != NEVER {
             self.at = NEVER;
             // An instant in the past elapses at once, and so tokio drops it from its timers.
-            self.ring
-                .while_muted(|| self.sleep.as_mut().reset(self.clock.long_ago()));
-            self.is_attached = false;
+            self.reset(self.clock.long_ago());
         }
         Set::Done
     }
 
     fn reset_to(&mut self, tick: u64) -> Set {
-        let instant = self.clock.start_of(tick);
-        self.sleep.as_mut().reset(instant);
+        self.reset(self.clock.start_of(tick));
         self.at = tick;
         if self.sleep.is_elapsed() {
             self.passed_or_ended()
@@ -194,15 +179,21 @@ impl RuntimeAlarm {
         }
     }
 
+    /// Sets tokio's sleep. Where that lies in the past, it elapses at once and would wake the waker,
+    /// which is for the time driver alone. What the time driver fires meanwhile is muted too. So it
+    /// has to be attached anew, and that finds out.
+    fn reset(&mut self, instant: Instant) {
+        self.ring.while_muted(|| self.sleep.as_mut().reset(instant));
+        self.is_attached = false;
+    }
+
     /// It has elapsed. Has its time passed?
     fn passed_or_ended(&mut self) -> Set {
         // The clock is read after that: in a runtime that is alive it has reached the instant.
         let is_ahead = self.clock.is_ahead(self.clock.start_of(self.at));
         let has_ended = is_ahead.unwrap_or_else(|| {
             // Where the clock cannot be read, try the end of time. It has passed for nobody.
-            self.sleep
-                .as_mut()
-                .reset(self.clock.start_of(self.clock.last_tick()));
+            self.reset(self.clock.start_of(self.clock.last_tick()));
             self.sleep.is_elapsed()
         });
         match has_ended {
@@ -258,13 +249,12 @@ impl Ring {
         }
     }
 
-    fn while_muted<R>(&self, act: impl FnOnce() -> R) -> R {
+    fn while_muted(&self, act: impl FnOnce()) {
         // Relaxed, here and in `wake_by_ref`: the alarm elapses within `act`, on this thread. If
         // another thread fires it meanwhile, it fires what is being unset, and may read either.
         self.is_muted.store(true, Ordering::Relaxed);
-        let result = act();
+        act();
         self.is_muted.store(false, Ordering::Relaxed);
-        result
     }
 }
 

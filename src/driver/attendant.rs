@@ -37,6 +37,17 @@ struct Attendance {
     began: Option<u64>,
     /// The tick up to which tokio's time driver has worked already, if the alarm was set for it.
     passed: Option<u64>,
+    /// The tick that the alarm is set for then.
+    comes_at: u64,
+}
+
+/// The alarm was set for a tick that had passed already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passed {
+    /// The tick up to which tokio's time driver has worked.
+    pub(crate) up_to: u64,
+    /// The first tick for which the driver comes in time.
+    pub(crate) comes_from: u64,
 }
 
 /// What fires when the next turn is due.
@@ -48,13 +59,13 @@ pub(super) enum Alarm {
 }
 
 impl Driver {
-    /// Requests something, and attends if nobody does. Returns the tick up to which tokio's time
-    /// driver had worked already when the alarm was set for it, if that happened.
+    /// Requests something, and attends if nobody does. Returns what it found of a tick that had
+    /// passed already when the alarm was set for it.
     pub(super) fn attend(
         self: &Arc<Self>,
         request: Request,
         whereabouts: Whereabouts,
-    ) -> Option<u64> {
+    ) -> Option<Passed> {
         if !self.bell.ring(request) {
             return None;
         }
@@ -64,7 +75,10 @@ impl Driver {
             let desk = self.desk().take();
             if let Some(mut desk) = desk {
                 match self.serve(&mut desk, requests, whereabouts, &mut attendance) {
-                    Set::Done => *self.desk() = Some(desk),
+                    Set::Done => {
+                        attendance.comes_at = desk.alarm.at();
+                        *self.desk() = Some(desk);
+                    }
                     Set::Passed(tick) => {
                         attendance.passed = attendance.passed.max(Some(tick));
                         *self.desk() = Some(desk);
@@ -75,7 +89,10 @@ impl Driver {
                 }
             }
             if self.bell.leave() {
-                return attendance.passed;
+                return attendance.passed.map(|up_to| Passed {
+                    up_to,
+                    comes_from: self.clock.first_tick_with(attendance.comes_at),
+                });
             }
         }
     }

@@ -59,6 +59,7 @@ use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::time::tick::{Moment, NEVER};
 use alarm::{Ring, RuntimeAlarm};
+pub(crate) use attendant::Passed;
 use attendant::{Alarm, Desk};
 use bell::{Bell, Request};
 use lateness::WorstLateness;
@@ -152,10 +153,9 @@ impl Driver {
     }
 
     /// Makes the driver turn at `tick` at the latest. To be called after a plan was lowered to that
-    /// tick, under no lock. If tokio's time driver has worked up to that tick already, the driver
-    /// turns a moment later, and this returns up to which tick tokio's has worked.
+    /// tick, under no lock. Returns whether that has passed already.
     #[inline]
-    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<u64> {
+    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<Passed> {
         if self.bell.is_set_by(tick) {
             return None;
         }
@@ -163,18 +163,18 @@ impl Driver {
     }
 
     #[cold]
-    fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<u64> {
+    fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<Passed> {
         self.bell.ask_for(tick);
-        let passed = self.attend(Request::Plan, Whereabouts::Caller);
-        passed.filter(|&passed| passed >= tick)
+        self.attend(Request::Plan, Whereabouts::Caller)
     }
 
     /// Puts the alarm off too, if it is set for `tick`, from which a plan was put off. Under no
     /// lock.
-    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) {
-        if !self.is_set_before(tick) {
-            self.attend(Request::Plan, Whereabouts::Caller);
+    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) -> Option<Passed> {
+        if self.is_set_before(tick) {
+            return None;
         }
+        self.attend(Request::Plan, Whereabouts::Caller)
     }
 
     fn is_set_before(&self, tick: u64) -> bool {

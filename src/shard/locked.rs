@@ -230,13 +230,9 @@ impl<'a> Locked<'a> {
         self.state.wheel.slot_counts()
     }
 
-    /// The driver comes after that tick, and not at it. Whoever arms something for it has it fire at
-    /// once, and it must not seem planned. A wheel with a cascade to do at an earlier tick would go
-    /// on naming that one.
-    pub(super) fn plan_after(&self, passed: u64) {
-        let later = |plan| (plan <= passed).then_some(passed + 1);
-        // The alarm is set for it already.
-        let _ = self.shard.plan.put_off(&self.held, later);
+    /// Puts off a plan for an earlier tick than this. The alarm is set for it already.
+    pub(super) fn plan_no_earlier_than(&self, tick: u64) {
+        let _ = self.shard.plan.put_off(&self.held, |_| Some(tick));
     }
 
     /// Plans anew after a timer was unlinked from its slot. On the system's clock a plan that is

@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::runtime;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Passed};
 use crate::time::clock::Clock;
 use crate::wheel::SlotCounts;
 
@@ -161,15 +161,26 @@ impl Shard {
     fn tell(&self, change: Change) -> bool {
         match change {
             Change::None => false,
-            Change::Earlier(tick) => self.driver.come_by(tick).is_some_and(|passed| {
-                self.lock().plan_after(passed);
-                true
-            }),
+            Change::Earlier(tick) => self
+                .plan_after(self.driver.come_by(tick))
+                .is_some_and(|passed| passed >= tick),
             Change::Later(tick) => {
-                self.driver.need_not_come_at(tick);
+                self.plan_after(self.driver.need_not_come_at(tick));
                 false
             }
         }
+    }
+
+    /// Where a tick has passed for which the driver was to come, it comes only after that. The plan
+    /// says so. Otherwise whoever arms something for such a tick would take it for planned, and a
+    /// wheel with a cascade to do in the past goes on naming one.
+    ///
+    /// Returns the tick up to which tokio's time driver has worked.
+    #[inline]
+    fn plan_after(&self, passed: Option<Passed>) -> Option<u64> {
+        let Passed { up_to, comes_from } = passed?;
+        self.lock().plan_no_earlier_than(comes_from);
+        Some(up_to)
     }
 }
 

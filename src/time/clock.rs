@@ -155,6 +155,12 @@ impl Clock {
         self.tick
     }
 
+    /// The first tick that begins at the same line of tokio's grid as this one, and so fires with it.
+    pub(crate) fn first_tick_with(&self, tick: u64) -> u64 {
+        let line_before = grid::line_before(self.tick.start_of(tick));
+        line_before.map_or(0, |line| self.tick.current(line) + 1)
+    }
+
     pub(crate) fn current_tick(&self) -> u64 {
         self.tick.current(self.now())
     }

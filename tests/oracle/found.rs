@@ -276,3 +276,36 @@ fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
         ],
     );
 }
+
+#[test]
+fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
+    found(
+        Known::ResetToNowWaitsForACascade,
+        &[(100, 64, 1), (100, 2, 1), (100_000, 64, 1)],
+        &[
+            Op::AdvanceUnseen {
+                by: 373,
+                operations: 2,
+            },
+            Op::AdvanceUnseen {
+                by: 30_000,
+                operations: 1,
+            },
+            Op::Burst {
+                timer: 52,
+                count: 257,
+                after: 18_791,
+                spread: 14_261,
+                seed: 134_908_550_415_054_906,
+            },
+            Op::SleepResetAt {
+                nth: 64_366,
+                from_now: -18_000,
+            },
+            Op::SleepResetAt {
+                nth: 53_528,
+                from_now: -662,
+            },
+        ],
+    );
+}
