@@ -1,22 +1,118 @@
-//! The process's timer: under any executor, and whatever becomes of a runtime.
+//! The process's timer: under any executor, whatever becomes of a runtime, and on a thread of its
+//! own, which rests while nothing is due.
 
 mod common;
 
+use std::fs;
 use std::future::{Future, pending};
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
+use std::pin::Pin;
+use std::sync::{Arc, Barrier, MutexGuard, Once, mpsc};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Instant;
 
 use futures::executor::block_on;
-use tickwheel::{DeadlineMap, DelayMap, Duration, Timer, global};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Sleep, Timer, global};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, paused};
+use crate::common::{HOUR, MS, PATIENCE, alone, current_thread, multi_thread, paused, poll_once};
+
+const THREAD: &str = "tickwheel-timer";
+
+/// Gives one test at a time the timer for itself, because one of them counts what its thread does.
+/// Whichever comes first sees the timer being started.
+fn turn() -> MutexGuard<'static, ()> {
+    static FIRST: Once = Once::new();
+    let turn = alone();
+    FIRST.call_once(one_thread_is_started_at_the_first_use);
+    turn
+}
+
+fn one_thread_is_started_at_the_first_use() {
+    // A runtime's own timer has no part in it.
+    current_thread().block_on(async { tickwheel::sleep(2 * MS).await });
+    assert!(!has_a_thread_of_the_timer(), "not lazily");
+    let begin = Barrier::new(8);
+    let use_it = || {
+        begin.wait();
+        woken_on()
+    };
+    let threads: Vec<_> = thread::scope(|scope| {
+        let uses: Vec<_> = (0..8).map(|_| scope.spawn(use_it)).collect();
+        uses.into_iter().map(|used| used.join().unwrap()).collect()
+    });
+    for thread in &threads {
+        assert_eq!(thread.name(), Some(THREAD));
+        assert_eq!(thread.id(), threads[0].id(), "a second thread");
+    }
+}
+
+/// False also where the system does not tell, and where the list misses one because another ends.
+fn has_a_thread_of_the_timer() -> bool {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.into_iter().any(|name| name.trim() == THREAD)
+}
+
+/// Waits for a sleep, and returns the thread that has woken the waker.
+fn woken_on() -> Thread {
+    struct Tells(mpsc::Sender<Thread>);
+    impl Wake for Tells {
+        fn wake(self: Arc<Self>) {
+            self.0.send(thread::current()).unwrap();
+        }
+    }
+    let (sender, receiver) = mpsc::channel();
+    let _sleep = armed_sleep(&Waker::from(Arc::new(Tells(sender))));
+    receiver.recv_timeout(PATIENCE).expect("nobody was woken")
+}
+
+/// A short sleep that waits with this waker. A thread that gets no processor for a while may find
+/// one over at its first poll, and then makes another.
+fn armed_sleep(waker: &Waker) -> Sleep {
+    loop {
+        let mut sleep = global::sleep(5 * MS);
+        let mut context = std::task::Context::from_waker(waker);
+        if Pin::new(&mut sleep).poll(&mut context).is_pending() {
+            return sleep;
+        }
+    }
+}
+
+#[test]
+fn it_rests_while_nothing_is_due() {
+    let _turn = turn();
+    let timer = Timer::global();
+    assert_eq!(timer.metrics().pending, 0);
+    if timer.metrics().ticking {
+        // A run of the tests that forces it to tick.
+        return;
+    }
+    let kept: Vec<_> = (0..1_000).map(|_| timer.deadline(HOUR)).collect();
+    comes_to_rest(&timer);
+    let before = timer.metrics().wake_ups;
+    drop(kept);
+    assert_eq!(timer.metrics().pending, 0);
+    comes_to_rest(&timer);
+    assert!(timer.metrics().wake_ups <= before + 1);
+}
+
+/// Waits until nothing wakes it any more: what was planned for sleeps that have gone may still
+/// come. One that is woken for nothing again and again fails the test.
+fn comes_to_rest(timer: &Timer) {
+    let begin = Instant::now();
+    loop {
+        let before = timer.metrics().wake_ups;
+        thread::sleep(200 * MS);
+        if timer.metrics().wake_ups == before {
+            return;
+        }
+        assert!(begin.elapsed() < PATIENCE, "it is woken for nothing");
+    }
+}
 
 #[test]
 fn everything_works_under_an_executor_that_is_not_tokios() {
+    let _turn = turn();
     block_on(async {
         let begin = Instant::now();
         global::sleep(20 * MS).await;
@@ -58,6 +154,7 @@ fn everything_works_under_an_executor_that_is_not_tokios() {
 
 #[test]
 fn nothing_fires_early_whoever_waits_and_however_many() {
+    let _turn = turn();
     let executors = [block_on_futures, block_on_tokio, block_on_paused];
     thread::scope(|scope| {
         for (number, execute) in executors.into_iter().cycle().take(6).enumerate() {
@@ -94,19 +191,23 @@ fn block_on_paused(future: Pin<Box<dyn Future<Output = ()>>>) {
 
 #[test]
 fn a_paused_clock_neither_hastens_nor_stops_it() {
+    let _turn = turn();
     paused().block_on(async {
         let (begin, paused) = (Instant::now(), tickwheel::Instant::now());
+        let sleep = armed_sleep(Waker::noop());
+        let due = sleep.deadline().into_std();
         // The paused clock runs to this at once.
-        let hour = tokio::spawn(tickwheel::sleep(HOUR));
-        global::sleep(30 * MS).await;
-        assert!(begin.elapsed() >= 30 * MS, "early");
+        tickwheel::sleep(HOUR).await;
+        sleep.await;
+        assert!(begin <= due && due <= Instant::now(), "early");
+        global::sleep(5 * MS).await;
         assert_eq!(paused.elapsed(), HOUR);
-        assert!(hour.is_finished());
     });
 }
 
 #[test]
 fn what_is_armed_for_earlier_wakes_a_timer_that_sleeps_longer() {
+    let _turn = turn();
     let mut later = global::sleep(HOUR);
     assert!(poll_once(&mut later).is_pending());
     // The thread sleeps for that by now.
@@ -122,6 +223,7 @@ fn what_is_armed_for_earlier_wakes_a_timer_that_sleeps_longer() {
 
 #[test]
 fn a_runtime_whose_only_worker_is_blocked_does_not_stall_it() {
+    let _turn = turn();
     let runtime = multi_thread(1);
     let (blocked, go_on) = (Arc::new(Barrier::new(2)), mpsc::channel::<()>());
     let (sender, receiver) = go_on;
@@ -141,80 +243,48 @@ fn a_runtime_whose_only_worker_is_blocked_does_not_stall_it() {
 
 #[test]
 fn what_was_armed_in_a_runtime_fires_after_its_end() {
-    let mut sleep = global::sleep(30 * MS);
+    let _turn = turn();
+    let ended = current_thread();
+    let entered = ended.enter();
+    let sleep = armed_sleep(Waker::noop());
+    drop(entered);
+    drop(ended);
     let idle = global::timer().deadline(30 * MS);
-    current_thread().block_on(async {
-        assert!(poll_once(&mut sleep).is_pending());
-    });
     let runtime = current_thread();
-    let (armed, is_armed) = mpsc::channel();
-    runtime.spawn(async move {
+    runtime.spawn(async {
         let mut lost = global::sleep(HOUR);
         assert!(poll_once(&mut lost).is_pending());
-        armed.send(()).unwrap();
         lost.await;
     });
     runtime.block_on(tokio::task::yield_now());
-    is_armed.recv().unwrap();
+    assert!(Timer::global().metrics().pending >= 1, "it has not run");
     drop(runtime);
     block_on(async {
         sleep.await;
         assert_eq!(idle.await, Ok(()));
     });
-}
-
-fn poll_once(future: impl Future) -> Poll<()> {
-    pin!(future)
-        .poll(&mut Context::from_waker(Waker::noop()))
-        .map(drop)
-}
-
-struct Panics(AtomicBool);
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-        panic!("as this test wants it");
-    }
+    assert_eq!(Timer::global().metrics().pending, 0);
 }
 
 #[test]
 fn a_waker_that_panics_stops_nothing() {
-    let panics = Arc::new(Panics(AtomicBool::new(false)));
-    let waker = Waker::from(panics.clone());
-    let mut first = global::sleep(5 * MS);
-    assert!(
-        Pin::new(&mut first)
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
-    block_on(global::sleep(15 * MS));
-    assert!(panics.0.load(Ordering::SeqCst), "it was not woken");
-    block_on(global::sleep(5 * MS));
-}
-
-#[test]
-fn a_wakers_thread_is_the_timers_own_and_named() {
-    struct Tells(mpsc::Sender<Option<String>>);
-    impl Wake for Tells {
+    struct Panics(mpsc::Sender<()>);
+    impl Wake for Panics {
         fn wake(self: Arc<Self>) {
-            let name = thread::current().name().map(str::to_owned);
-            self.0.send(name).unwrap();
+            self.0.send(()).unwrap();
+            panic!("as this test wants it");
         }
     }
+    let _turn = turn();
     let (sender, receiver) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Tells(sender)));
-    let mut sleep = global::sleep(5 * MS);
-    assert!(
-        Pin::new(&mut sleep)
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
-    assert_eq!(receiver.recv().unwrap().as_deref(), Some("tickwheel-timer"));
+    let _sleep = armed_sleep(&Waker::from(Arc::new(Panics(sender))));
+    receiver.recv_timeout(PATIENCE).expect("it was not woken");
+    assert_eq!(woken_on().name(), Some(THREAD));
 }
 
 #[test]
 #[should_panic(expected = "zero")]
 fn a_period_of_zero_panics() {
+    let _turn = turn();
     let _ = global::interval(Duration::ZERO);
 }

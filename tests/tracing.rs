@@ -94,27 +94,28 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         // On a busy machine this may have been late by itself.
         told.take();
 
-        // The sleep is due while the only thread is blocked.
-        let sleep = tokio::spawn(timer.sleep(Duration::from_millis(10)));
+        // The sleep is due while the only thread is blocked. Smaller stalls may be told beside it.
+        let sleep = tokio::spawn(timer.sleep(Duration::from_millis(100)));
         tokio::task::yield_now().await;
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(500));
         sleep.await.unwrap();
-        let stalls = told.take();
-        let (level, message, late_ms) = stalls.first().expect("the stall is told");
-        assert_eq!(*level, Level::WARN);
-        assert!(message.starts_with("the driver was stalled"), "{message}");
-        assert!(*late_ms >= 200, "late by {late_ms} ms");
+        let told_now = told.take();
+        let is_the_stall = |(level, message, late_ms): &(Level, String, u64)| {
+            let is_told = message.starts_with("the driver was stalled");
+            *level == Level::WARN && is_told && *late_ms >= 200
+        };
+        assert!(told_now.iter().any(is_the_stall), "{told_now:?}");
 
         let waker = Waker::from(Arc::new(Panicking));
         {
-            let mut sleep = pin!(timer.sleep(Duration::from_millis(10)));
+            let mut sleep = pin!(timer.sleep(Duration::from_millis(300)));
             assert!(
                 sleep
                     .as_mut()
                     .poll(&mut Context::from_waker(&waker))
                     .is_pending()
             );
-            timer.sleep(Duration::from_millis(50)).await;
+            timer.sleep(Duration::from_millis(400)).await;
         }
         let told = told.take();
         let panics = told.iter().filter(|(level, ..)| *level == Level::ERROR);

@@ -1,8 +1,7 @@
-//! What several test programs need: lengths of time, runtimes, the paused clock, brittle keys.
+//! What several test programs need: lengths of time, runtimes, the paused clock.
 //!
 //! A test program in `tests/` says `mod common;`. One in a directory of its own says
-//! `#[path = "../common/mod.rs"] mod common;`. `memory.rs` stands apart, because it replaces the
-//! allocator of the whole program: only a program that counts memory takes it in, by its path.
+//! `#[path = "../common/mod.rs"] mod common;`.
 
 #![allow(
     dead_code,
@@ -12,7 +11,6 @@
 
 mod alone;
 mod clock;
-mod keys;
 mod mode;
 mod poll;
 mod runtime;
@@ -21,7 +19,6 @@ use std::time::Duration;
 
 pub(crate) use alone::alone;
 pub(crate) use clock::{idle_for_a_moment, move_the_clock_only, settle};
-pub(crate) use keys::{Brittle, break_at_call};
 pub(crate) use mode::{is_forced_to_rest, is_forced_to_tick};
 pub(crate) use poll::{arm, poll_once};
 pub(crate) use runtime::{current_thread, multi_thread, paused};

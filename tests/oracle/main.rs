@@ -44,6 +44,15 @@ fn random_programs_do_what_the_model_allows() {
     assert!(fired > 0 && operations > 0, "nothing was tried");
 }
 
+#[test]
+fn a_great_many_keys_do_what_the_model_allows() {
+    for seed in seeds(12) {
+        if let Err(failure) = paused::run_large(seed) {
+            panic!("{failure}");
+        }
+    }
+}
+
 /// What random programs found: each kind of failure once, in its shortest program.
 #[derive(Default)]
 struct Failures {

@@ -1,9 +1,10 @@
-//! The oracle's programs leave no memory behind, and a timer that lives on gives back what it held.
+//! Memory follows what is pending, and all of it comes back: the oracle's programs leave none
+//! behind, a timer that lives on gives back what it held, and each kind costs what it may.
 //!
 //! A program of its own, because it counts what the allocator gives to the whole process. So it has
 //! one test.
 
-#[path = "../common/memory.rs"]
+mod kinds;
 mod memory;
 #[allow(dead_code, unused_imports, reason = "the oracle itself uses all of it")]
 #[path = "../oracle/paused/mod.rs"]
@@ -23,17 +24,21 @@ use paused::{program, replay};
 const KEPT: usize = 900_000;
 
 #[test]
-fn memory_comes_back() {
+fn memory_follows_what_is_pending() {
     programs_leave_nothing_behind();
-    for seed in 0..2 {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime can be built");
-        let unconstrained = tokio::task::unconstrained(fill_and_empty(seed));
-        runtime.block_on(unconstrained);
-    }
+    (0..2).for_each(|seed| on_paused_clock(fill_and_empty(seed)));
+    on_paused_clock(kinds::timers());
+    on_paused_clock(kinds::deadline_map());
+    on_paused_clock(kinds::delay_map());
+}
+
+fn on_paused_clock(future: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime can be built");
+    runtime.block_on(tokio::task::unconstrained(future));
 }
 
 /// What a program of the oracle made is gone with its runtime. A thread may keep a little of the

@@ -94,6 +94,10 @@ async fn run(
     let heard = keep_alive.handle();
     let (sink, stream) = transport.split();
     let (answers, to_send) = mpsc::channel(MOST_ANSWERS);
+    // Only now. So the deadline of a client that connects after this answer is the newer one.
+    let accepted = ConnAck::new(ConnectReturnCode::Success, false);
+    let first = answers.try_send(Packet::ConnAck(accepted));
+    first.expect("there is room");
     tokio::select! {
         ended = keep_alive => Err(match ended {
             Ok(()) => Closed::Silent(silent_after),
@@ -104,7 +108,7 @@ async fn run(
     }
 }
 
-/// Waits for CONNECT and answers it.
+/// Waits for CONNECT, and answers one that is refused.
 async fn accept(transport: &mut Transport) -> Result<Connect, Closed> {
     let connect = match transport.next().await.transpose()? {
         None => return Err(Closed::ByPeer),
@@ -118,14 +122,12 @@ async fn accept(transport: &mut Transport) -> Result<Connect, Closed> {
     } else {
         None
     };
-    let code = refused.unwrap_or(ConnectReturnCode::Success);
-    transport
-        .send(Packet::ConnAck(ConnAck::new(code, false)))
-        .await?;
-    match refused {
-        None => Ok(connect),
-        Some(code) => Err(Closed::Refused(code)),
-    }
+    let Some(code) = refused else {
+        return Ok(connect);
+    };
+    let refusal = ConnAck::new(code, false);
+    transport.send(Packet::ConnAck(refusal)).await?;
+    Err(Closed::Refused(code))
 }
 
 /// Each packet that comes in, of whatever kind, pushes the deadline back.

@@ -166,13 +166,23 @@ async fn values(seed: u64) {
             10 => try_to(at, || drop(map.remove(&Key(key)))),
             11 => {
                 touches_all = true;
-                try_to(at, || map.retain(|Key(key), _| key % 2 == 0));
+                try_to(at, || {
+                    map.retain(|Key(key), _| {
+                        call();
+                        key % 2 == 0
+                    });
+                });
             }
             12 => {
                 touches_all = true;
                 try_to(at, || map.drain());
             }
-            13 => try_to(at, || map.keys()),
+            13 => try_to(at, || {
+                let _ = map.keys();
+                map.for_each(|_, _| call());
+                map.update(&Key(key), |_| call());
+                map.touch(&Key(key), delay, |_| call());
+            }),
             14 => {
                 touches_all = true;
                 try_to(at, || {
@@ -260,7 +270,10 @@ async fn deadlines(seed: u64) {
             }
             14 => try_to(at, || {
                 let _ = map.keys();
-                map.for_each(|_, handle| assert!(!handle.timeout().is_zero()));
+                map.for_each(|_, handle| {
+                    assert!(!handle.timeout().is_zero());
+                    call();
+                });
             }),
             _ => {
                 tokio::time::advance(random.u32(..4) * MS).await;

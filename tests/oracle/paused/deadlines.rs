@@ -336,6 +336,17 @@ impl Timed {
         }
     }
 
+    /// Handles that its map gives lead to it, and to no other.
+    pub(crate) fn is_shown_by(&mut self, handles: &[ResetHandle], now: Now) -> Result<(), String> {
+        let is_pending = self.model.look(now.at);
+        let is_its = |handle: &ResetHandle| {
+            handle.is_pending() == is_pending
+                && handle.timeout() == self.model.timeout
+                && handle.deadline() == self.handle.deadline()
+        };
+        same("a handle of the map", handles.iter().all(is_its), true)
+    }
+
     /// What can be asked at any time. To ask is to look, so the program says when.
     pub(crate) fn ask(&mut self, by: By<'_>, now: Now, clock: Clock) -> Result<(), String> {
         let is_pending = self.model.look(now.at);

@@ -1,16 +1,20 @@
 //! The model of `DelayMap` and its stream, beside the real ones.
 
-use std::collections::HashMap;
-use std::task::Poll;
+use std::collections::{BTreeSet, HashMap};
+use std::task::{Context, Poll, Waker};
 
+use fastrand::Rng;
 use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Timer, WeakDelayMap};
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::clock::{At, Clock, FAR, Ticks, after, line_from};
+use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from};
 use super::known::Known;
 use super::sleepers::{Armed, Now};
 use super::waiter::{Expected, Waiter};
+
+/// By how much a value grows when a program changes it.
+const CHANGE: u64 = 1 << 32;
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
@@ -48,7 +52,7 @@ impl Item {
         }
         Item {
             due: now,
-            ready: at_once * super::clock::MS,
+            ready: at_once * MS,
             wakes: at_once,
             tick: (own.min(present), own.max(present)),
             ..item
@@ -65,6 +69,8 @@ pub(crate) struct Delayed {
     clock: Clock,
     waiter: Waiter,
     items: HashMap<u32, Item>,
+    /// The items by the latest tick at which they have their place.
+    places: BTreeSet<(u64, u32)>,
     limit: usize,
     is_closed: bool,
     /// The consumer knows that the stream has ended.
@@ -95,6 +101,7 @@ impl Delayed {
             clock,
             waiter: Waiter::new(clock),
             items: HashMap::new(),
+            places: BTreeSet::new(),
             limit: if limit == 0 { usize::MAX } else { limit },
             is_closed: false,
             has_ended: false,
@@ -109,7 +116,16 @@ impl Delayed {
 
     fn set(&mut self, key: u32, value: u64, deadline: At, end: At, now: Now) -> Option<u64> {
         let item = Item::new(value, deadline, end, self.ticks, now.at);
-        self.items.insert(key, item).map(|old| old.value)
+        let old = self.remove(key);
+        self.places.insert((item.tick.1, key));
+        self.items.insert(key, item);
+        old.map(|old| old.value)
+    }
+
+    fn remove(&mut self, key: u32) -> Option<Item> {
+        let item = self.items.remove(&key)?;
+        self.places.remove(&(item.tick.1, key));
+        Some(item)
     }
 
     /// What an insert must answer: `Err` if it is refused.
@@ -218,7 +234,7 @@ impl Delayed {
     pub(crate) fn take(&mut self, key: u32) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let told = map.remove(&key);
-        let expected = self.items.remove(&key).map(|item| item.value);
+        let expected = self.remove(key).map(|item| item.value);
         if told != expected {
             return Err(format!("remove answers {told:?}, not {expected:?}"));
         }
@@ -228,18 +244,65 @@ impl Delayed {
     pub(crate) fn retain(&mut self, rest: u32) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let mut seen = 0;
-        map.retain(|key, _| {
+        map.retain(|key, value| {
             seen += 1;
+            *value += CHANGE;
             key % 3 != rest
         });
         if seen != self.items.len() {
             return Err(format!("retain shows {seen} of {}", self.items.len()));
         }
-        self.items.retain(|key, _| key % 3 != rest);
+        self.items.retain(|key, item| {
+            item.value += CHANGE;
+            key % 3 != rest
+        });
+        self.places.retain(|(_, key)| key % 3 != rest);
         Ok(())
     }
 
+    pub(crate) fn update(&mut self, key: u32) -> Result<(), String> {
+        let Some(map) = self.map() else { return Ok(()) };
+        let told = map.update(&key, |value| {
+            *value += CHANGE;
+            *value
+        });
+        let expected = self.items.get_mut(&key).map(|item| {
+            item.value += CHANGE;
+            item.value
+        });
+        if told != expected {
+            return Err(format!("update shows {told:?}, not {expected:?}"));
+        }
+        Ok(())
+    }
+
+    /// Makes a random call by one of so many keys, or takes what is due.
+    pub(crate) fn churn(&mut self, random: &mut Rng, keys: u32, now: Now) -> Result<(), String> {
+        let key = random.u32(..keys);
+        let delay = Duration::from_micros(match random.u8(..10) {
+            0 => 0,
+            1..6 => 1_000 * random.u64(..40),
+            6..8 => random.u64(..5_000),
+            _ => random.u64(..20_000_000),
+        });
+        let past = now.at.saturating_sub(random.u64(..40) * MS);
+        match random.u8(..40) {
+            0..14 => self.put(key, Put::After(delay), now),
+            14 => self.put(key, Put::At(past), now),
+            15 => self.put(key, Put::WithLife(delay, 5 * delay / 4), now),
+            16..24 => self.delay(key, Delay::After(delay), now),
+            24..26 => self.delay(key, Delay::Until(past), now),
+            26 => self.delay(key, Delay::Touch(delay), now),
+            27..29 => self.expire(key, now),
+            29..33 => self.take(key),
+            33 => self.update(key),
+            34 if random.u8(..40) == 0 => self.expire_all(now),
+            _ => self.try_recv(now),
+        }
+    }
+
     fn take_model(&mut self) -> Vec<(u32, Item)> {
+        self.places.clear();
         let mut items: Vec<_> = self.items.drain().collect();
         items.sort_unstable_by_key(|(key, _)| *key);
         items
@@ -308,7 +371,7 @@ impl Delayed {
     pub(crate) fn drop_stream(&mut self) {
         if self.stream.take().is_some() {
             self.is_closed = true;
-            self.items.clear();
+            drop(self.take_model());
             self.waiter = Waiter::new(self.clock);
         }
     }
@@ -325,7 +388,7 @@ impl Delayed {
 
     /// What came out of the stream must be the first of what is due.
     fn came_out(&mut self, expired: Expired<u32, u64>, now: Now) -> Result<(), String> {
-        let Some(item) = self.items.remove(&expired.key) else {
+        let Some(item) = self.remove(expired.key) else {
             return Err(format!("{} came out, and was not there", expired.key));
         };
         if expired.value != item.value {
@@ -338,8 +401,9 @@ impl Delayed {
         if told != item.deadline {
             return Err(format!("a value tells {told}, not {}", item.deadline));
         }
-        let is_before = |other: &&Item| other.ready <= now.at && other.tick.1 < item.tick.0;
-        match self.items.values().find(is_before) {
+        let before = self.places.range(..(item.tick.0, 0));
+        let mut before = before.map(|(_, key)| &self.items[key]);
+        match before.find(|other| other.ready <= now.at) {
             None => Ok(()),
             Some(other) => Err(format!("{item:?} came out before {other:?}")),
         }
@@ -364,14 +428,19 @@ impl Delayed {
     }
 
     pub(crate) fn recv_many(&mut self, which: usize, limit: usize, now: Now) -> Result<(), String> {
-        if limit == 0 {
-            return Ok(());
-        }
         let mut buffer = Vec::new();
         let Some(stream) = &mut self.stream else {
             return Ok(());
         };
         self.was_polled = true;
+        if limit == 0 {
+            let polled =
+                stream.poll_recv_many(&mut Context::from_waker(Waker::noop()), &mut buffer, 0);
+            return match polled {
+                Poll::Ready(0) => Ok(()),
+                _ => Err(format!("recv_many of nothing tells {polled:?}")),
+            };
+        }
         let polled = self
             .waiter
             .poll(which, |cx| stream.poll_recv_many(cx, &mut buffer, limit));
@@ -531,14 +600,10 @@ impl Delayed {
                 "the runtime is gone, and an insert answers {told:?}"
             ));
         }
-        let _ = (
-            map.len(),
-            map.reset(&1, Duration::ZERO),
-            map.expire_all(),
-            now,
-        );
-        let _ = (map.drain(), map.close());
-        Ok(())
+        let _ = (map.reset(&1, Duration::ZERO), map.expire_all(), now);
+        // What was pending can still be taken out.
+        self.drain(false)?;
+        self.drain(true)
     }
 
     pub(crate) fn armed(&self) -> Armed {

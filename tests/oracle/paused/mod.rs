@@ -82,9 +82,21 @@ impl fmt::Display for Failure {
 
 /// Makes a program from a seed and runs it.
 pub(crate) fn run(seed: u64, config: Config) -> Result<Report, Failure> {
-    let program = program::random(seed, config.operations);
+    try_out(
+        seed,
+        program::random(seed, config.operations),
+        config.shrinking,
+    )
+}
+
+/// As [`run`], with a program of a great many keys.
+pub(crate) fn run_large(seed: u64) -> Result<Report, Failure> {
+    try_out(seed, program::random_large(seed), 100)
+}
+
+fn try_out(seed: u64, program: Program, shrinking: usize) -> Result<Report, Failure> {
     replay(&program).map_err(|message| {
-        let (program, message) = shrink::shrink(program, message, config.shrinking);
+        let (program, message) = shrink::shrink(program, message, shrinking);
         Failure {
             seed,
             message,

@@ -155,6 +155,16 @@ pub(crate) enum Op {
     DropDeadline {
         nth: u16,
     },
+    InsertMany {
+        first: u16,
+        count: u16,
+        after: Micros,
+        spread: Micros,
+        seed: u64,
+    },
+    DropDeadlines {
+        count: u16,
+    },
     ResetDropped {
         nth: u16,
     },
@@ -184,11 +194,20 @@ pub(crate) enum Op {
         after: Micros,
         life: Micros,
     },
+    Update {
+        key: u16,
+    },
     PutMany {
         first: u16,
         count: u16,
         after: Micros,
         spread: Micros,
+        seed: u64,
+    },
+    /// So many random calls by key, one after the other.
+    Churn {
+        keys: u16,
+        count: u16,
         seed: u64,
     },
     Delay {
@@ -332,6 +351,30 @@ pub(crate) fn random(seed: u64, most: usize) -> Program {
     }
 }
 
+/// Makes a random program of a few operations, each on a great many keys. The parts of a map become
+/// large, and small again.
+pub(crate) fn random_large(seed: u64) -> Program {
+    let mut random = Rng::with_seed(seed);
+    let tick = random.choice([1_000, 1_000, 100, 10_000]).unwrap();
+    let slots = random.choice([64, 4]).unwrap();
+    let mut maker = Maker {
+        theme: Theme::All,
+        whole: false,
+        keys: 12_000,
+        far: false,
+        random,
+    };
+    let count = maker.random.usize(8..24);
+    Program {
+        timers: vec![(tick, slots, 1)],
+        ops: (0..count).map(|_| maker.large()).collect(),
+        ending: maker
+            .random
+            .choice([Ending::RunsOut, Ending::AtOnce])
+            .unwrap(),
+    }
+}
+
 /// Makes random operations that tokio has too, and that do the same there.
 pub(crate) fn random_for_both(seed: u64, most: usize) -> Vec<Op> {
     let mut random = Rng::with_seed(seed);
@@ -443,6 +486,45 @@ impl Maker {
                 Theme::Sleepers => self.sleeper(),
                 Theme::Deadlines => self.deadline(),
                 Theme::Values | Theme::All => self.value(),
+            },
+        }
+    }
+
+    fn large(&mut self) -> Op {
+        let (first, seed) = (self.random.u16(..4_000), self.random.u64(..));
+        let (after, spread) = (self.micros().min(10_000), self.random.u64(..100_000));
+        let count = self.random.choice([1_000, 4_000, 12_000]).unwrap();
+        match self.random.u8(..20) {
+            0..4 => Op::PutMany {
+                first,
+                count,
+                after,
+                spread,
+                seed,
+            },
+            4..8 => Op::Churn {
+                keys: self.keys,
+                count,
+                seed,
+            },
+            8..11 => Op::Recv {
+                waker: 0,
+                count: count / 2,
+            },
+            11 => Op::ExpireValues,
+            12 => Op::Retain { rest: 1 },
+            13 => Op::TakeAll,
+            14..16 => Op::InsertMany {
+                first,
+                count,
+                after,
+                spread,
+                seed,
+            },
+            16 | 17 => Op::DropDeadlines { count },
+            18 if self.random.bool() => Op::Drain,
+            _ => Op::RunFor {
+                by: self.random.u64(..60_000),
             },
         }
     }
@@ -569,7 +651,17 @@ impl Maker {
             79..82 => Op::Expire { nth, by_key },
             82..88 => Op::Restart { nth },
             88..90 => Op::Remove { nth },
-            90..95 => Op::DropDeadline { nth },
+            90..94 => Op::DropDeadline { nth },
+            94 if self.random.u8(..4) == 0 => Op::InsertMany {
+                first: self.random.u16(..1_000),
+                count: self.random.choice([20, 100, 1_000]).unwrap(),
+                after: self.micros(),
+                spread: self.micros().min(10_000_000),
+                seed: self.random.u64(..),
+            },
+            94 => Op::DropDeadlines {
+                count: self.random.choice([10, 100, 1_000]).unwrap(),
+            },
             95 => Op::ResetDropped { nth },
             96 => Op::Drain,
             97 => Op::ExpireAll,
@@ -603,6 +695,11 @@ impl Maker {
                 after: self.micros(),
                 life: self.micros(),
             },
+            30 if self.random.bool() => Op::Churn {
+                keys: self.random.choice([50, 300, 5_000]).unwrap(),
+                count: self.random.choice([100, 1_000, 4_000]).unwrap(),
+                seed: self.random.u64(..),
+            },
             30 => Op::PutMany {
                 first: self.random.u16(..1_000),
                 count: self.random.choice([20, 300, 1_000]).unwrap(),
@@ -618,10 +715,11 @@ impl Maker {
                 key,
                 from_now: self.offset(),
             },
-            46..49 => Op::Touch {
+            46..48 => Op::Touch {
                 key,
                 after: self.micros(),
             },
+            48 => Op::Update { key },
             49..53 => Op::ExpireValue { key },
             53..60 => Op::Take { key },
             60 => Op::Retain {

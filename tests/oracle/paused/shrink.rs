@@ -84,6 +84,11 @@ fn smaller(op: &Op) -> Vec<Op> {
                 seed,
             })
             .collect(),
+        Op::Churn { keys, count, seed } => [1, 20, 255]
+            .into_iter()
+            .filter(|&fewer| fewer < count)
+            .map(|count| Op::Churn { keys, count, seed })
+            .collect(),
         Op::Advance { by } => vec![Op::Advance {
             by: by / 1_000 * 1_000,
         }],

@@ -3,9 +3,11 @@
 mod shutdown;
 mod time;
 
+use std::collections::{BTreeMap, HashMap};
+
 use fastrand::Rng;
 use tickwheel::error::InsertError;
-use tickwheel::{DeadlineMap, Duration, ResetHandle, Timer};
+use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle, Timer};
 
 use super::Report;
 use super::clock::{At, Clock, FAR, START, Ticks, after, line_until};
@@ -165,6 +167,26 @@ impl World {
             | Op::Insert { .. }
             | Op::InsertAt { .. }
             | Op::InsertIfAbsent { .. } => self.make_deadline(op)?,
+            Op::InsertMany {
+                first,
+                count,
+                after,
+                spread,
+                seed,
+            } => {
+                let mut random = Rng::with_seed(seed);
+                let mut held: HashMap<_, _> =
+                    self.in_map().map(|(number, key)| (key, number)).collect();
+                for key in (first..first + count).map(u32::from) {
+                    let timeout = duration(after.saturating_add(random.u64(..=spread)));
+                    let told = self.map.insert(key, timeout).map(Some);
+                    let older = held.get(&key).copied();
+                    let is_full = held.len() >= self.map_limit;
+                    if self.has_inserted(timeout, told, older, is_full)? {
+                        held.insert(key, self.deadlines.len() - 1);
+                    }
+                }
+            }
             Op::PollDeadline { .. }
             | Op::PollDeadlineSpent { .. }
             | Op::Reset { .. }
@@ -176,7 +198,8 @@ impl World {
             | Op::Restart { .. }
             | Op::Remove { .. }
             | Op::DropDeadline { .. } => self.use_deadline(op).await?,
-            Op::ResetDropped { .. }
+            Op::DropDeadlines { .. }
+            | Op::ResetDropped { .. }
             | Op::Drain
             | Op::ExpireAll
             | Op::CloseDeadlineMap
@@ -351,17 +374,31 @@ impl World {
         };
         let older = self.keyed(key);
         let is_full = self.in_map().count() >= self.map_limit;
+        let is_if_absent = matches!(op, Op::InsertIfAbsent { .. });
+        if self.has_inserted(timeout, told, older, is_full)? && is_if_absent && older.is_some() {
+            return Err("insert_if_absent replaces".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Compares the answer of an insert with what the map holds, and keeps the deadline if there is
+    /// one. `older` is the one that has its key.
+    fn has_inserted(
+        &mut self,
+        timeout: Duration,
+        told: Result<Option<KeyedDeadline<u32>>, InsertError>,
+        older: Option<usize>,
+        is_full: bool,
+    ) -> Result<bool, String> {
+        let now = self.now();
         let keyed = match told {
-            Err(InsertError::Closed(())) if self.map_is_closed => return Ok(()),
-            Err(InsertError::AtCapacity(())) if is_full && older.is_none() => return Ok(()),
-            Ok(None) if older.is_some() && !self.map_is_closed => return Ok(()),
+            Err(InsertError::Closed(())) if self.map_is_closed => return Ok(false),
+            Err(InsertError::AtCapacity(())) if is_full && older.is_none() => return Ok(false),
+            Ok(None) if older.is_some() && !self.map_is_closed => return Ok(false),
             Ok(Some(keyed)) if !self.map_is_closed && (older.is_some() || !is_full) => keyed,
             told => return Err(format!("an insert answers {told:?}")),
         };
         if let Some(older) = older {
-            if matches!(op, Op::InsertIfAbsent { .. }) {
-                return Err("insert_if_absent replaces".to_owned());
-            }
             self.deadlines[older].end(End::Replaced, now);
             self.deadlines[older].key = None;
         }
@@ -376,7 +413,7 @@ impl World {
         };
         self.deadlines
             .push(on.keyed(keyed, timeout, now, self.map_number));
-        Ok(())
+        Ok(true)
     }
 
     /// Which deadlines have their keys in the map.
@@ -479,6 +516,13 @@ impl World {
                 0 => Ok(()),
                 count => ask_dropped(&self.dropped[usize::from(nth) % count]),
             },
+            Op::DropDeadlines { count } => {
+                // The oldest ones, whose places are the first.
+                let count = self.deadlines.len().min(count.into());
+                let dropped = self.deadlines.drain(..count);
+                drop(dropped);
+                Ok(())
+            }
             Op::ExpireAll => {
                 let told = self.map.expire_all();
                 let in_map: Vec<_> = self.in_map().collect();
@@ -561,6 +605,11 @@ impl World {
                     delayed.put(key.into(), Put::After(duration(micros)), now)?;
                 }
                 Ok(())
+            }
+            Op::Update { key } => delayed.update(key.into()),
+            Op::Churn { keys, count, seed } => {
+                let mut random = Rng::with_seed(seed);
+                (0..count).try_for_each(|_| delayed.churn(&mut random, keys.into(), now))
             }
             Op::Delay { key, after } => {
                 delayed.delay(key.into(), Delay::After(duration(after)), now)
@@ -685,7 +734,24 @@ impl World {
             if told != expected {
                 return Err(format!("the map tells the keys {told:?}, not {expected:?}"));
             }
+            let mut shown = BTreeMap::new();
+            (self.map).for_each(|key, handle| drop(shown.insert(*key, handle.clone())));
+            let deadlines = self.in_map().map(|(number, key)| (key, number));
+            for (key, number) in deadlines.collect::<Vec<_>>() {
+                let (shown, handle) = (shown.remove(&key), self.map.handle(&key));
+                let (Some(shown), Some(handle)) = (shown, handle) else {
+                    return Err(format!("the map does not show {key}"));
+                };
+                self.deadlines[number].is_shown_by(&[shown, handle], now)?;
+            }
+            if !shown.is_empty() {
+                return Err(format!("the map shows {shown:?} too"));
+            }
             self.delayed.ask_keys()?;
+        }
+        let key = (self.number % 30) as u32;
+        if self.map.contains_key(&key) != self.keyed(key).is_some() {
+            return Err(format!("the map is wrong about the key {key}"));
         }
         self.delayed.ask((self.number % 13) as u32, now)
     }

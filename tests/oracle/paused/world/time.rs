@@ -137,6 +137,7 @@ impl World {
         self.end_values().await?;
         self.sleepers.clear();
         self.deadlines.clear();
+        self.ask()?;
         self.delayed.drop_stream();
         self.settle().await;
         self.check(None)?;
@@ -159,6 +160,7 @@ impl World {
         self.settle().await;
         self.sleepers.clear();
         self.deadlines.clear();
+        self.ask()?;
         if self.number % 4 == 0 {
             self.delayed.drain(false)?;
         }

@@ -1,0 +1,133 @@
+//! `DeadlineMap`: forms of a key, hashers, and user code in its calls.
+
+use std::collections::BTreeSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+
+use tickwheel::{DeadlineMap, Instant, KeyedDeadline, Timer};
+
+use crate::common::{HOUR, MS, arm, move_the_clock_only, settle};
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_found_by_what_it_borrows_as() {
+    let map: DeadlineMap<String> = DeadlineMap::new(&Timer::current());
+    let keyed = map.insert("one".to_owned(), HOUR).unwrap();
+    assert!(map.contains_key("one") && map.handle("one").is_some());
+    assert!(map.reset("one") && map.reset_after("one", MS));
+    assert!(map.reset_at("one", Instant::now() + 2 * MS));
+    assert_eq!(map.remaining("one"), Some(2 * MS));
+    assert!(map.set_timeout("one", 3 * MS) && map.reset("one"));
+    assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * MS));
+    assert!(map.expire("one") && !map.cancel("one"));
+    assert_eq!(keyed.await, Ok(()));
+    assert!(!map.set_timeout("one", MS) && map.handle("one").is_none());
+    assert_eq!((map.deadline("one"), map.remaining("one")), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_deadline_says_so_in_words() {
+    let map = DeadlineMap::new(&Timer::current());
+    let keyed = map.insert(1, HOUR).unwrap();
+    assert_eq!(map.drain(), [(1, HOUR)]);
+    assert!(keyed.await.unwrap_err().to_string().contains("all others"));
+}
+
+/// The map grows during the walk, so that its parts are split under it.
+#[tokio::test(start_paused = true)]
+async fn for_each_shows_every_key_once_and_may_use_the_map() {
+    let map = DeadlineMap::new(&Timer::current());
+    let insert = |key| map.insert(key, HOUR).unwrap();
+    let mut keyed: Vec<_> = (0..5_000).map(insert).collect();
+    let (mut seen, mut more) = (Vec::new(), Vec::new());
+    map.for_each(|&key, handle| {
+        seen.push(key);
+        assert!(handle.reset() && map.reset(&key) || (4_000..5_000).contains(&key));
+        if keyed.len() > 4_000 {
+            keyed.pop();
+        }
+        more.push(insert(seen.len() + 1_000_000));
+    });
+    seen.retain(|&key| key < 4_000);
+    let once: BTreeSet<_> = seen.iter().copied().collect();
+    assert_eq!((seen.len(), once), (4_000, (0..4_000).collect()));
+}
+
+/// All keys collide, which a hasher of the user's own may cause.
+#[derive(Clone, Default)]
+struct Constant;
+
+impl Hasher for Constant {
+    fn finish(&self) -> u64 {
+        0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+impl BuildHasher for Constant {
+    type Hasher = Constant;
+
+    fn build_hasher(&self) -> Constant {
+        Constant
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_hasher_and_any_capacity_give_the_same_map() {
+    fn check<S: BuildHasher>(map: DeadlineMap<u32, S>) {
+        let insert = |key| map.insert(key, 5 * MS).unwrap();
+        let mut keyed: Vec<_> = (0..1_500).map(insert).collect();
+        assert!((0..1_500).all(|key| map.reset(&key)) && !map.contains_key(&1_500));
+        keyed.truncate(700);
+        assert!((0..1_500).all(|key| map.contains_key(&key) == (key < 700)));
+        assert_eq!((map.len(), map.expire_all()), (700, 700));
+        assert_eq!((map.close(), map.len()), (vec![], 0));
+    }
+    let timer = Timer::current();
+    check(DeadlineMap::with_hasher(&timer, Constant));
+    check(DeadlineMap::with_hasher(&timer, RandomState::new()).clone());
+    check(DeadlineMap::with_capacity(&timer, 1_000));
+    check(DeadlineMap::with_capacity(&timer, 0));
+    check(DeadlineMap::with_capacity_and_hasher(&timer, 10, Constant));
+    check(DeadlineMap::with_limit_and_hasher(&timer, 1_500, Constant));
+}
+
+/// Any call that finds a deadline passed wakes its waiter. This waiter uses the map and drops other
+/// deadlines of it. If the call held a lock meanwhile, the test would hang.
+#[tokio::test(start_paused = true)]
+async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
+    struct Meddling(DeadlineMap<u32>, Mutex<Vec<KeyedDeadline<u32>>>);
+    impl Wake for Meddling {
+        fn wake(self: Arc<Self>) {
+            self.0.reset(&2);
+            drop(self.0.insert(77, HOUR));
+            let all = std::mem::take(&mut *self.1.lock().unwrap());
+            drop(all);
+        }
+    }
+    let acts: [fn(&DeadlineMap<u32>); 8] = [
+        |map| assert!(!map.reset(&1)),
+        |map| assert!(!map.reset_after(&1, MS)),
+        |map| assert!(!map.reset_at(&1, Instant::now() + HOUR)),
+        |map| assert!(!map.cancel(&1)),
+        |map| assert!(!map.expire(&1)),
+        |map| assert_eq!(map.expire_all(), 0),
+        |map| assert_eq!(map.drain(), []),
+        |map| assert_eq!(map.close(), []),
+    ];
+    for act in acts {
+        let map = DeadlineMap::new(&Timer::current());
+        let insert = |key| map.insert(key, 10 * MS).unwrap();
+        let keyed = (1..5).map(insert).collect();
+        let meddling = Arc::new(Meddling(map.clone(), Mutex::new(keyed)));
+        let waker = Waker::from(meddling.clone());
+        for keyed in meddling.1.lock().unwrap().iter_mut() {
+            arm(keyed, &waker);
+        }
+        settle().await;
+        move_the_clock_only(10 * MS);
+        act(&map);
+    }
+}

@@ -1,0 +1,149 @@
+//! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
+
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use futures::stream::{FusedStream, StreamExt};
+use tickwheel::{DelayMap, Duration, Instant, Timer};
+use tokio_test::{assert_pending, assert_ready, task};
+
+use crate::common::{HOUR, MS, PATIENCE, current_thread, idle_for_a_moment};
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_take_any_borrowed_form_of_the_key() {
+    let (map, mut expired) = DelayMap::<String, u32>::with_capacity(&Timer::current(), 100);
+    map.insert("one".to_string(), 1, HOUR).unwrap();
+    map.insert("two".to_string(), 2, HOUR).unwrap();
+    assert!(map.contains_key("one") && !map.contains_key("three"));
+    assert!(map.reset("one", 2 * HOUR) && map.reset_at("one", Instant::now() + 3 * HOUR));
+    assert_eq!(map.remaining("one"), Some(3 * HOUR));
+    assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * HOUR));
+    assert_eq!(map.with_value("two", |value| value + 1), Some(3));
+    assert_eq!(map.update("two", |value| *value), Some(2));
+    assert_eq!(map.touch("two", MS, |value| *value), Some(2));
+    assert!(map.expire("two"));
+    assert_eq!(expired.recv().await.unwrap().key, "two");
+    assert_eq!(map.remove("one"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_each_may_use_the_map() {
+    let (map, _expired) = DelayMap::new(&Timer::current());
+    (0..1_000).for_each(|key| drop(map.insert(key, vec![key], HOUR)));
+    let mut seen = 0;
+    map.for_each(|key, _| {
+        assert_eq!(map.remove(key), Some(vec![*key]));
+        seen += 1;
+    });
+    assert_eq!((seen, map.len()), (1_000, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_due_later_than_others_wakes_nobody() {
+    let (map, expired) = DelayMap::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    map.insert(1, (), HOUR).unwrap();
+    assert_pending!(expired.poll_next());
+    map.insert(2, (), 2 * HOUR).unwrap();
+    assert!(map.reset(&2, 3 * HOUR) && map.remove(&2).is_some());
+    assert!(!expired.is_woken());
+    map.insert(3, (), MS).unwrap();
+    assert!(expired.is_woken());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_is_terminated_only_once_it_has_said_so() {
+    let (map, expired) = DelayMap::<u8, u8>::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    drop(map);
+    assert!(!expired.is_terminated(), "no poll has seen that yet");
+    assert!(assert_ready!(expired.poll_next()).is_none());
+    assert!(expired.is_terminated());
+    assert!(expired.into_inner().next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_idle_streams_do_not_make_the_paused_clock_run() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let idle = |_| {
+        let (map, expired) = DelayMap::<u8, u8>::new(&timer);
+        let mut expired = task::spawn(expired);
+        assert_pending!(expired.poll_next());
+        (map, expired)
+    };
+    let _idle: Vec<_> = (0..40).map(idle).collect();
+    let start = Instant::now();
+    timer.sleep(MS).await;
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_poll_is_bounded_and_others_have_their_turn() {
+    let (map, expired) = DelayMap::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    (0..50_000).for_each(|key| drop(map.insert(key, vec![key], MS)));
+    tokio::time::advance(MS).await;
+    // Not held up by the task's cooperative budget, which is another matter.
+    let polls_before_the_first = tokio::task::unconstrained(async {
+        let mut polls = 0;
+        while expired.poll_next().is_pending() {
+            assert!(expired.is_woken(), "it goes on by itself");
+            polls += 1;
+        }
+        polls
+    });
+    assert!(
+        polls_before_the_first.await > 50,
+        "the first poll has looked through them all"
+    );
+}
+
+/// One task holds the thread. Meanwhile more values become due than one poll looks at.
+#[test]
+fn a_stream_that_is_never_done_searching_gives_what_was_found() {
+    current_thread().block_on(async {
+        let (map, mut expired) = DelayMap::<u32, ()>::new(&Timer::current());
+        for key in 0..100_000 {
+            let delay = Duration::from_micros(u64::from(key) * 4);
+            map.insert(key, (), delay).unwrap();
+        }
+        let hog = tokio::spawn(async {
+            loop {
+                thread::sleep(3 * MS);
+                tokio::task::yield_now().await;
+            }
+        });
+        let first = tokio::time::timeout(PATIENCE, expired.recv()).await;
+        assert!(first.unwrap().is_some());
+        hog.abort();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
+    struct Meddling(DelayMap<u32, ()>);
+    impl Wake for Meddling {
+        fn wake(self: Arc<Self>) {
+            self.0.insert(7, (), HOUR).unwrap();
+            self.0.remove(&7);
+        }
+    }
+    impl Drop for Meddling {
+        fn drop(&mut self) {
+            self.0.drain();
+        }
+    }
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    for _ in 0..3 {
+        let waker = Waker::from(Arc::new(Meddling(map.clone())));
+        let polled = expired.poll_recv(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        map.insert(1, (), HOUR).unwrap();
+        map.expire_all();
+        map.drain();
+    }
+    drop(map.close());
+}

@@ -1,0 +1,304 @@
+//! Threads that race in ways of their own. Random calls of many threads are the soak's matter.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Wake, Waker};
+use std::thread;
+
+use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
+use tokio::runtime::Runtime;
+
+use crate::common::{HOUR, PATIENCE, arm, current_thread, multi_thread};
+
+fn runtime() -> (Runtime, Timer) {
+    let runtime = multi_thread(2);
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    (runtime, timer)
+}
+
+/// One thread inserts what is due at once, or far and then moved near, and waits until it came out.
+/// So nothing that comes later wakes a stream that should have been woken before.
+#[test]
+fn no_wake_up_of_the_stream_is_lost() {
+    let (runtime, timer) = runtime();
+    let (map, mut expired) = DelayMap::new(&timer);
+    let (sender, receiver) = mpsc::channel();
+    let inserter = thread::spawn(move || {
+        for round in 0..20_000 {
+            let is_far = round % 2 == 0;
+            let delay = if is_far { HOUR } else { Duration::ZERO };
+            map.insert(round, (), delay).unwrap();
+            assert!(!is_far || map.reset(&round, Duration::ZERO));
+            let woken = receiver.recv_timeout(PATIENCE);
+            assert_eq!(woken.expect("the stream sleeps"), round);
+        }
+    });
+    runtime.block_on(async {
+        while let Some(expired) = expired.recv().await {
+            sender.send(expired.key).unwrap();
+        }
+    });
+    inserter.join().unwrap();
+}
+
+/// Three threads change the map of a current-thread runtime, while a task of it receives. An item
+/// may be found while it lies ahead by a fraction of a tick. When it becomes due, the stream must
+/// not be left to a timer that the next change moves away.
+#[test]
+fn a_stream_does_not_sleep_after_threads_have_changed_its_map() {
+    for round in 0..60 {
+        let runtime = current_thread();
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let (map, mut expired) = DelayMap::new(&timer);
+        let driving = thread::spawn(move || {
+            runtime.block_on(async { while expired.recv().await.is_some() {} });
+        });
+        let until = Instant::now() + Duration::from_millis(25);
+        let change = |seed: u64| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            while Instant::now() < until {
+                let key = (seed % 3, random.u8(..50));
+                let delay = Duration::from_micros(random.u64(..3_000));
+                match random.u8(..3) {
+                    0 => drop(map.insert(key, (), delay)),
+                    1 => drop(map.remove(&key)),
+                    _ => drop(map.reset(&key, delay)),
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for thread in 0..3 {
+                scope.spawn(move || change(3 * round + thread));
+            }
+        });
+        // Nobody calls the stream from here on. What is left is due in 3 ms.
+        let begin = Instant::now();
+        while !map.is_empty() {
+            let left = map.len();
+            assert!(begin.elapsed() < PATIENCE, "{left} sleep, round {round}");
+            thread::yield_now();
+        }
+        drop(map);
+        driving.join().unwrap();
+    }
+}
+
+/// Threads make keys due at once all the time, so that there is always one that is not found yet.
+#[test]
+fn keys_made_due_again_and_again_hold_nothing_back() {
+    const KEYS: u32 = 10_000;
+    let (runtime, timer) = runtime();
+    let (map, mut expired) = DelayMap::<u32, ()>::new(&timer);
+    (0..KEYS).for_each(|key| assert!(map.insert(key, (), HOUR).is_ok()));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let (map, is_over) = (map.clone(), &is_over);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                while !is_over.load(Ordering::Relaxed) {
+                    map.reset(&random.u32(..KEYS), Duration::ZERO);
+                }
+            });
+        }
+        let taken = runtime.block_on(async {
+            let begin = Instant::now();
+            let mut taken = 0;
+            while taken < KEYS / 2 && begin.elapsed() < PATIENCE {
+                let received = tokio::time::timeout(PATIENCE, expired.recv()).await;
+                taken += u32::from(received.is_ok());
+            }
+            taken
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(taken, KEYS / 2);
+    });
+}
+
+/// The writer puts one value in before it takes another out, while a reader counts.
+#[test]
+fn a_map_that_is_never_empty_is_never_said_to_be() {
+    let (_runtime, timer) = runtime();
+    let (map, _expired) = DelayMap::new(&timer);
+    map.insert(0_u32, (), HOUR).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let keys = map.len();
+                assert!((1..=2).contains(&keys), "{keys} keys");
+            }
+        });
+        for key in 1..100_000 {
+            map.insert(key, (), HOUR).unwrap();
+            map.remove(&(key - 1));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_drain_beside_a_close_leaves_no_stream_waiting() {
+    let (runtime, timer) = runtime();
+    for _ in 0..20 {
+        let (map, mut expired) = DelayMap::<u32, u32>::new(&timer);
+        (0..10_000).for_each(|key| assert!(map.insert(key, key, HOUR).is_ok()));
+        let ended = runtime.spawn(async move { while expired.recv().await.is_some() {} });
+        thread::scope(|scope| {
+            scope.spawn(|| map.drain());
+            scope.spawn(|| map.close());
+        });
+        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
+        assert!(ended.is_ok(), "the stream waits for nothing");
+    }
+}
+
+/// A key that is replaced again and again is there at every moment.
+#[test]
+fn a_kick_does_not_miss_a_key_that_is_replaced_meanwhile() {
+    let (_runtime, timer) = runtime();
+    let map = DeadlineMap::new(&timer);
+    let mut kept = map.insert(1, HOUR).unwrap();
+    thread::scope(|scope| {
+        let kicks = scope.spawn(|| (0..100_000).all(|_| map.reset_after(&1, HOUR)));
+        while !kicks.is_finished() {
+            kept = map.insert(1, HOUR).unwrap();
+        }
+        assert!(kicks.join().unwrap());
+    });
+    drop(kept);
+}
+
+#[test]
+fn of_inserts_if_absent_that_race_one_gets_the_deadline() {
+    let (_runtime, timer) = runtime();
+    let map = DeadlineMap::new(&timer);
+    for round in 0..1_000 {
+        let insert = || map.insert_if_absent(round, HOUR).unwrap();
+        let got = thread::scope(|scope| {
+            let racers = [(); 3].map(|()| scope.spawn(insert));
+            racers.map(|racer| racer.join().unwrap())
+        });
+        let got: Vec<_> = got.into_iter().flatten().collect();
+        assert_eq!((got.len(), map.len()), (1, 1));
+        assert!(got[0].handle().is_pending() && map.reset(&round));
+    }
+}
+
+/// Threads insert, reset and drain at once. Each deadline ends once: it expires, is replaced, or is
+/// drained and in the result of one drain.
+#[test]
+fn each_deadline_comes_out_of_one_drain_or_ends_otherwise() {
+    const EACH: u64 = 5_000;
+    let (runtime, timer) = runtime();
+    let map: DeadlineMap<u64> = DeadlineMap::new(&timer);
+    let drained = AtomicUsize::new(0);
+    let use_the_map = |seed: u64| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let act = |_| {
+            let timeout = Duration::from_micros(random.u64(..3_000));
+            let keyed = map.insert(random.u64(..64), timeout).unwrap();
+            map.reset(&random.u64(..64));
+            if random.u8(..97) == 0 {
+                drained.fetch_add(map.drain().len(), Ordering::Relaxed);
+            }
+            runtime.spawn(keyed)
+        };
+        (0..EACH).map(act).collect::<Vec<_>>()
+    };
+    let tasks: Vec<_> = thread::scope(|scope| {
+        let threads = [0, 1, 2, 3].map(|seed| scope.spawn(move || use_the_map(seed)));
+        threads.map(|thread| thread.join().unwrap()).into()
+    });
+    let (mut expired, mut replaced, mut told) = (0, 0, 0);
+    for task in tasks.into_iter().flatten() {
+        match runtime.block_on(task).unwrap() {
+            Ok(()) => expired += 1,
+            Err(error) if error.is_replaced() => replaced += 1,
+            Err(error) => told += usize::from(error.is_drained()),
+        }
+    }
+    assert_eq!(expired + replaced + told as u64, 4 * EACH);
+    assert_eq!(told, drained.into_inner());
+    assert!(expired > 0 && replaced > 0 && told > 0);
+    assert_eq!((map.len(), timer.metrics().pending), (0, 0));
+}
+
+/// Drains race with deadlines that are dropped, removed, restarted and walked through. At the end
+/// no place is taken, and no place was given back twice.
+#[test]
+fn places_are_right_whatever_races_with_a_drain() {
+    const KEYS: u64 = 3_000;
+    let (_runtime, timer) = runtime();
+    let map: DeadlineMap<u64> = DeadlineMap::with_limit(&timer, KEYS as usize + 5);
+    let insert_and_drop = |seed| {
+        let mut kept = Vec::new();
+        let mut random = fastrand::Rng::with_seed(seed);
+        for round in 0..40_000 {
+            kept.push(map.insert(random.u64(..KEYS), HOUR).unwrap());
+            if kept.len() > 1_500 {
+                let mut keyed = kept.swap_remove(random.usize(..kept.len()));
+                match round % 3 {
+                    0 => drop(map.remove(&keyed)),
+                    1 => keyed.restart(),
+                    _ => {}
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let inserters = [0, 1, 2].map(|seed| scope.spawn(move || insert_and_drop(seed)));
+        while !inserters.iter().all(|inserter| inserter.is_finished()) {
+            map.drain();
+            assert!(map.len() <= KEYS as usize);
+            map.expire_all();
+            map.for_each(|key, handle| assert!(*key < KEYS && handle.timeout() == HOUR));
+        }
+    });
+    assert_eq!((map.len(), map.keys().len()), (0, 0));
+    assert_eq!(timer.metrics().pending, 0);
+}
+
+/// Within a drain, the waiter of a deadline waits for calls of another thread. None of them would
+/// end if the drain held its locks meanwhile.
+#[test]
+fn calls_go_on_during_a_drain() {
+    const KEYS: usize = 1_000;
+    #[derive(Default)]
+    struct Waits {
+        calls: AtomicUsize,
+        went_on: AtomicBool,
+    }
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            let (begin, calls) = (Instant::now(), || self.calls.load(Ordering::SeqCst));
+            let most = calls() + KEYS;
+            while calls() < most && begin.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
+            self.went_on.store(calls() >= most, Ordering::SeqCst);
+        }
+    }
+    let (_runtime, timer) = runtime();
+    let map = DeadlineMap::new(&timer);
+    let insert = |key| map.insert(key, HOUR).unwrap();
+    let mut keyed: Vec<_> = (0..KEYS).map(insert).collect();
+    let waits = Arc::new(Waits::default());
+    arm(&mut keyed[KEYS / 2], &Waker::from(waits.clone()));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for key in (0..KEYS).cycle() {
+                map.contains_key(&key);
+                waits.calls.fetch_add(1, Ordering::SeqCst);
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        });
+        let drained = map.drain();
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(drained.len(), KEYS);
+    });
+    assert!(waits.went_on.load(Ordering::SeqCst), "others waited");
+}
