@@ -218,6 +218,8 @@ fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, St
         .iter()
         .filter(|event| matches!(event.act, Act::Begin(_)))
         .peekable();
+    let is_unknown = |event: &&Event| matches!(event.act, Act::Unknown);
+    let unknown: Vec<_> = events.iter().filter(is_unknown).collect();
     // The latest moment up to which a life that has begun by now may have gone on.
     let mut until: Option<Instant> = None;
     let mut is_endless = false;
@@ -230,7 +232,12 @@ fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, St
                 None => is_endless = true,
             }
         }
+        // A call that panicked may have put the key in for a while.
+        let meets = |unknown: &Event| {
+            unknown.call.before <= event.call.after && event.call.before <= unknown.call.after
+        };
         let is_found = event.answer && !event.is_vague && event.life == 0;
+        let is_found = is_found && !unknown.iter().any(|unknown| meets(unknown));
         let is_look = match event.act {
             Act::Find => true,
             Act::Set(_) | Act::Look | Act::Expire => rules == Rules::Value,
