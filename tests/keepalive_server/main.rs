@@ -179,6 +179,18 @@ impl Operator {
         last
     }
 
+    /// A client that is served, and may be silent for an hour more than others.
+    async fn extended(&mut self, running: &Running) -> TcpStream {
+        loop {
+            let client = running.client().await;
+            let newest = running.server.site().counters.served.get();
+            if self.ask(&format!("extend {newest} 1h")).await == "ok" {
+                return client;
+            }
+            // The machine was so busy that this client had its timeout before it was extended.
+        }
+    }
+
     /// The connections that are listed: number, time left, client.
     async fn list(&mut self) -> Vec<(u64, Duration, SocketAddr)> {
         let (lines, last) = self.ask_for_all("list").await;
