@@ -3,13 +3,11 @@
 //! Invariant: a key is good as long as its timer has neither fired nor been disarmed. A stale key
 //! finds no timer, never another one.
 
-use std::sync::Arc;
 use std::task::Waker;
 
 use super::Shard;
-use super::locked::{AfterAllLocks, Entry, Locked, TrueDue};
+use super::locked::{Entry, Locked, TrueDue};
 use crate::time::due::Due;
-use crate::time::tick::NEVER;
 use crate::wheel::Key;
 
 /// Why a timer was not armed.
@@ -48,11 +46,6 @@ impl Shard {
     /// may be due later than it is placed. So a turn judges it.
     pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, NotArmed> {
         self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
-    }
-
-    /// Arms a timer that wakes `waker` only when the shard closes, unless it is moved.
-    pub(crate) fn arm_for_never(&self, waker: Waker) -> Result<Key, NotArmed> {
-        self.insert(NEVER, TrueDue::Linked, waker)
     }
 
     fn insert(&self, tick: u64, due: TrueDue, waker: Waker) -> Result<Key, NotArmed> {
@@ -102,14 +95,6 @@ impl Shard {
             return fire(self.lock(), key);
         }
         Moved::Pending
-    }
-
-    /// Moves an armed timer to a tick, in the past too. `false` if it has fired. The caller may
-    /// hold a lock: what is left to do is given back.
-    pub(crate) fn move_to_tick(self: &Arc<Self>, key: Key, tick: u64) -> (bool, AfterAllLocks) {
-        let mut locked = self.lock();
-        let is_armed = locked.move_as(key, tick, TrueDue::Linked);
-        (is_armed, locked.unlock().later(self))
     }
 
     /// Whether an armed timer has fired.

@@ -21,8 +21,7 @@
 //! change is told. Or it is the tick that L3 or a later look wrote. If that tick is early enough,
 //! the look at it finds the change. If it is not, the change is told.
 //!
-//! Invariant: only the party that looks writes the tick. The exception is a thread that looks for
-//! that party, by `begin_for_another` and `at_for_another`. Their user orders these calls.
+//! Invariant: only the party that looks writes the tick.
 //!
 //! The loads and stores are `Acquire` and `Release`. So a thread whose C2 reads the tick of L3 also
 //! sees what the look did before L3. The order of C1 and C2, and of L1 and L2, comes from the
@@ -75,28 +74,5 @@ impl NextLook {
     /// From now on the party looks by itself.
     pub(crate) fn look_by_itself(&self) {
         self.at(BY_ITSELF);
-    }
-
-    /// For a thread that reads all changes instead of the party that looks. It is as `begin`,
-    /// unless that party looks by itself. Then there is nothing to do, and this is `false`.
-    pub(crate) fn begin_for_another(&self) -> bool {
-        let put_off = |at| (at != BY_ITSELF).then_some(NEVER);
-        // L1, unless the party looks by itself. AcqRel and Acquire: the head of the file has the
-        // reason.
-        let before = self
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, put_off);
-        // As in `begin`.
-        fence(Ordering::SeqCst);
-        before.is_ok()
-    }
-
-    /// After `begin_for_another`, the next look is at that tick, unless the party that looks has
-    /// said something else.
-    pub(crate) fn at_for_another(&self, tick: u64) {
-        // L3, as in `at`.
-        let _ = self
-            .0
-            .compare_exchange(NEVER, tick, Ordering::AcqRel, Ordering::Acquire);
     }
 }

@@ -41,6 +41,7 @@ impl Moment {
     }
 
     /// The last moment before this one.
+    #[cfg(test)]
     pub(crate) fn just_before(self) -> Moment {
         Moment(self.0.saturating_sub(1))
     }

@@ -17,8 +17,7 @@ pub(crate) struct SlotCounts {
 }
 
 impl<T> Wheel<T> {
-    /// Counts the timers in one pass over the slab: O([`capacity`](Wheel::capacity)). For a wheel
-    /// without detached timers.
+    /// Counts the timers in one pass over the slab: O([`capacity`](Wheel::capacity)).
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let slots = 1 << self.digit_bits;
         let mut counts = SlotCounts {

@@ -3,8 +3,8 @@
 //! Links are indices into the slab, each a `u32`. So a node carries eight bytes of links and no
 //! pointer.
 //!
-//! Invariant: a node is in exactly one list, the one that its `home` names. Only overdue and
-//! detached nodes are in none. The nodes of a list stand in the order in which they were linked.
+//! Invariant: a node is in exactly one list, the one that its `home` names. Only overdue nodes
+//! are in none. The nodes of a list stand in the order in which they were linked.
 //! Because of this, ties fire in insertion order.
 
 use slab::Slab;
@@ -14,7 +14,7 @@ use super::level::{MAX_DIGIT_BITS, MAX_SLOTS};
 /// The link that leads nowhere.
 const NONE: u32 = u32::MAX;
 
-/// Where a node is: in the list of a slot of a level, among the overdue, or detached.
+/// Where a node is: in the list of a slot of a level, or among the overdue.
 ///
 /// One number holds both the level and the slot. The slot takes the low `MAX_DIGIT_BITS` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,6 @@ pub(super) struct Home(u32);
 impl Home {
     /// The home of timers whose due lay before `elapsed` when they were linked.
     pub(super) const OVERDUE: Home = Home(u32::MAX);
-
-    /// The home of detached timers. See `detach`.
-    pub(super) const DETACHED: Home = Home(u32::MAX - 1);
 
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Home {

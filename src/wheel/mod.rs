@@ -54,8 +54,8 @@
 //! Invariant: `elapsed` is never later than `now`, and no timer of a level is due before `elapsed`.
 
 mod access;
+mod by_index;
 mod debug;
-mod detach;
 mod key;
 mod level;
 mod link;
@@ -72,6 +72,7 @@ use std::num::NonZeroU64;
 use slab::Slab;
 
 use crate::shrinking::Shrinking;
+pub(crate) use by_index::Found;
 pub(crate) use debug::SlotCounts;
 pub use key::Key;
 use level::Level;

@@ -4,8 +4,8 @@
 
 mod access;
 mod advance;
+mod by_index;
 mod debug;
-mod detach;
 mod link;
 mod make;
 mod memory;
@@ -25,11 +25,6 @@ impl<T> Wheel<T> {
             );
         }
         let overdue = self.overdue.len();
-        let detached = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.home == Home::DETACHED)
-            .count();
         let in_levels: usize = self
             .levels
             .iter()
@@ -37,7 +32,7 @@ impl<T> Wheel<T> {
             .map(|(number, level)| level.check(&self.nodes, number))
             .sum();
         assert_eq!(
-            overdue + detached + in_levels,
+            overdue + in_levels,
             self.nodes.len(),
             "a node is in no list"
         );
@@ -52,7 +47,7 @@ impl<T> Wheel<T> {
         for (_, node) in &self.nodes {
             if node.home == Home::OVERDUE {
                 assert!(node.due < self.elapsed);
-            } else if node.home != Home::DETACHED && Some(node.home) != self.cascading {
+            } else if Some(node.home) != self.cascading {
                 assert!(node.due >= self.elapsed);
                 let shift = node.home.level() as u32 * self.digit_bits;
                 let digit = node.due >> shift & ((1 << self.digit_bits) - 1);

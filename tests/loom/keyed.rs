@@ -1,4 +1,4 @@
 //! The crate's own `keyed` files that the models need.
 
-#[path = "../../src/keyed/delay_map/lookout.rs"]
-pub(crate) mod lookout;
+#[path = "../../src/keyed/delay_map/stream_waker.rs"]
+pub(crate) mod stream_waker;

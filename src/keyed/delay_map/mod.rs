@@ -5,62 +5,53 @@
 //! in the timer's wheels. Everything about a key is under the one lock of its part.
 //!
 //! ```text
-//!   insert --> waiting: in its part's wheel --(stream: advance)--> due: in its part's list of what is due, in order
-//!                |  ^                                                |  |
-//!                |  +---------- reset, insert under the key ---------+  +--(stream, remove, drain, ...)--> out
-//!                +--(remove, drain, close)--> out
+//!   insert --> in its part's wheel, until its tick has come --(the stream: `take_due`)--> out
+//!                |  ^                     |
+//!                |  +-- reset, expire ----+
+//!                +--(remove, drain, close: due or not)--> out
 //! ```
 //!
 //! Invariants:
 //!
 //! - An item is in its part from its insert until it comes out, due or not. Whoever takes it out
 //!   does so under the part's lock, so it comes out once, one way.
-//! - The stream takes the first of all that is due, once all parts have been searched up to the
-//!   present tick. What is set to be due at once goes straight among what is due. So the search has
-//!   an end, whatever other calls do meanwhile.
-//! - No wake-up is lost. The argument is at the head of `inner/handshake.rs`.
-//! - On the system's clock, the stream's timer may be too early after its item was removed. That
-//!   costs one empty look. On a clock that can be paused, a call that removes an item puts the
-//!   stream's timer off. Otherwise the removed item would pull time along.
+//! - What comes out of the stream comes in the order of its ticks: within a tick in the order in
+//!   which it was set in its part, and parts in their order. What is made due at once counts from
+//!   the present tick.
+//! - No wake-up is lost. The argument is at the head of `inner.rs`.
 //!
-//! The rules for locks are at the head of `inner/handshake.rs` too. Under a part's lock the only
-//! user code is: a key's `Eq` during a look-up, its `Clone` in `keys` and `for_each`, and what the
-//! user gives to `with_value`, `update`, `touch` or `retain`. Values, keys and wakers are dropped
-//! after all locks.
+//! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`
+//! and `for_each`, and what the user gives to `with_value`, `update`, `touch` or `retain`. Values,
+//! keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
-//! | `insert`, `by_key`, `all` | the calls: putting a value in, one key, all keys |
-//! | `weak` | a handle that does not keep the stream open |
-//! | `inner` | what the handles and the stream share, and their hand-shake |
-//! | `part`, `due_queue`, `marks` | one part, the order of what is due in it, `expire_all` |
-//! | `stream`, `merge` | the stream, and the order of what is due in all parts |
-//! | `states`, `lookout`, `stream_timer` | how a change makes the stream look, and only when it must |
+//! | `mod` | the handles and their calls |
+//! | `part` | one part of the table: its wheel, and the index by key |
+//! | `inner`, `stream_waker` | what the handles and the stream share, and their hand-shake |
+//! | `stream` | what comes out |
 
-mod all;
-mod by_key;
-mod due_queue;
 mod inner;
-mod insert;
-mod lookout;
-#[cfg(test)]
-mod lookout_tests;
-mod marks;
-mod merge;
 mod part;
-mod states;
 mod stream;
-mod stream_timer;
-mod weak;
+mod stream_waker;
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::error::InsertError;
+use crate::time::tick::Moment;
 use crate::timer::Timer;
-use inner::Inner;
+use inner::{Inner, LockedPart};
+use part::Item;
 pub use stream::{Expirations, Expired};
-pub use weak::WeakDelayMap;
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
@@ -73,7 +64,7 @@ pub use weak::WeakDelayMap;
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
 ///   [`insert`](DelayMap::insert). What is due but not yet taken from the stream can still be
 ///   removed, reset or drained.
-/// - Values come out in the order of their deadlines.
+/// - Values come out in the order of their ticks, and within a tick in no order that you can rely on.
 /// - The stream ends when the map is closed and empty, or when every handle of the map is dropped
 ///   and the map is empty. It also ends when the timer's runtime has shut down. Dropping the stream
 ///   closes the map and drops what the map holds.
@@ -81,7 +72,8 @@ pub use weak::WeakDelayMap;
 /// | call | cost |
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
-/// | [`drain`](DelayMap::drain), [`expire_all`](DelayMap::expire_all), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them (`expire_all`: O(what is due) under them) |
+/// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
+/// | [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part for some hundred of them |
 ///
 /// Every look-up takes any borrowed form of the key, like the look-ups of a `HashMap`. The map
 /// calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops keys and
@@ -142,10 +134,487 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     }
 }
 
+impl<K: Hash + Eq, V> DelayMap<K, V> {
+    /// Puts a value under a key, to come out of the stream when `delay` has passed. A value that
+    /// was under the key is replaced and given back, and the delay starts anew.
+    ///
+    /// # Errors
+    ///
+    /// Both give the value back. [`InsertError::Closed`] when the map is closed, its stream was
+    /// dropped, or the timer's runtime has shut down. [`InsertError::AtCapacity`] if the key is new
+    /// and the map holds as many keys as it may.
+    pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
+        self.insert_due(key, value, |now| now.after(delay.into()))
+    }
+
+    /// Puts a value under a key, to come out of the stream at `deadline`. All else is as in
+    /// [`insert`](DelayMap::insert).
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](DelayMap::insert).
+    pub fn insert_at(
+        &self,
+        key: K,
+        value: V,
+        deadline: Instant,
+    ) -> Result<Option<V>, InsertError<V>> {
+        let deadline = self.inner.clock().moment(deadline);
+        self.insert_due(key, value, |_| deadline)
+    }
+
+    /// As [`insert`](DelayMap::insert), with a life. However often the delay starts anew, the value
+    /// comes out when `life` has passed from now, at the latest. So a value has a time to live
+    /// beside its time to idle.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](DelayMap::insert).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Instant, Timer};
+    ///
+    /// let (cache, mut expired) = DelayMap::new(&Timer::current());
+    /// let (idle, life) = (Duration::from_secs(10), Duration::from_secs(25));
+    /// let start = Instant::now();
+    /// cache.insert_with_life("page", 1, idle, life).unwrap();
+    /// for _use in 0..3 {
+    ///     tickwheel::sleep(Duration::from_secs(8)).await;
+    ///     cache.reset("page", idle);
+    /// }
+    /// assert_eq!(expired.recv().await.unwrap().deadline, start + life);
+    /// # }
+    /// ```
+    pub fn insert_with_life(
+        &self,
+        key: K,
+        value: V,
+        delay: Duration,
+        life: Duration,
+    ) -> Result<Option<V>, InsertError<V>> {
+        self.insert_until(
+            key,
+            value,
+            |now| now.after(delay.into()),
+            |now| now.after(life.into()),
+        )
+    }
+
+    /// Puts a value under a key that is not in the map. If the key is in the map, nothing changes,
+    /// and `Some` gives the value back.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](DelayMap::insert).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (map, _expired) = DelayMap::new(&Timer::current());
+    /// let minute = Duration::from_secs(60);
+    /// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(None));
+    /// assert_eq!(map.insert_if_absent("key", 2, minute), Ok(Some(2)), "not inserted");
+    /// assert_eq!(map.remove("key"), Some(1));
+    /// # }
+    /// ```
+    pub fn insert_if_absent(
+        &self,
+        key: K,
+        value: V,
+        delay: Duration,
+    ) -> Result<Option<V>, InsertError<V>> {
+        let inner = &*self.inner;
+        let hash = inner.table.hash(&key);
+        let mut locked = inner.lock(hash);
+        if self.is_closed(&locked) {
+            let_go(locked, key);
+            return Err(InsertError::Closed(value));
+        }
+        if locked.part.find(hash, &key).is_some() {
+            let_go(locked, key);
+            return Ok(Some(value));
+        }
+        if !inner.table.take_place(locked.number) {
+            let_go(locked, key);
+            return Err(InsertError::AtCapacity(value));
+        }
+        let setting = inner.set_now(|now| now.after(delay.into()));
+        locked.part.insert(key, hash, value, setting, Moment::MAX);
+        inner.has_set(locked, setting);
+        Ok(None)
+    }
+
+    fn insert_due(
+        &self,
+        key: K,
+        value: V,
+        deadline: impl FnOnce(Moment) -> Moment,
+    ) -> Result<Option<V>, InsertError<V>> {
+        self.insert_until(key, value, deadline, |_| Moment::MAX)
+    }
+
+    fn insert_until(
+        &self,
+        key: K,
+        value: V,
+        deadline: impl FnOnce(Moment) -> Moment,
+        end: impl FnOnce(Moment) -> Moment,
+    ) -> Result<Option<V>, InsertError<V>> {
+        let inner = &*self.inner;
+        let hash = inner.table.hash(&key);
+        let mut locked = inner.lock(hash);
+        if self.is_closed(&locked) {
+            let_go(locked, key);
+            return Err(InsertError::Closed(value));
+        }
+        let found = locked.part.find(hash, &key);
+        if found.is_none() && !inner.table.take_place(locked.number) {
+            let_go(locked, key);
+            return Err(InsertError::AtCapacity(value));
+        }
+        let mut until = Moment::MAX;
+        let setting = inner.set_now(|now| {
+            until = end(now);
+            deadline(now).min(until)
+        });
+        let replaced = match found {
+            Some(index) => {
+                locked.part.set(index, setting);
+                let item = locked.part.item_mut(index);
+                item.end = until;
+                Some(mem::replace(&mut item.value, value))
+            }
+            None => {
+                locked.part.insert(key, hash, value, setting, until);
+                inner.has_set(locked, setting);
+                return Ok(None);
+            }
+        };
+        inner.has_set(locked, setting);
+        // Before anything is given back, as in `let_go`.
+        drop(key);
+        Ok(replaced)
+    }
+
+    /// To be asked with a part locked, because a call that closes the map has all of them locked.
+    fn is_closed(&self, _locked: &LockedPart<'_, K, V>) -> bool {
+        self.inner.table.is_closed() || self.inner.timer.has_ended()
+    }
+}
+
+/// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
+/// not on its way yet. So if the drop panics, the value is dropped and not lost.
+fn let_go<K, V>(locked: LockedPart<'_, K, V>, key: K) {
+    drop(locked);
+    drop(key);
+}
+
+impl<K: Hash + Eq, V> DelayMap<K, V> {
+    /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
+    /// before, but no later than its life. `false` for a key that is not in the map.
+    pub fn reset<Q>(&self, key: &Q, delay: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.reset_due(key, |now| now.after(delay.into()))
+    }
+
+    /// Makes the value of a key come out at `deadline`. All else is as in
+    /// [`reset`](DelayMap::reset).
+    pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let deadline = self.inner.clock().moment(deadline);
+        self.reset_due(key, |_| deadline)
+    }
+
+    fn reset_due<Q>(&self, key: &Q, deadline: impl FnOnce(Moment) -> Moment) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let inner = &*self.inner;
+        let Some((mut locked, index)) = self.find(key) else {
+            return false;
+        };
+        let end = locked.part.item(index).end;
+        let setting = inner.set_now(|now| deadline(now).min(end));
+        locked.part.set(index, setting);
+        inner.has_set(locked, setting);
+        true
+    }
+
+    /// Makes the value of a key come out of the stream now. `false` for a key that is not in the
+    /// map, or whose value is due already.
+    pub fn expire<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let Some((mut locked, index)) = self.find(key) else {
+            return false;
+        };
+        let now = self.inner.set_now(|now| now);
+        let is_pending = locked.part.make_due(index, now);
+        self.inner.has_changed(locked);
+        is_pending
+    }
+
+    /// Takes the value of a key out. `None` for a key that is not in the map.
+    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (mut locked, index) = self.find(key)?;
+        let item = locked.part.remove(index);
+        locked.part.shrink_if_due();
+        self.inner.table.give_back(locked.number, 1);
+        self.inner.has_taken(locked);
+        let Item { key, value, .. } = item;
+        // After the lock. If this panics, the value is dropped and not lost.
+        drop(key);
+        Some(value)
+    }
+
+    /// Whether a key is in the map, because its value has not come out yet.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key).is_some()
+    }
+
+    /// When the value of a key is to come out. `None` for a key that is not in the map.
+    pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (locked, index) = self.find(key)?;
+        let at = locked.part.item(index).deadline;
+        drop(locked);
+        Some(self.inner.clock().instant(at))
+    }
+
+    /// The time that is left until the value of a key comes out, or zero if it is due. `None` for a
+    /// key that is not in the map.
+    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (locked, index) = self.find(key)?;
+        let at = locked.part.item(index).deadline;
+        // The clock is read under the lock, after the last reset. So this tells no more than was
+        // set.
+        Some(at.since(self.inner.clock().now()))
+    }
+
+    /// Looks at the value of a key, due or not. `None` for a key that is not in the map. The delay
+    /// of the value goes on.
+    ///
+    /// `look` is called under the lock of a part, so it must not call the map. If it panics,
+    /// nothing is changed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (map, _expired) = DelayMap::new(&Timer::current());
+    /// map.insert("key", vec![1, 2], Duration::from_secs(60)).unwrap();
+    /// assert_eq!(map.update("key", |value| value.push(3)), Some(()));
+    /// assert_eq!(map.with_value("key", Vec::len), Some(3));
+    /// # }
+    /// ```
+    pub fn with_value<Q, R>(&self, key: &Q, look: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (locked, index) = self.find(key)?;
+        Some(look(&locked.part.item(index).value))
+    }
+
+    /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
+    /// of the value goes on.
+    ///
+    /// `change` is called under the lock of a part, so it must not call the map. If it panics, the
+    /// value stays as `change` left it.
+    pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (mut locked, index) = self.find(key)?;
+        Some(change(&mut locked.part.item_mut(index).value))
+    }
+
+    /// Looks at the value of a key or changes it, and starts its delay anew, in one step. `None`
+    /// for a key that is not in the map.
+    ///
+    /// `act` is called under the lock of a part, so it must not call the map. If it panics, the
+    /// delay goes on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let (cache, _expired) = DelayMap::new(&Timer::current());
+    /// cache.insert("page", "text", minute).unwrap();
+    /// tickwheel::sleep(minute / 2).await;
+    /// assert_eq!(cache.touch("page", minute, |text| *text), Some("text"));
+    /// assert_eq!(cache.remaining("page"), Some(minute));
+    /// # }
+    /// ```
+    pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (mut locked, index) = self.find(key)?;
+        let result = act(&mut locked.part.item_mut(index).value);
+        let end = locked.part.item(index).end;
+        let setting = self.inner.set_now(|now| now.after(delay.into()).min(end));
+        locked.part.set(index, setting);
+        self.inner.has_set(locked, setting);
+        Some(result)
+    }
+
+    fn find<Q>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.inner.table.hash(key);
+        let locked = self.inner.lock(hash);
+        let index = locked.part.find(hash, key)?;
+        Some((locked, index))
+    }
+}
+
+impl<K, V> DelayMap<K, V> {
+    /// How many values are in the map, due or not.
+    pub fn len(&self) -> usize {
+        self.inner.table.len()
+    }
+
+    /// Whether no value is in the map.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The keys, in no order. Each was in the map at some moment of the call.
+    ///
+    /// The key's `Clone` is called under the lock of a part, so it must not call the map.
+    pub fn keys(&self) -> Vec<K>
+    where
+        K: Clone,
+    {
+        let mut keys = Vec::with_capacity(self.len());
+        for LockedPart { part, .. } in self.inner.locked_parts() {
+            keys.extend(part.indices().map(|index| part.item(index).key.clone()));
+        }
+        keys
+    }
+
+    /// Calls `act` with each key and the instant at which its value is to come out, in no order.
+    /// Each key was in the map at some moment of the call. No lock is held while `act` runs, so it
+    /// may use the map.
+    pub fn for_each(&self, mut act: impl FnMut(&K, Instant))
+    where
+        K: Clone,
+    {
+        for LockedPart { part, .. } in self.inner.locked_parts() {
+            let items = part.indices().map(|index| part.item(index));
+            let keys: Vec<_> = items
+                .map(|item| (item.key.clone(), item.deadline))
+                .collect();
+            drop(part);
+            for (key, at) in keys {
+                act(&key, self.inner.clock().instant(at));
+            }
+        }
+    }
+
+    /// Keeps the values for which `keep` says so, due or not, and drops the rest. The delays go on.
+    ///
+    /// `keep` is called under the lock of a part, so it must not call the map. If it panics, no
+    /// further value is dropped.
+    pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        for mut locked in self.inner.locked_parts() {
+            let mut removed = Vec::new();
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let indices: Vec<_> = locked.part.indices().collect();
+                for index in indices {
+                    let item = locked.part.item_mut(index);
+                    if !keep(&item.key, &mut item.value) {
+                        removed.push(locked.part.remove(index));
+                        self.inner.table.give_back(locked.number, 1);
+                    }
+                }
+            }));
+            locked.part.shrink_if_due();
+            self.inner.has_taken(locked);
+            // After the lock, because these drops are user code.
+            drop(removed);
+            if let Err(panic) = outcome {
+                resume_unwind(panic);
+            }
+        }
+    }
+
+    /// Takes everything out, in no order. It is atomic: an insert comes wholly before it or wholly
+    /// after it.
+    pub fn drain(&self) -> Vec<(K, V)> {
+        let items = self.inner.take_all(false).into_iter();
+        items.map(|(_, item)| item.into_pair()).collect()
+    }
+
+    /// As [`drain`](DelayMap::drain), each value with the time that it had left, zero for what was
+    /// due.
+    pub fn take_all(&self) -> Vec<(K, V, Duration)> {
+        let with_time_left = |(left, item): (Duration, Item<K, V>)| {
+            let (key, value) = item.into_pair();
+            (key, value, left)
+        };
+        let items = self.inner.take_all(false).into_iter();
+        items.map(with_time_left).collect()
+    }
+
+    /// Makes everything come out of the stream now. Returns how many values were pending.
+    ///
+    /// It is atomic for each key, and not against all of them: what is inserted meanwhile may be
+    /// made due or not.
+    pub fn expire_all(&self) -> usize {
+        self.inner.expire_all()
+    }
+
+    /// Takes everything out, and ends the stream. Every later insert is an error. A second close
+    /// finds nothing.
+    pub fn close(&self) -> Vec<(K, V)> {
+        let items = self.inner.take_all(true).into_iter();
+        items.map(|(_, item)| item.into_pair()).collect()
+    }
+}
+
 impl<K, V> DelayMap<K, V> {
     /// A handle that does not keep the stream from ending.
     pub fn downgrade(&self) -> WeakDelayMap<K, V> {
-        WeakDelayMap::new(&self.inner)
+        WeakDelayMap {
+            inner: Arc::downgrade(&self.inner),
+        }
     }
 }
 
@@ -170,5 +639,48 @@ impl<K, V> fmt::Debug for DelayMap<K, V> {
         f.debug_struct("DelayMap")
             .field("len", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A handle of a [`DelayMap`] that does not keep its stream from ending. See
+/// [`DelayMap::downgrade`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{DelayMap, Duration, Timer};
+///
+/// let (map, mut expired) = DelayMap::new(&Timer::current());
+/// let weak = map.downgrade();
+/// weak.upgrade().unwrap().insert("key", 1, Duration::from_secs(1)).unwrap();
+/// drop(map);
+/// assert!(weak.upgrade().is_none());
+/// assert_eq!(expired.recv().await.unwrap().key, "key");
+/// assert!(expired.recv().await.is_none());
+/// # }
+/// ```
+pub struct WeakDelayMap<K, V> {
+    inner: Weak<Inner<K, V>>,
+}
+
+impl<K, V> WeakDelayMap<K, V> {
+    /// A handle of the map, or `None` if the last one was dropped.
+    pub fn upgrade(&self) -> Option<DelayMap<K, V>> {
+        let inner = self.inner.upgrade()?;
+        inner.add_handle().then(|| DelayMap { inner })
+    }
+}
+
+impl<K, V> Clone for WeakDelayMap<K, V> {
+    fn clone(&self) -> Self {
+        WeakDelayMap {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for WeakDelayMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakDelayMap").finish_non_exhaustive()
     }
 }

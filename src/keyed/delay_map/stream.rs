@@ -2,7 +2,7 @@
 //!
 //! Invariant: the stream waits only when nothing is due in any part. A call that changes this
 //! before the stream's timer fires calls the stream. Of two polls, the waker of the later one
-//! counts. The steps of waiting, `S1` to `S6`, are at the head of `inner/handshake.rs`.
+//! counts. The steps of waiting, `S1` to `S5`, are at the head of `inner.rs`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,13 +15,11 @@ use futures_core::{FusedStream, Stream};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::Instant;
 
-use super::inner::{Closed, Found, Inner};
-use super::merge::Merge;
-use super::part::Item;
+use super::inner::{Closed, Inner};
+use super::part::{Item, Taken};
 use crate::driver::Watch;
-use crate::time::tick::Moment;
 
-/// One poll looks at no more items than this. Then other tasks run.
+/// One search makes no more steps than this. Then other tasks run.
 const BATCH: usize = 512;
 
 /// One poll looks at most this often, because something may become due meanwhile. Then other tasks
@@ -57,13 +55,8 @@ pub struct Expired<K, V> {
 #[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
-    merge: Merge,
-    /// All parts were searched up to this tick.
-    searched: u64,
-    /// The tick of a search that is not finished.
-    searching: Option<u64>,
-    /// The last reading of the clock.
-    now: Moment,
+    /// The tick of the last reading of the clock.
+    present: u64,
     /// Ends the stream with the runtime, also while nothing is armed. Made when it is first polled.
     watch: Option<Watch>,
     ended: bool,
@@ -73,10 +66,7 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
-            merge: Merge::default(),
-            searched: 0,
-            searching: None,
-            now: Moment::EPOCH,
+            present: 0,
             watch: None,
             ended: false,
         }
@@ -126,14 +116,14 @@ impl<K, V> Expirations<K, V> {
             return Err(TryRecvError::Disconnected);
         }
         loop {
-            match self.take_first() {
-                Found::Item(item) => return Ok(self.expired(item)),
-                Found::Unfinished => {}
-                Found::Nothing if self.inner.is_finished() => {
+            match self.take_due() {
+                Taken::Item(item) => return Ok(self.expired(item)),
+                Taken::Unfinished => {}
+                Taken::Nothing if self.inner.is_finished() => {
                     self.end();
                     return Err(TryRecvError::Disconnected);
                 }
-                Found::Nothing => return Err(TryRecvError::Empty),
+                Taken::Nothing => return Err(TryRecvError::Empty),
             }
         }
     }
@@ -165,7 +155,7 @@ impl<K, V> Expirations<K, V> {
         buffer.push(first);
         let mut taken = 1;
         while taken < limit {
-            let Found::Item(item) = self.take_first() else {
+            let Taken::Item(item) = self.take_due() else {
                 break;
             };
             buffer.push(self.expired(item));
@@ -183,21 +173,18 @@ impl<K, V> Expirations<K, V> {
                 return Poll::Ready(None);
             }
             // S2.
-            match self.take_first() {
-                Found::Item(item) => return Poll::Ready(Some(self.expired(item))),
-                Found::Unfinished => break,
-                Found::Nothing => {}
+            match self.take_due() {
+                Taken::Item(item) => return Poll::Ready(Some(self.expired(item))),
+                Taken::Unfinished => break,
+                Taken::Nothing => {}
             }
-            // S3, and then S4.
-            self.inner.start_waiting(cx.waker());
+            // S3. Nothing may come between the waker and the look whether this is the end.
+            self.inner.leave_waker(cx.waker());
             if self.inner.is_finished() {
                 self.end();
                 return Poll::Ready(None);
             }
-            if self.inner.is_looked_for_now() {
-                continue;
-            }
-            // S5 and S6.
+            // S3 to S5.
             match self.inner.poll_stream_timer(cx) {
                 Poll::Pending if self.watch().poll_end(cx).is_pending() => return Poll::Pending,
                 Poll::Pending => {
@@ -215,37 +202,16 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// Takes out the first of what is due, after a search if that is needed.
-    ///
-    /// A search goes up to the end of the present tick. So it finds what has passed its deadline,
-    /// though the tick of the deadline has not begun. A search that is not finished goes on to the
-    /// tick for which it began, or it might never have an end.
-    fn take_first(&mut self) -> Found<K, V> {
-        let inner = &*self.inner;
-        loop {
-            // All that was due before this moment was found. What was set after the search is due
-            // no earlier, unless it went straight among what is due.
-            let found = self.now.min(inner.clock().tick().start_of(self.searched));
-            let by = found.just_before();
-            if self.searching.is_none() {
-                if let Some(item) = inner.take_found(&mut self.merge, by) {
-                    return Found::Item(item);
-                }
+    /// Takes out the first of what is due. The clock is read only where nothing is left that was due
+    /// at its last reading.
+    fn take_due(&mut self) -> Taken<K, V> {
+        let mut budget = BATCH;
+        match self.inner.take_due(self.present, &mut budget) {
+            Taken::Nothing => {
+                self.present = self.inner.clock().current_tick();
+                self.inner.take_due(self.present, &mut budget)
             }
-            self.now = inner.clock().now();
-            let present = inner.clock().tick().due(self.now);
-            let tick = self.searching.unwrap_or(present);
-            if !inner.find_due(tick, BATCH) {
-                self.searching = Some(tick);
-                return Found::Unfinished;
-            }
-            (self.searched, self.searching) = (tick, None);
-            let by = self.now.min(inner.clock().tick().start_of(tick));
-            match inner.take_found(&mut self.merge, by) {
-                Some(item) => return Found::Item(item),
-                None if tick >= present => return Found::Nothing,
-                None => {}
-            }
+            taken => taken,
         }
     }
 
@@ -256,7 +222,7 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn expired(&self, item: Item<K, V>) -> Expired<K, V> {
-        let deadline = self.inner.clock().instant(item.was_due_at());
+        let deadline = self.inner.clock().instant(item.deadline);
         let (key, value) = item.into_pair();
         Expired {
             key,

@@ -2,8 +2,8 @@
 //! to fail.
 
 mod bell;
-mod lookout;
 mod stalls;
+mod stream_waker;
 mod windows;
 mod word;
 

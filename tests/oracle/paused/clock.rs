@@ -97,6 +97,11 @@ impl Ticks {
         deadline.saturating_sub(self.begin).div_ceil(self.length)
     }
 
+    /// The tick that has begun.
+    pub(crate) fn current(self, now: At) -> u64 {
+        now.saturating_sub(self.begin) / self.length
+    }
+
     pub(crate) fn begin_of(self, tick: u64) -> At {
         (self.begin).saturating_add(tick.saturating_mul(self.length))
     }

@@ -30,13 +30,13 @@ struct Item {
     /// The line of the grid at which the stream is woken for it, at the latest.
     wakes: u64,
     /// Its tick, by which it has its place: what is made due at once counts from the present one.
-    tick: (u64, u64),
+    tick: u64,
 }
 
 impl Item {
     fn new(value: u64, deadline: At, end: At, ticks: Ticks, now: At) -> Item {
         let deadline = deadline.min(end);
-        let (own, present) = (ticks.due(deadline), ticks.due(now));
+        let (own, present) = (ticks.due(deadline), ticks.current(now));
         let at_once = line_from(now);
         let item = Item {
             value,
@@ -45,7 +45,7 @@ impl Item {
             due: deadline,
             ready: ticks.begin_of(own),
             wakes: ticks.fires(deadline),
-            tick: (own, own),
+            tick: own,
         };
         if deadline > now {
             return item;
@@ -54,7 +54,7 @@ impl Item {
             due: now,
             ready: at_once * MS,
             wakes: at_once,
-            tick: (own.min(present), own.max(present)),
+            tick: present,
             ..item
         }
     }
@@ -69,7 +69,7 @@ pub(crate) struct Delayed {
     clock: Clock,
     waiter: Waiter,
     items: HashMap<u32, Item>,
-    /// The items by the latest tick at which they have their place.
+    /// The items by the tick at which they have their place.
     places: BTreeSet<(u64, u32)>,
     limit: usize,
     is_closed: bool,
@@ -117,14 +117,14 @@ impl Delayed {
     fn set(&mut self, key: u32, value: u64, deadline: At, end: At, now: Now) -> Option<u64> {
         let item = Item::new(value, deadline, end, self.ticks, now.at);
         let old = self.remove(key);
-        self.places.insert((item.tick.1, key));
+        self.places.insert((item.tick, key));
         self.items.insert(key, item);
         old.map(|old| old.value)
     }
 
     fn remove(&mut self, key: u32) -> Option<Item> {
         let item = self.items.remove(&key)?;
-        self.places.remove(&(item.tick.1, key));
+        self.places.remove(&(item.tick, key));
         Some(item)
     }
 
@@ -213,7 +213,15 @@ impl Delayed {
                 self.set(key, value, now.at, end, now);
                 true
             }
-            _ => false,
+            // Its deadline may have passed, and its tick not have begun.
+            Some(item) => {
+                let present = self.ticks.current(now.at);
+                if item.tick > present {
+                    self.set(key, item.value, item.deadline, item.end, now);
+                }
+                false
+            }
+            None => false,
         }
     }
 
@@ -401,7 +409,7 @@ impl Delayed {
         if told != item.deadline {
             return Err(format!("a value tells {told}, not {}", item.deadline));
         }
-        let before = self.places.range(..(item.tick.0, 0));
+        let before = self.places.range(..(item.tick, 0));
         let mut before = before.map(|(_, key)| &self.items[key]);
         match before.find(|other| other.ready <= now.at) {
             None => Ok(()),
@@ -615,7 +623,7 @@ impl Delayed {
 
     /// When it makes time run, if it does.
     pub(crate) fn runs_to(&self) -> Option<(u64, At)> {
-        // A stream that was told to look may have its timer all the same.
+        // A stream that was woken to look may have its timer all the same.
         self.stream.as_ref().filter(|_| self.was_polled)?;
         let dues = self.items.values().map(|item| (item.wakes, item.deadline));
         dues.min()

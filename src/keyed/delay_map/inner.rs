@@ -1,0 +1,461 @@
+//! What the handles of a [`DelayMap`](super::DelayMap) and its stream share, and their hand-shake:
+//! how a call that changes the map makes the stream look in time.
+//!
+//! The stream takes out what is due. When nothing is due it *waits*, and says until which tick. A
+//! timer wakes it at that tick. A call that makes something due earlier wakes it before that.
+//!
+//! ```text
+//!   a call that makes a change                  the stream
+//!   --------------------------                  ----------
+//!   C1  with the part locked: change the part   S1  look by itself (`stops_waiting`)
+//!       and write its earliest tick             S2  take the first of what is due (`take_due`)
+//!   C2  with the part unlocked: ask whether     S3  leave its waker, begin a look, read the earliest
+//!       the stream has to be woken                  ticks: nothing is due, and it has not ended
+//!   C3  wake it, under no lock                  S4  set its timer to the earliest tick, and say so
+//!                                               S5  wait
+//! ```
+//!
+//! On a clock that can be paused a timer must not pull virtual time along to an item that is gone.
+//! So a change of the earliest tick of a part has another step:
+//!
+//! - **C4** If the stream's timer is set for another tick than the earliest of all, take the timer
+//!   away, and wake the stream if it waits. It sets another one. If nobody polls it, it waits for
+//!   nothing.
+//!
+//! Invariant: no wake-up is lost. Take a moment in which the stream waits, and no call is between
+//! C1 and its last step. Then the timer is set for the earliest tick or before, or the stream was
+//! woken.
+//!
+//! # Ground rules
+//!
+//! - **G1** The lock of a part guards what is in the part, and every write of its earliest tick.
+//!   Anybody reads that tick without the lock. Whenever the lock is free, nothing in the part is due
+//!   before its earliest tick, which may be too early.
+//! - **G2** The lock of `stream_timer` guards the key of the stream's timer, and is held for no other
+//!   step. Only the stream arms and moves the timer, and has the key to itself meanwhile.
+//! - **G3** The lock for making parts comes first, and then the parts: one alone, or all in their
+//!   order. No other lock is taken with a part locked, and C2 to C4 come after it.
+//! - **G4** Wakers are cloned, woken and dropped under no lock.
+//!
+//! # Orders that could go wrong, and why they do not
+//!
+//! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
+//!   has those of a look. `time::next_look` proves that one of the two sees the other.
+//! - *A change finds that another one has written an earlier tick.* That other one is at C1 or
+//!   later. If the stream has to be woken, it wakes the stream in its C3, for both.
+//! - *The timer is taken away while the stream sets it* (C4 within S4). The key is not there, so it
+//!   stays armed. The stream reads the earliest ticks once more when the key is there. The lock of
+//!   the timer orders the two: either C4 finds the key, or the stream sees the change and looks
+//!   again.
+//! - *The timer is taken away, and then something is set for the tick until which the stream waits.*
+//!   Nobody need wake it for that: C4 has woken it, and it has not looked since.
+//! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream looks once
+//!   too early, and waits again.
+//! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call says
+//!   so and then takes the waker. The stream leaves its waker and then looks whether it has ended
+//!   (S3). The lock of the waker orders the two, so the stream sees it or is woken.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::part::{Item, Part, Place, Setting, Taken};
+use super::stream_waker::StreamWaker;
+use crate::keyed::table::Table;
+use crate::shard::{Hold, Moved, NotArmed, Polled};
+use crate::time::clock::Clock;
+use crate::time::due::Due;
+use crate::time::tick::{Moment, NEVER};
+use crate::timer::Timer;
+use crate::waking::wake;
+use crate::wheel::Key;
+
+pub(super) struct Inner<K, V> {
+    pub(super) timer: Timer,
+    /// The shard of the stream's timer; its clock is the map's.
+    shard: Hold,
+    pub(super) table: Table<Part<K, V>>,
+    /// The tick before which nothing is due in each part.
+    earliest: Box<[AtomicU64]>,
+    /// How many handles of the map there are.
+    handles: AtomicUsize,
+    /// Set with all parts locked, never cleared.
+    closed: AtomicBool,
+    waker: StreamWaker,
+    /// What wakes the stream when it has waited long enough.
+    stream_timer: Mutex<Option<StreamTimer>>,
+}
+
+/// A timer that is armed, or has fired, for a tick.
+#[derive(Clone, Copy)]
+struct StreamTimer {
+    key: Key,
+    tick: u64,
+}
+
+/// The timer's runtime has shut down.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+/// A locked part, and its number.
+pub(super) struct LockedPart<'a, K, V> {
+    pub(super) part: MutexGuard<'a, Part<K, V>>,
+    pub(super) number: usize,
+}
+
+impl<K, V> Inner<K, V> {
+    pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
+        let shard = timer.hold();
+        let table = Table::new(shard.clock(), limit, Part::new);
+        let inner = Inner {
+            timer: timer.clone(),
+            earliest: (0..table.parts()).map(|_| AtomicU64::new(NEVER)).collect(),
+            stream_timer: Mutex::new(None),
+            shard,
+            table,
+            handles: AtomicUsize::new(1),
+            closed: AtomicBool::new(false),
+            waker: StreamWaker::new(),
+        };
+        let parts = if capacity > 0 { inner.table.parts() } else { 0 };
+        for number in 0..parts {
+            let each = capacity.div_ceil(parts);
+            inner.table.lock_part(number).reserve(each);
+        }
+        inner
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        self.shard.clock()
+    }
+
+    /// The setting of an item that is set now, and is due at `deadline` of now.
+    ///
+    /// To be called with the part locked. Then, of two resets of a key, the one that sets it last
+    /// has also read the clock last.
+    pub(super) fn set_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
+        let (now, ticks) = (self.clock().now(), self.clock().tick());
+        let deadline = deadline(now);
+        // What is due already waits for no tick to begin.
+        let tick = if deadline > now {
+            ticks.due(deadline)
+        } else {
+            ticks.current(now)
+        };
+        Setting { deadline, tick }
+    }
+
+    pub(super) fn lock(&self, hash: u64) -> LockedPart<'_, K, V> {
+        let number = self.table.part_of(hash);
+        LockedPart {
+            part: self.table.lock_part(number),
+            number,
+        }
+    }
+
+    /// The parts in their order, one locked at a time. Those that were never needed are left out.
+    pub(super) fn locked_parts(&self) -> impl Iterator<Item = LockedPart<'_, K, V>> {
+        (0..self.table.parts()).filter_map(|number| {
+            let part = self.table.lock_made(number)?;
+            Some(LockedPart { part, number })
+        })
+    }
+
+    /// The end of C1, and C2 to C4, after something was set for a tick. Unlocks the part.
+    pub(super) fn has_set(&self, locked: LockedPart<'_, K, V>, setting: Setting) {
+        if self.clock().is_pausable() {
+            return self.has_changed(locked);
+        }
+        let earliest = &self.earliest[locked.number];
+        // What was written before may have been too early, and stays so. That costs one look, and
+        // to find the earliest again would cost more each time. Relaxed: G1.
+        let is_earlier = setting.tick < earliest.load(Ordering::Relaxed);
+        if is_earlier {
+            // Release: pairs with the load in `earliest_of`.
+            earliest.store(setting.tick, Ordering::Release);
+        }
+        drop(locked);
+        // If it is not earlier, the call that wrote the earlier one wakes the stream in its C3, and
+        // so for this one too.
+        if is_earlier && self.waker.is_needed_for(setting.tick) {
+            self.wake_stream();
+        }
+    }
+
+    /// As `has_set`, after something was taken out.
+    pub(super) fn has_taken(&self, locked: LockedPart<'_, K, V>) {
+        if self.clock().is_pausable() {
+            self.has_changed(locked);
+        }
+    }
+
+    /// As `has_set`, after a part was changed in whatever way.
+    pub(super) fn has_changed(&self, LockedPart { part, number }: LockedPart<'_, K, V>) {
+        let (before, earliest) = self.write_earliest(number, &part);
+        drop(part);
+        self.after_change(before, earliest);
+    }
+
+    /// Writes the earliest tick of a part that is locked. Returns the one before it too.
+    fn write_earliest(&self, number: usize, part: &Part<K, V>) -> (u64, u64) {
+        let earliest = part.earliest();
+        // AcqRel is more than is needed: see `earliest_of`.
+        let before = self.earliest[number].swap(earliest, Ordering::AcqRel);
+        (before, earliest)
+    }
+
+    /// C2 to C4.
+    fn after_change(&self, before: u64, earliest: u64) {
+        if earliest < before && self.waker.is_needed_for(earliest) {
+            self.wake_stream();
+        }
+        if earliest != before && self.clock().is_pausable() {
+            let earliest = self.earliest_of_all();
+            let is_for_another = |timer: &mut StreamTimer| timer.tick != earliest;
+            let timer = self.stream_timer().take_if(is_for_another);
+            self.disarm(timer);
+            // If it looks by itself, it sets another timer, or needs none.
+            if timer.is_some() && self.waker.is_waiting() {
+                self.wake_stream();
+            }
+        }
+    }
+
+    /// C3: wakes the task that waits for the stream, if it waits. To be called under no lock.
+    fn wake_stream(&self) {
+        if let Some(waker) = self.waker.take() {
+            wake(waker);
+        }
+    }
+
+    /// The tick before which nothing is due in a part.
+    fn earliest_of(&self, part: usize) -> u64 {
+        // Acquire: pairs with the stores, so that the reader's next reading of the clock is no
+        // earlier than the writer's. That the stream sees the tick in time is due to the fences of
+        // `time::next_look`.
+        self.earliest[part].load(Ordering::Acquire)
+    }
+
+    fn earliest_of_all(&self) -> u64 {
+        let all = (0..self.earliest.len()).map(|part| self.earliest_of(part));
+        all.min().unwrap_or(NEVER)
+    }
+
+    /// Makes everything due now. Returns how much was pending.
+    pub(super) fn expire_all(&self) -> usize {
+        /// So many items are made due for one hold of a part's lock.
+        const BATCH: usize = 256;
+        let mut pending = 0;
+        for number in 0..self.table.parts() {
+            let mut next = Some(Place::default());
+            while let Some(from) = next.take() {
+                let Some(mut part) = self.table.lock_made(number) else {
+                    break;
+                };
+                let made_due;
+                (made_due, next) = part.make_some_due(from, self.set_now(|now| now), BATCH);
+                pending += made_due;
+                self.has_changed(LockedPart { part, number });
+            }
+        }
+        pending
+    }
+
+    /// Takes everything out, each item with the time that it had left.
+    pub(super) fn take_all(&self, close: bool) -> Vec<(Duration, Item<K, V>)> {
+        let mut taken = Vec::with_capacity(self.earliest.len());
+        let mut changes = Vec::with_capacity(self.earliest.len());
+        let now = {
+            let mut parts = self.table.lock_all();
+            let now = self.clock().now();
+            for (number, part) in parts.iter_mut() {
+                let left = part.len();
+                taken.push(part.take_all());
+                // With all parts locked, so that nobody sees an empty map that has places taken.
+                self.table.give_back(number, left);
+                changes.push(self.write_earliest(number, part));
+            }
+            if close {
+                parts.close();
+                // At least Release: pairs with the load in `is_closed`, and carries the places that
+                // were given back above. The lock of the waker orders it with S3.
+                self.closed.store(true, Ordering::SeqCst);
+            }
+            now
+        };
+        if close {
+            self.wake_stream();
+        }
+        for (before, earliest) in changes {
+            self.after_change(before, earliest);
+        }
+        // The items are gone through after the locks, because there may be millions.
+        let items = taken.into_iter().flatten();
+        items.map(|item| (item.deadline.since(now), item)).collect()
+    }
+
+    /// The stream has ended with its runtime, and nothing more would come out of it. What is in the
+    /// map stays there to be drained.
+    pub(super) fn refuse_inserts(&self) {
+        self.table.lock_all().close();
+    }
+
+    fn is_closed(&self) -> bool {
+        // At least Acquire: pairs with the store in `take_all`.
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Counts another handle. `false` if no handle is left, because then there can be none again.
+    pub(super) fn add_handle(&self) -> bool {
+        let add = |handles| (handles > 0).then_some(handles + 1);
+        // Only the count decides here. What the handles did is carried by `drop_handle`.
+        self.handles
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
+            .is_ok()
+    }
+
+    /// Counts a handle off. After the last one the stream ends as soon as the map is empty.
+    pub(super) fn drop_handle(&self) {
+        // At least Release: pairs with the load in `is_finished`, and carries what was done through
+        // the handle. The lock of the waker orders it with S3.
+        if self.handles.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.wake_stream();
+        }
+    }
+
+    fn stream_timer(&self) -> MutexGuard<'_, Option<StreamTimer>> {
+        self.stream_timer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For the stream.
+impl<K, V> Inner<K, V> {
+    /// S1: the stream is polled, and nobody needs to wake it.
+    pub(super) fn stop_waiting(&self) {
+        self.waker.stops_waiting();
+    }
+
+    /// S2: takes out the first of what is due by a tick, in at most `budget` steps.
+    ///
+    /// It comes from the part whose earliest tick is the smallest, of several the first. That tick
+    /// may be too early. So no part is searched beyond the earliest tick of another one, and then
+    /// they are compared anew.
+    pub(super) fn take_due(&self, now: u64, budget: &mut usize) -> Taken<K, V> {
+        loop {
+            let (mut first, mut number) = (NEVER, 0);
+            let mut limit = now;
+            for part in 0..self.earliest.len() {
+                let tick = self.earliest_of(part);
+                if tick < first {
+                    // Of two parts with one tick, this one comes later.
+                    limit = limit.min(first.saturating_sub(1));
+                    (first, number) = (tick, part);
+                } else {
+                    limit = limit.min(tick);
+                }
+            }
+            let part = (first <= now).then(|| self.table.lock_made(number));
+            let Some(mut part) = part.flatten() else {
+                return Taken::Nothing;
+            };
+            let taken = part.take_due(limit, budget);
+            if let Taken::Item(_) = taken {
+                self.table.give_back(number, 1);
+            }
+            let (before, earliest) = self.write_earliest(number, &part);
+            drop(part);
+            self.after_change(before, earliest);
+            if !matches!(taken, Taken::Nothing) {
+                return taken;
+            }
+        }
+    }
+
+    /// Whether nothing will come any more. To be asked after the waker was left, or a wake-up may
+    /// be lost.
+    pub(super) fn is_finished(&self) -> bool {
+        // At least Acquire: pairs with `drop_handle`, so that the sum below counts what each handle
+        // put in and took out.
+        let nothing_comes = self.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
+        // Nothing is put in any more, so a sum of zero stays zero.
+        nothing_comes && self.table.taken() == 0
+    }
+
+    /// The beginning of S3.
+    pub(super) fn leave_waker(&self, waker: &Waker) {
+        self.waker.leave(waker);
+    }
+
+    /// S3 to S5: begins a look and sets the stream's timer. Ready if there is something to look for
+    /// now. To be called after the waker was left.
+    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        self.waker.begins_to_wait();
+        let earliest = self.earliest_of_all();
+        // Read after the ticks, so this is no earlier than the reading of a call that has set one.
+        let is_due = earliest <= self.clock().current_tick();
+        let set = if is_due {
+            Err(NotArmed::Fired)
+        } else {
+            self.set_timer(earliest, cx.waker())
+        };
+        match set {
+            // A C4 that came before the timer was there has changed the earliest tick.
+            Ok(()) if self.clock().is_pausable() && self.earliest_of_all() != earliest => {
+                self.waker.stops_waiting();
+                Poll::Ready(Ok(()))
+            }
+            Ok(()) => {
+                self.waker.waits_until(earliest);
+                Poll::Pending
+            }
+            Err(NotArmed::Fired) => {
+                self.waker.stops_waiting();
+                Poll::Ready(Ok(()))
+            }
+            Err(NotArmed::Closed) => Poll::Ready(Err(Closed)),
+        }
+    }
+
+    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`.
+    fn set_timer(&self, tick: u64, waker: &Waker) -> Result<(), NotArmed> {
+        let before = self.stream_timer().take();
+        if tick == NEVER {
+            self.disarm(before);
+            return Ok(());
+        }
+        let due = Due::At(self.clock().tick().start_of(tick));
+        let key = match before {
+            None => self.shard.arm(due, waker.clone())?,
+            Some(timer) if timer.tick == tick => timer.key,
+            Some(timer) => match self.shard.move_to(timer.key, due) {
+                Moved::Pending => timer.key,
+                Moved::HadFired | Moved::Fires => return Err(NotArmed::Fired),
+            },
+        };
+        *self.stream_timer() = Some(StreamTimer { key, tick });
+        match self.shard.poll_armed(key, due, waker) {
+            Polled::Pending => Ok(()),
+            Polled::Fired => {
+                *self.stream_timer() = None;
+                Err(NotArmed::Fired)
+            }
+            Polled::Closed => Err(NotArmed::Closed),
+        }
+    }
+
+    /// The stream has ended. Its timer is disarmed, and its waker is dropped.
+    pub(super) fn stop_stream_timer(&self) {
+        let timer = self.stream_timer().take();
+        self.disarm(timer);
+        drop(self.waker.take());
+    }
+
+    fn disarm(&self, timer: Option<StreamTimer>) {
+        if let Some(StreamTimer { key, .. }) = timer {
+            self.shard.disarm(key);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, and their index by key.
+//!
+//! The wheel is also the queue of what is due. An item lies in it from its insert until it comes
+//! out, and [`Part::take_due`] takes the first whose tick has come. So what comes out of a part
+//! comes in the order of its ticks, and within a tick in the order in which it was set.
+//!
+//! Invariants:
+//!
+//! - An item is in the wheel and in the index, or in neither.
+//! - An item is due at the tick of its deadline. What had passed its deadline when it was set is
+//!   due at the tick in which it was set.
+
+use std::borrow::Borrow;
+
+use hashbrown::HashTable;
+
+use crate::shrinking::Shrinking;
+use crate::time::tick::{Moment, NEVER};
+use crate::wheel::{Found, Wheel};
+
+pub(super) struct Part<K, V> {
+    items: Wheel<Item<K, V>>,
+    /// Indices of items, by the hash of the key.
+    index: HashTable<u32>,
+    shrinking: Shrinking,
+    /// How many items were taken out since the items were last moved together.
+    taken: usize,
+    /// How often they were.
+    moves: u32,
+}
+
+pub(super) struct Item<K, V> {
+    pub(super) key: K,
+    pub(super) value: V,
+    /// When it is due, or was due.
+    pub(super) deadline: Moment,
+    /// The end of its life: no deadline of it lies beyond this.
+    pub(super) end: Moment,
+    /// Half of the key's hash, which is enough to find the item in the index again.
+    hash: u32,
+}
+
+/// The deadline that an item is set to, and the tick at which it comes out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) deadline: Moment,
+    pub(super) tick: u64,
+}
+
+/// What a part finds that is due.
+pub(super) enum Taken<K, V> {
+    Item(Item<K, V>),
+    Nothing,
+    /// The budget was spent before the search had an end.
+    Unfinished,
+}
+
+/// How far [`Part::make_some_due`] has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    index: u32,
+    /// How often the items had been moved together.
+    moves: u32,
+}
+
+/// A store with no more places than this is not worth the trouble.
+const KEPT_PLACES: usize = 1024;
+
+impl<K, V> Part<K, V> {
+    pub(super) fn new() -> Part<K, V> {
+        Part {
+            items: Wheel::new(),
+            index: HashTable::new(),
+            shrinking: Shrinking::default(),
+            taken: 0,
+            moves: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Makes room for this many items, in an empty part.
+    pub(super) fn reserve(&mut self, capacity: usize) {
+        self.items = Wheel::with_capacity(capacity);
+        self.index = HashTable::with_capacity(capacity);
+        self.shrinking.grown(self.index.capacity());
+    }
+
+    /// The index of a key's item. This is the only function that calls the key's own code.
+    pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32>
+    where
+        K: Borrow<Q>,
+    {
+        let is_it = |&index: &u32| self.items.at(index).key.borrow() == key;
+        self.index.find(hash_of(half(hash)), is_it).copied()
+    }
+
+    pub(super) fn item(&self, index: u32) -> &Item<K, V> {
+        self.items.at(index)
+    }
+
+    pub(super) fn item_mut(&mut self, index: u32) -> &mut Item<K, V> {
+        self.items.at_mut(index)
+    }
+
+    /// The indices of all items.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.index.iter().copied()
+    }
+
+    /// The tick before which nothing is due, or `NEVER` in an empty part.
+    pub(super) fn earliest(&self) -> u64 {
+        self.items.next_turn().unwrap_or(NEVER)
+    }
+
+    /// Puts in the value of a key that is not in the part.
+    pub(super) fn insert(&mut self, key: K, hash: u64, value: V, setting: Setting, end: Moment) {
+        let hash = half(hash);
+        let item = Item {
+            key,
+            value,
+            deadline: setting.deadline,
+            end,
+            hash,
+        };
+        let index = self.items.insert_at(setting.tick, item);
+        let (items, before) = (&self.items, self.index.capacity());
+        self.index
+            .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
+        if self.index.capacity() != before {
+            self.shrinking.grown(self.index.capacity());
+        }
+    }
+
+    /// Sets anew when an item is due, whether or not it is due already.
+    pub(super) fn set(&mut self, index: u32, setting: Setting) {
+        self.items.at_mut(index).deadline = setting.deadline;
+        self.items.relink_at(index, setting.tick);
+    }
+
+    /// Makes an item due by a setting of now. Returns whether its deadline had not passed.
+    pub(super) fn make_due(&mut self, index: u32, now: Setting) -> bool {
+        let is_pending = self.items.at(index).deadline > now.deadline;
+        if is_pending {
+            self.set(index, now);
+        } else if self.items.due_at(index) > now.tick {
+            // Its deadline has passed, and its tick has not begun.
+            self.items.relink_at(index, now.tick);
+        }
+        is_pending
+    }
+
+    /// Looks at a number of places, and makes due what is there. Returns how much was pending, and
+    /// where to go on.
+    pub(super) fn make_some_due(
+        &mut self,
+        from: Place,
+        now: Setting,
+        places: usize,
+    ) -> (usize, Option<Place>) {
+        let moves = self.moves;
+        let start = if from.moves == moves { from.index } else { 0 };
+        let end = self.items.end_of_indices();
+        let stop = end.min(start.saturating_add(places as u32));
+        let mut pending = 0;
+        for index in start..stop {
+            if self.items.contains_index(index) {
+                pending += usize::from(self.make_due(index, now));
+            }
+        }
+        let next = Place { index: stop, moves };
+        (pending, (stop < end).then_some(next))
+    }
+
+    /// Takes an item out. To be followed by `shrink_if_due`, once the caller holds no other index.
+    pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
+        let item = self.items.remove_at(index);
+        if let Ok(entry) = self
+            .index
+            .find_entry(hash_of(item.hash), |&other| other == index)
+        {
+            entry.remove();
+        }
+        self.taken += 1;
+        item
+    }
+
+    /// Takes out the first item that is due by a tick. It makes at most as many steps as the budget
+    /// allows, and takes them from it.
+    pub(super) fn take_due(&mut self, by: u64, budget: &mut usize) -> Taken<K, V> {
+        match self.items.find_due(by, budget) {
+            Found::Due(index) => {
+                let item = self.remove(index);
+                self.shrink_if_due();
+                Taken::Item(item)
+            }
+            Found::Nothing => Taken::Nothing,
+            Found::Unfinished => Taken::Unfinished,
+        }
+    }
+
+    /// Takes everything out.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
+        let mut all = std::mem::replace(self, Part::new());
+        all.items.take_all()
+    }
+
+    /// Gives memory back if it is time. After it, items may have other indices.
+    ///
+    /// The removals since the last time pay for what is moved and looked at: at least a quarter of
+    /// the places were emptied.
+    pub(super) fn shrink_if_due(&mut self) {
+        if self.shrinking.is_due(self.index.len()) {
+            self.shrink_index();
+        }
+        let places = self.items.capacity();
+        let is_sparse = places > KEPT_PLACES && self.index.len() < places / 8;
+        if is_sparse && self.taken > places / 4 {
+            self.move_together();
+        }
+    }
+
+    #[cold]
+    fn shrink_index(&mut self) {
+        let items = &self.items;
+        self.index
+            .shrink_to(0, |&index| hash_of(items.at(index).hash));
+        self.shrinking
+            .shrunk(self.index.len(), self.index.capacity());
+    }
+
+    /// Moves all items together, into stores that are as large as they need.
+    #[cold]
+    fn move_together(&mut self) {
+        self.items.move_together();
+        self.index = HashTable::with_capacity(self.items.len());
+        for index in 0..self.items.len() as u32 {
+            let items = &self.items;
+            let hash = |&index: &u32| hash_of(items.at(index).hash);
+            self.index.insert_unique(hash(&index), index, hash);
+        }
+        self.taken = 0;
+        self.moves = self.moves.wrapping_add(1);
+        self.shrinking
+            .shrunk(self.index.len(), self.index.capacity());
+    }
+}
+
+impl<K, V> Item<K, V> {
+    pub(super) fn into_pair(self) -> (K, V) {
+        (self.key, self.value)
+    }
+}
+
+/// The half of a hash that items keep. A part is chosen by other bits.
+fn half(hash: u64) -> u32 {
+    hash as u32
+}
+
+/// A whole hash, made of a half. A table uses the lowest bits and the highest ones.
+fn hash_of(half: u32) -> u64 {
+    u64::from(half) << 32 | u64::from(half)
+}

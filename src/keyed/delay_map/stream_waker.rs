@@ -1,0 +1,89 @@
+//! How a call that changes a map wakes its stream, if it has to.
+//!
+//! The stream *waits* when nothing is due. It leaves its waker here and says until which tick it
+//! waits, and a timer wakes it then. A call that makes something due earlier wakes it. While the
+//! stream does not wait it will look by itself, and nobody wakes it.
+//!
+//! ```text
+//!   looks by itself --(nothing is due: `leave`, `begins_to_wait`)--> reads the parts --(`waits_until`)--> waits
+//!        ^                                                               |                                    |
+//!        +---------------------------(polled again: `stops_waiting`)-----+------------------------------------+
+//! ```
+//!
+//! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *A change comes as the stream begins to wait.* The stream leaves its waker, begins its look,
+//!   and then reads the parts. The call writes the part, and then asks when that look is.
+//!   `time::next_look` proves that one of the two sees the other.
+//! - *An earlier call took the waker.* Then the stream was woken, and has not looked since.
+
+use std::task::Waker;
+
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::time::next_look::NextLook;
+
+pub(crate) struct StreamWaker {
+    /// When the stream looks at the latest, if nobody wakes it.
+    next_look: NextLook,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl StreamWaker {
+    pub(crate) fn new() -> StreamWaker {
+        StreamWaker {
+            next_look: NextLook::by_itself(),
+            waker: Mutex::new(None),
+        }
+    }
+
+    /// Whether the stream has to be woken for what is due at `tick`. To be asked after the change
+    /// was made.
+    pub(crate) fn is_needed_for(&self, tick: u64) -> bool {
+        !self.next_look.comes_by(tick)
+    }
+
+    /// Whether the stream waits, and does not look by itself. To be asked after the change was made.
+    pub(crate) fn is_waiting(&self) -> bool {
+        // No tick is earlier than the first.
+        self.is_needed_for(0)
+    }
+
+    /// Takes the waker, if there is one.
+    pub(crate) fn take(&self) -> Option<Waker> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        lock(&self.waker)
+    }
+}
+
+/// For the stream.
+impl StreamWaker {
+    /// From now on the stream looks by itself.
+    pub(crate) fn stops_waiting(&self) {
+        self.next_look.look_by_itself();
+    }
+
+    /// Leaves the waker here, unless it is here already. It is cloned and dropped under no lock.
+    pub(crate) fn leave(&self, waker: &Waker) {
+        let is_here = |left: &Waker| left.will_wake(waker);
+        if !self.lock().as_ref().is_some_and(is_here) {
+            let clone = waker.clone();
+            let replaced = self.lock().replace(clone);
+            drop(replaced);
+        }
+    }
+
+    /// To be called after the waker was left, and before the parts are read.
+    pub(crate) fn begins_to_wait(&self) {
+        self.next_look.begin();
+    }
+
+    /// To be called after the parts were read. The stream looks at that tick, unless it is woken.
+    pub(crate) fn waits_until(&self, tick: u64) {
+        self.next_look.at(tick);
+    }
+}
