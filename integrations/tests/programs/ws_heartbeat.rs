@@ -1,12 +1,9 @@
 //! The program `ws_heartbeat`, by real WebSocket clients.
 
-#[allow(dead_code, reason = "each program's test uses some of it")]
-mod process;
-
 use std::time::{Duration, Instant};
 
+use crate::process::{LONGEST_WAIT, Program};
 use futures::{SinkExt, StreamExt};
-use process::{LONGEST_WAIT, Program};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};

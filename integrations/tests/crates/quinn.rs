@@ -2,7 +2,6 @@
 //!
 //! Most tests pause tokio's clock. quinn's clock follows it, so minutes of QUIC pass in an instant.
 
-#[path = "quinn/link.rs"]
 mod link;
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,7 +17,7 @@ use tickwheel::quinn::TickwheelRuntime;
 use tickwheel::{Duration, Instant, Timer, sleep, timeout};
 use tokio::task::JoinSet;
 
-use crate::link::Link;
+use link::Link;
 
 const IDLE: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -1,11 +1,8 @@
 //! The program `axum_idle`, by reqwest and by clients that behave badly.
 
-#[allow(dead_code, reason = "each program's test uses some of it")]
-mod process;
-
 use std::time::{Duration, Instant};
 
-use process::{LONGEST_WAIT, Program, drip_to_end};
+use crate::process::{LONGEST_WAIT, Program, drip_to_end};
 use reqwest::{Client, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,12 +1,9 @@
 //! The program `idle_proxy`, between real sockets.
 
-#[allow(dead_code, reason = "each program's test uses some of it")]
-mod process;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use process::{LONGEST_WAIT, Program};
+use crate::process::{LONGEST_WAIT, Program};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};

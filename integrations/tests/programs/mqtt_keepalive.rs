@@ -1,11 +1,8 @@
 //! The program `mqtt_keepalive`, by `rumqttc`.
 
-#[allow(dead_code, reason = "each program's test uses some of it")]
-mod process;
-
 use std::time::{Duration, Instant};
 
-use process::{LONGEST_WAIT, Program};
+use crate::process::{LONGEST_WAIT, Program};
 use rumqttc::{AsyncClient, Event, EventLoop, MqttOptions, Outgoing, Packet, QoS};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

@@ -1,0 +1,8 @@
+//! The programs of this package, each as a process of its own, by good clients and by bad ones.
+
+mod axum_idle;
+mod hyper_server;
+mod idle_proxy;
+mod mqtt_keepalive;
+mod process;
+mod ws_heartbeat;
