@@ -183,17 +183,17 @@ pub fn judge(
     outs
 }
 
-/// Values come out in the order in which they were due. One that was due earlier, and was set
-/// before the poll that gave a later one, should have come first. Looks at the last few before
-/// each.
-pub fn judge_order(outs: &mut [Out], mut accuse: impl FnMut(Kind, String)) {
+/// Values come out in the order of their ticks. One that was due earlier by a tick or more, and was
+/// set before the poll that gave a later one, should have come first. What was due when it was set
+/// counts from then. Looks at the last few before each.
+pub fn judge_order(outs: &mut [Out], tick: Duration, mut accuse: impl FnMut(Kind, String)) {
     const LAST: usize = 64;
     outs.sort_by_key(|out| out.number);
     for (at, out) in outs.iter().enumerate() {
         let before = outs[at.saturating_sub(LAST)..at].iter();
         if let Some(other) = before
             .rev()
-            .find(|one| one.polled > out.set && one.due > out.due)
+            .find(|one| one.polled > out.set && one.due >= out.due.max(out.set) + tick)
         {
             let (by, since) = (other.due - out.due, other.polled - out.set);
             let text = format!(
@@ -746,7 +746,7 @@ mod tests {
         };
         let accused = |set| {
             let mut times = 0;
-            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 8, set)], |_, _| {
+            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 8, set)], MS, |_, _| {
                 times += 1;
             });
             times

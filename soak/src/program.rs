@@ -62,7 +62,8 @@ pub struct Program {
     /// What wakers may do to the maps of this program.
     pub mischiefs: Mutex<Vec<Mischief>>,
     gathered: Gathered,
-    rules: Mutex<HashMap<u32, (Rules, Option<usize>)>>,
+    /// Of each map, with the runtime and the tick of its timer.
+    rules: Mutex<HashMap<u32, (Rules, Option<usize>, Duration)>>,
     actors: Arc<AtomicUsize>,
     next_map: AtomicU32,
     next_life: AtomicU64,
@@ -139,7 +140,7 @@ impl Program {
         self.rules
             .lock()
             .unwrap()
-            .insert(map, (rules, clock.runtime));
+            .insert(map, (rules, clock.runtime, clock.tick));
         map
     }
 
@@ -333,7 +334,7 @@ impl Program {
         let rules = self.rules.lock().unwrap();
         let accuse = |kind, text: String| self.accuse(kind, &text);
         for (map, mut keys) in by_map {
-            let (rules, runtime) = rules[&map];
+            let (rules, runtime, tick) = rules[&map];
             let on_all = keys.remove(&ALL_KEYS).unwrap_or_default();
             let mut outs = Vec::new();
             for mut events in keys.into_values() {
@@ -341,7 +342,7 @@ impl Program {
                 self.totals.add_calls(events.len());
                 outs.extend(life::judge(&mut events, rules, self.told(runtime), accuse));
             }
-            life::judge_order(&mut outs, accuse);
+            life::judge_order(&mut outs, tick, accuse);
         }
     }
 
