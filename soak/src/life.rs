@@ -183,9 +183,9 @@ pub fn judge(
     outs
 }
 
-/// Values come out in the order of their ticks. One that was due earlier by a tick or more, and was
-/// set before the poll that gave a later one, should have come first. What was due when it was set
-/// counts from then. Looks at the last few before each.
+/// Values come out in the order of their ticks. One that was due earlier by two ticks or more,
+/// and was set before the poll that gave a later one, should have come first. What was due when it
+/// was set counts from then, and from the beginning of the tick. Looks at the last few before each.
 pub fn judge_order(outs: &mut [Out], tick: Duration, mut accuse: impl FnMut(Kind, String)) {
     const LAST: usize = 64;
     outs.sort_by_key(|out| out.number);
@@ -193,7 +193,7 @@ pub fn judge_order(outs: &mut [Out], tick: Duration, mut accuse: impl FnMut(Kind
         let before = outs[at.saturating_sub(LAST)..at].iter();
         if let Some(other) = before
             .rev()
-            .find(|one| one.polled > out.set && one.due >= out.due.max(out.set) + tick)
+            .find(|one| one.polled > out.set && one.due >= out.due.max(out.set) + 2 * tick)
         {
             let (by, since) = (other.due - out.due, other.polled - out.set);
             let text = format!(
@@ -746,7 +746,7 @@ mod tests {
         };
         let accused = |set| {
             let mut times = 0;
-            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 8, set)], MS, |_, _| {
+            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 7, set)], MS, |_, _| {
                 times += 1;
             });
             times
