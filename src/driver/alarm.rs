@@ -179,9 +179,9 @@ impl RuntimeAlarm {
         }
     }
 
-    /// Sets tokio's sleep. Where that lies in the past, it elapses at once and would wake the waker,
-    /// which is for the time driver alone. What the time driver fires meanwhile is muted too. So it
-    /// has to be attached anew, and that finds out.
+    /// Sets tokio's sleep. Where that lies in the past, it elapses at once and would wake the
+    /// waker, which is for the time driver alone. What the time driver fires meanwhile is muted
+    /// too. So it has to be attached anew, and that finds out.
     fn reset(&mut self, instant: Instant) {
         self.ring.while_muted(|| self.sleep.as_mut().reset(instant));
         self.is_attached = false;

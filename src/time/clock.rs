@@ -155,7 +155,8 @@ impl Clock {
         self.tick
     }
 
-    /// The first tick that begins at the same line of tokio's grid as this one, and so fires with it.
+    /// The first tick that begins at the same line of tokio's grid as this one, and so fires with
+    /// it.
     pub(crate) fn first_tick_with(&self, tick: u64) -> u64 {
         let line_before = grid::line_before(self.tick.start_of(tick));
         line_before.map_or(0, |line| self.tick.current(line) + 1)

@@ -46,8 +46,8 @@ pub(crate) fn has_come(due: Moment, now: Moment) -> bool {
     due.to_bits().div_ceil(line) <= now.to_bits() / line
 }
 
-/// The last line of the grid before the one at which `due` fires. Both count from an epoch that lies
-/// on it.
+/// The last line of the grid before the one at which `due` fires. Both count from an epoch that
+/// lies on it.
 pub(crate) fn line_before(due: Moment) -> Option<Moment> {
     let line = MILLISECOND.as_nanos() as u64;
     let number = due.to_bits().div_ceil(line).checked_sub(1)?;

@@ -1,8 +1,8 @@
 //! Timers by their index, for an owner that has an index of its own over them.
 //!
 //! Such an owner keeps no [`Key`](super::Key): an index is half of one, and is good as long as its
-//! timer is in the wheel. It finds a timer that is due before it takes that timer out, and moves all
-//! timers together when few are left of many.
+//! timer is in the wheel. It finds a timer that is due before it takes that timer out, and moves
+//! all timers together when few are left of many.
 
 use std::collections::BTreeMap;
 

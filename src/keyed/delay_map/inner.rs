@@ -29,10 +29,10 @@
 //! # Ground rules
 //!
 //! - **G1** The lock of a part guards what is in the part, and every write of its earliest tick.
-//!   Anybody reads that tick without the lock. Whenever the lock is free, nothing in the part is due
-//!   before its earliest tick, which may be too early.
-//! - **G2** The lock of `stream_timer` guards the key of the stream's timer, and is held for no other
-//!   step. Only the stream arms and moves the timer, and has the key to itself meanwhile.
+//!   Anybody reads that tick without the lock. Whenever the lock is free, nothing in the part is
+//!   due before its earliest tick, which may be too early.
+//! - **G2** The lock of `stream_timer` guards the key of the stream's timer, and is held for no
+//!   other step. Only the stream arms and moves the timer, and has the key to itself meanwhile.
 //! - **G3** The lock for making parts comes first, and then the parts: one alone, or all in their
 //!   order. No other lock is taken with a part locked, and C2 to C4 come after it.
 //! - **G4** Wakers are cloned, woken and dropped under no lock.
@@ -47,13 +47,13 @@
 //!   stays armed. The stream reads the earliest ticks once more when the key is there. The lock of
 //!   the timer orders the two: either C4 finds the key, or the stream sees the change and looks
 //!   again.
-//! - *The timer is taken away, and then something is set for the tick until which the stream waits.*
-//!   Nobody need wake it for that: C4 has woken it, and it has not looked since.
+//! - *The timer is taken away, and then something is set for the tick until which the stream
+//!   waits.* Nobody need wake it for that: C4 has woken it, and it has not looked since.
 //! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream looks once
 //!   too early, and waits again.
-//! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call says
-//!   so and then takes the waker. The stream leaves its waker and then looks whether it has ended
-//!   (S3). The lock of the waker orders the two, so the stream sees it or is woken.
+//! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call
+//!   says so and then takes the waker. The stream leaves its waker and then looks whether it has
+//!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -64,7 +64,8 @@ pub use stream::{Expirations, Expired};
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
 ///   [`insert`](DelayMap::insert). What is due but not yet taken from the stream can still be
 ///   removed, reset or drained.
-/// - Values come out in the order of their ticks, and within a tick in no order that you can rely on.
+/// - Values come out in the order of their ticks, and within a tick in no order that you can rely
+///   on.
 /// - The stream ends when the map is closed and empty, or when every handle of the map is dropped
 ///   and the map is empty. It also ends when the timer's runtime has shut down. Dropping the stream
 ///   closes the map and drops what the map holds.

@@ -202,8 +202,8 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// Takes out the first of what is due. The clock is read only where nothing is left that was due
-    /// at its last reading.
+    /// Takes out the first of what is due. The clock is read only where nothing is left that was
+    /// due at its last reading.
     fn take_due(&mut self) -> Taken<K, V> {
         let mut budget = BATCH;
         match self.inner.take_due(self.present, &mut budget) {

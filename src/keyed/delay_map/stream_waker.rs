@@ -44,7 +44,8 @@ impl StreamWaker {
         !self.next_look.comes_by(tick)
     }
 
-    /// Whether the stream waits, and does not look by itself. To be asked after the change was made.
+    /// Whether the stream waits, and does not look by itself. To be asked after the change was
+    /// made.
     pub(crate) fn is_waiting(&self) -> bool {
         // No tick is earlier than the first.
         self.is_needed_for(0)

@@ -45,8 +45,8 @@ pub(crate) enum Known {
     ResetToNowWaitsForACascade,
     /// The same for the first poll of a sleep that was due while nobody polled it.
     FirstPollWaitsForACascade,
-    /// A sleep that is reset to the past, before the driver has had its turn, puts the driver's alarm
-    /// off: what is due sleeps on until the next millisecond.
+    /// A sleep that is reset to the past, before the driver has had its turn, puts the driver's
+    /// alarm off: what is due sleeps on until the next millisecond.
     ResetToThePastPutsTheAlarmOff,
 }
 
