@@ -46,6 +46,9 @@ pub struct Faults {
     pub budgets: bool,
 }
 
+/// The rules of a map, with the runtime and the tick of its timer.
+type MapRules = (Rules, Option<usize>, Duration);
+
 pub struct Program {
     pub name: &'static str,
     pub seed: u64,
@@ -62,8 +65,7 @@ pub struct Program {
     /// What wakers may do to the maps of this program.
     pub mischiefs: Mutex<Vec<Mischief>>,
     gathered: Gathered,
-    /// Of each map, with the runtime and the tick of its timer.
-    rules: Mutex<HashMap<u32, (Rules, Option<usize>, Duration)>>,
+    rules: Mutex<HashMap<u32, MapRules>>,
     actors: Arc<AtomicUsize>,
     next_map: AtomicU32,
     next_life: AtomicU64,
