@@ -148,3 +148,32 @@ async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
     }
     drop(map.close());
 }
+
+/// The waker of the stream is woken after the first of the values was made due. It removes most of
+/// the others, and those that are left move together.
+#[tokio::test(start_paused = true)]
+async fn expire_all_misses_no_value_that_moves_meanwhile() {
+    struct Removes(DelayMap<u32, ()>);
+    impl Wake for Removes {
+        fn wake(self: Arc<Self>) {
+            (0..80_000).filter(|key| key % 16 > 0).for_each(|key| {
+                self.0.remove(&key);
+            });
+        }
+    }
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    (0..80_000).for_each(|key| drop(map.insert(key, (), HOUR)));
+    let waker = Waker::from(Arc::new(Removes(map.clone())));
+    assert!(
+        expired
+            .poll_recv(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    map.expire_all();
+    assert_eq!(map.len(), 5_000);
+    let mut came = 0;
+    while expired.try_recv().is_ok() {
+        came += 1;
+    }
+    assert_eq!(came, 5_000);
+}

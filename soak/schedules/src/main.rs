@@ -50,13 +50,16 @@
 //!
 //! | the change | `deadline` | `deadline_map` | `delay_map` |
 //! |---|---|---|---|
-//! | C3 left out: a call that sets something earlier does not call the stream | | | 101 |
-//! | C4 left out: nobody sets the stream's timer anew | | | 192 |
-//! | C4 does not call a stream that has no timer | | | 349 |
-//! | S3 and S5 begin no look, neither of them | | | 2,508 |
+//! | C3 left out: a call that sets something earlier does not wake the stream | | | 85 |
+//! | C4 left out: the stream's timer stays for what is gone | | | 947 |
+//! | C4 takes the timer away and wakes nobody | | | 104 |
+//! | S3 begins no look | | | 116 |
+//! | S4 has no second look | | | 172 |
 //! | L1 left out: a look does not say that it has begun | | 329 | 101 |
-//! | the close of a map calls nobody | | | 43 |
-//! | the drop of the last handle calls nobody | | | 104 |
+//! | the close of a map wakes nobody | | | 9 |
+//! | the drop of the last handle wakes nobody | | | 12 |
+//! | a removal does not tell of the change | | | 194 |
+//! | `expire` leaves an item at its tick | | | 121 |
 //! | W1: the driver expires by a store | 678 | | |
 //! | a turn goes by the slot, and ignores a reset since | 117 | 15 | |
 //! | W6: a reset does not look whether the deadline has passed | 176 | | |
@@ -70,9 +73,6 @@
 //! | the stream does not learn of the runtime's end while nothing is armed | | | 68 |
 //! | a deadline that is replaced is not settled | | 5 | |
 //! | a drain gives no places back | | 1 | |
-//!
-//! Not found: S4 left out, S3 or S5 alone without a look, and S5 that waits for a tick of the past.
-//! Each of them leaves another step that does the same.
 
 mod deadline;
 mod deadline_map;
