@@ -162,7 +162,9 @@ async fn expire_all_misses_no_value_that_moves_meanwhile() {
         }
     }
     let (map, mut expired) = DelayMap::new(&Timer::current());
-    (0..80_000).for_each(|key| drop(map.insert(key, (), HOUR)));
+    for key in 0..80_000 {
+        map.insert(key, (), HOUR).unwrap();
+    }
     let waker = Waker::from(Arc::new(Removes(map.clone())));
     assert!(
         expired
