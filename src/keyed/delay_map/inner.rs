@@ -200,8 +200,12 @@ impl<K, V> Inner<K, V> {
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
     fn write_earliest(&self, number: usize, part: &Part<K, V>) -> (u64, u64) {
         let earliest = part.earliest();
-        // AcqRel is more than is needed: see `earliest_of`.
-        let before = self.earliest[number].swap(earliest, Ordering::AcqRel);
+        // Relaxed: only threads that had the part's lock have written it (G1).
+        let before = self.earliest[number].load(Ordering::Relaxed);
+        if earliest != before {
+            // Release: pairs with the load in `earliest_of`.
+            self.earliest[number].store(earliest, Ordering::Release);
+        }
         (before, earliest)
     }
 
