@@ -12,8 +12,8 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! Beside that, the alarm is *attached* while tokio has its waker. Firing or unsetting
-//! spends the waker. A poll attaches it again. An attached alarm is set by a reset alone.
+//! Beside that, the alarm is *attached* while the time driver would wake its waker. Firing it and
+//! every reset end that, as a reset is muted and may swallow a firing. A poll attaches it again.
 //!
 //! Any thread attaches it, since neither a reset nor a poll needs a runtime's context. A poll
 //! panics once the runtime's time driver has ended. So the alarm is polled only right after a reset
