@@ -43,6 +43,15 @@ impl Due {
         }
     }
 
+    /// The timeout that it gives is at least this long. The call reads the clock at any moment, so
+    /// that an instant may be as near as it is at the end.
+    fn shortest(self, call: Call) -> Duration {
+        match self {
+            Due::After(delay) => delay,
+            Due::At(instant) => instant.saturating_duration_since(call.after),
+        }
+    }
+
     /// From this on it may not sleep, rounding aside.
     pub fn latest(self, call: Call) -> Instant {
         match self {
@@ -366,8 +375,7 @@ impl<'a> Life<'a> {
         // From when a timeout counts that is set: a reset, and not where another timeout was set.
         let mut bases = vec![setting(begin, true, first.earliest(begin))];
         // The timeouts, as the instants that they would be if they counted from the beginning.
-        let length = first.earliest(begin) - begin.before;
-        let mut timeouts = vec![setting(begin, true, begin.before + length)];
+        let mut timeouts = vec![setting(begin, true, begin.before + first.shortest(begin))];
         for event in &self.possible {
             if !event.answer {
                 continue;
@@ -624,6 +632,36 @@ mod tests {
         };
         assert_eq!(until(4), [Kind::Early], "the reset came after it");
         assert_eq!(until(6), [], "perhaps it came after the reset");
+    }
+
+    #[test]
+    fn the_timeout_to_an_instant_counts_from_any_moment_of_the_call() {
+        let ends_at = |end| {
+            let now = Instant::now();
+            let mut events = [
+                (0, 3, Act::Begin(Due::At(now + 10 * MS))),
+                (5, 6, Act::Reset),
+                (end, end, ELAPSED),
+            ]
+            .map(|(before, after, act)| Event {
+                call: Call {
+                    before: now + before * MS,
+                    after: now + after * MS,
+                },
+                act,
+                life: 1,
+                answer: true,
+                is_vague: false,
+            });
+            let mut kinds = Vec::new();
+            judge(&mut events, Rules::Deadline, None, |kind, _| {
+                kinds.push(kind)
+            });
+            kinds.dedup();
+            kinds
+        };
+        assert_eq!(ends_at(11), [Kind::Early]);
+        assert_eq!(ends_at(12), []);
     }
 
     #[test]
