@@ -153,7 +153,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_after(global::hold(), duration);
+    let sleep = limit::sleep_after(global::shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -171,7 +171,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_until(global::hold(), deadline);
+    let sleep = limit::sleep_until(global::shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -203,7 +203,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = crate::scope::end(global::hold(), deadline);
+    let (sleep, deadline) = crate::scope::end(global::shard(), deadline);
     Scope {
         future: future.into_future(),
         sleep,

@@ -7,6 +7,7 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::runtime::coop;
@@ -19,7 +20,7 @@ use crate::future::first_poll::FirstPoll;
 use crate::future::limit::{self, Limit};
 use crate::future::sleep::Sleep;
 use crate::future::timeout::poll_after_inner;
-use crate::shard::Hold;
+use crate::shard::Shard;
 use crate::time::due::Due;
 use crate::timer::current;
 
@@ -57,7 +58,7 @@ use crate::timer::current;
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = end(current::hold(), deadline);
+    let (sleep, deadline) = end(current::shard(), deadline);
     Scope {
         future: future.into_future(),
         sleep,
@@ -218,7 +219,7 @@ impl<F: Future> Future for Scope<F> {
 /// What ends a scope that is made now, and when.
 // Always inlined, so that the compiler makes the scope where it stays.
 #[inline(always)]
-pub(crate) fn end(shard: Hold, deadline: Instant) -> (Sleep, Instant) {
+pub(crate) fn end(shard: Arc<Shard>, deadline: Instant) -> (Sleep, Instant) {
     let deadline = limit::bounded(deadline);
     // The first poll that is pending sets it anew, by the clock of the runtime that polls.
     let due = Due::At(shard.clock().moment(deadline)).into();

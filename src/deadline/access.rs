@@ -13,7 +13,7 @@ use super::ResetHandle;
 use crate::shard::LockedWord;
 use crate::shard::deadline_state::Once;
 use crate::shard::word::{Outcome, Reset, Word};
-use crate::shard::{AfterAllLocks, Hold, Shard, Told};
+use crate::shard::{AfterAllLocks, Shard, Told};
 use crate::time::due::Start;
 use crate::time::tick::{Moment, Span};
 
@@ -25,7 +25,7 @@ pub(crate) struct Access<'a> {
 
 impl Access<'_> {
     pub(crate) fn handle(self) -> ResetHandle {
-        ResetHandle::new(Hold::counted(self.shard), self.word.clone())
+        ResetHandle::new(self.shard.clone(), self.word.clone())
     }
 
     /// Resets from `start`, which the caller took with no lock held.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::access::Access;
 use crate::shard::word::{Outcome, Status, Word};
-use crate::shard::{AfterAllLocks, Hold};
+use crate::shard::{AfterAllLocks, Shard};
 use crate::time::due::Stamp;
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
@@ -46,12 +46,12 @@ use crate::time::due::Stamp;
 /// ```
 #[derive(Clone)]
 pub struct ResetHandle {
-    shard: Hold,
+    shard: Arc<Shard>,
     word: Arc<Word>,
 }
 
 impl ResetHandle {
-    pub(crate) fn new(shard: Hold, word: Arc<Word>) -> ResetHandle {
+    pub(crate) fn new(shard: Arc<Shard>, word: Arc<Word>) -> ResetHandle {
         ResetHandle { shard, word }
     }
 

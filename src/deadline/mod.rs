@@ -22,8 +22,8 @@ use crate::runtime::coop;
 pub use handle::ResetHandle;
 
 use crate::error::Cancelled;
+use crate::shard::Shard;
 use crate::shard::word::{Outcome, Status, Word};
-use crate::shard::{Hold, Shard};
 use crate::time::due::Start;
 use crate::time::tick::Moment;
 
@@ -67,12 +67,12 @@ use crate::time::tick::Moment;
 /// ```
 #[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
 pub struct Deadline {
-    shard: Hold,
+    shard: Arc<Shard>,
     word: Arc<Word>,
 }
 
 impl Deadline {
-    pub(crate) fn new(shard: Hold, timeout: Duration) -> Deadline {
+    pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
         // A deadline is made once, so it counts exactly.
         let now = shard.clock().now();
         let word = arm(&shard, now, timeout, |word| word);
@@ -81,7 +81,7 @@ impl Deadline {
 
     /// A deadline that no stall spares, for a caller that judges stalls itself.
     #[cfg(feature = "quinn")]
-    pub(crate) fn counting_stalls(shard: Hold, timeout: Duration) -> Deadline {
+    pub(crate) fn counting_stalls(shard: Arc<Shard>, timeout: Duration) -> Deadline {
         let now = shard.clock().now();
         let word = arm(&shard, now, timeout, Word::counting_stalls);
         Deadline { shard, word }

@@ -118,7 +118,6 @@ impl Turner {
         // One moment for all shards, also for what is armed meanwhile.
         let at = self.clock.stop();
         for shard in self.shards() {
-            shard.retire();
             wake_all(&mut shard.close(at));
         }
     }

@@ -36,7 +36,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        let sleep = limit::sleep_after(current::hold(), duration);
+        let sleep = limit::sleep_after(current::shard(), duration);
         Timeout {
             future: self,
             sleep,
@@ -54,7 +54,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        let sleep = limit::sleep_until(current::hold(), deadline);
+        let sleep = limit::sleep_until(current::shard(), deadline);
         Timeout {
             future: self,
             sleep,

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::future::ended::{Ended, panic_shut_down};
 use crate::future::sleep::Sleep;
-use crate::shard::Hold;
+use crate::shard::Shard;
 use crate::timer::current;
 
 /// Ticks with a period, the first time at once, on the current runtime's own timer.
@@ -28,7 +29,7 @@ use crate::timer::current;
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
-    Interval::starting_now(current::hold(), period)
+    Interval::starting_now(current::shard(), period)
 }
 
 /// Ticks with a period, the first time at `start`, on the current runtime's own timer.
@@ -54,7 +55,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
-    Interval::starting_at(current::hold(), start, period)
+    Interval::starting_at(current::shard(), start, period)
 }
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
@@ -87,13 +88,13 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Interval {
     #[track_caller]
-    pub(crate) fn starting_now(shard: Hold, period: Duration) -> Interval {
+    pub(crate) fn starting_now(shard: Arc<Shard>, period: Duration) -> Interval {
         let start = shard.clock().now_instant();
         Interval::starting_at(shard, start, period)
     }
 
     #[track_caller]
-    pub(crate) fn starting_at(shard: Hold, start: Instant, period: Duration) -> Interval {
+    pub(crate) fn starting_at(shard: Arc<Shard>, start: Instant, period: Duration) -> Interval {
         assert_period(period);
         Interval {
             sleep: Sleep::until(shard, start),

@@ -31,6 +31,7 @@
 //! [`Elapsed`]: crate::error::Elapsed
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ use crate::future::ended::Ended;
 use crate::future::first_poll::FirstPoll;
 use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
-use crate::shard::{Hold, Shard};
+use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::time::due::{Due, PackedDue};
 
@@ -138,14 +139,14 @@ pub(crate) fn bounded(deadline: Instant) -> Instant {
 // Always inlined, as is the next one, and the due is found in a function of its own. So the
 // compiler makes the sleep where it stays, and does not move the timeout's future for it.
 #[inline(always)]
-pub(crate) fn sleep_after(shard: Hold, duration: Duration) -> Sleep {
+pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
     let due = due_after(&shard, duration);
     Sleep::new(shard, due, FirstPoll::after(duration))
 }
 
 /// The sleep of a timeout: until `deadline`, or until the limit if that comes first.
 #[inline(always)]
-pub(crate) fn sleep_until(shard: Hold, deadline: Instant) -> Sleep {
+pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
     let due = due_at(&shard, deadline);
     Sleep::new(shard, due, FirstPoll::Looks)
 }

@@ -18,6 +18,6 @@ impl Sleep {
     pub(super) fn move_to_global(&mut self) {
         let now = self.shard().clock().now_instant();
         let left = self.deadline().saturating_duration_since(now);
-        *self = Sleep::after(global::timer().hold(), left).outlasting_its_runtime();
+        *self = Sleep::after(global::timer().shard().clone(), left).outlasting_its_runtime();
     }
 }

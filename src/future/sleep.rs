@@ -19,6 +19,7 @@ use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use tokio::time::Instant;
 
 use super::ended::{Ended, panic_shut_down};
 use super::first_poll::FirstPoll;
-use crate::shard::{Hold, Moved, NotArmed, Polled};
+use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::due::{Due, PackedDue};
 use crate::timer::current;
 use crate::wheel::Key;
@@ -53,7 +54,7 @@ use crate::wheel::Key;
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(current::hold(), duration)
+    Sleep::after(current::shard(), duration)
 }
 
 /// Waits until `deadline`, on the current runtime's own timer.
@@ -77,7 +78,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(current::hold(), deadline)
+    Sleep::until(current::shard(), deadline)
 }
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -116,7 +117,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    shard: Hold,
+    shard: Arc<Shard>,
     due: PackedDue,
     /// Its key while it is armed, taken apart to save space.
     key_sequence: Option<NonZeroU64>,
@@ -141,18 +142,18 @@ enum Phase {
 impl Sleep {
     /// It counts from a reading of the clock, because nearly all sleeps fire.
     #[inline]
-    pub(crate) fn after(shard: Hold, duration: Duration) -> Sleep {
+    pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
         let due = due_after(&shard, duration);
         Sleep::new(shard, due.into(), FirstPoll::after(duration))
     }
 
-    pub(crate) fn until(shard: Hold, deadline: Instant) -> Sleep {
+    pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
         let due = Due::At(shard.clock().moment(deadline));
         Sleep::new(shard, due.into(), FirstPoll::Looks)
     }
 
     #[inline(always)]
-    pub(crate) fn new(shard: Hold, due: PackedDue, first_poll: FirstPoll) -> Sleep {
+    pub(crate) fn new(shard: Arc<Shard>, due: PackedDue, first_poll: FirstPoll) -> Sleep {
         Sleep {
             shard,
             due,
@@ -274,7 +275,7 @@ impl Sleep {
         self.phase == Phase::New
     }
 
-    pub(crate) fn shard(&self) -> &Hold {
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
         &self.shard
     }
 
@@ -356,7 +357,7 @@ impl Sleep {
 
 /// When a sleep is due that is made or reset now.
 #[inline]
-fn due_after(shard: &Hold, duration: Duration) -> Due {
+fn due_after(shard: &Arc<Shard>, duration: Duration) -> Due {
     Due::At(shard.clock().now().after(duration.into()))
 }
 

@@ -44,7 +44,7 @@ use crate::timer::current;
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_after(current::hold(), duration);
+    let sleep = limit::sleep_after(current::shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -73,7 +73,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_until(current::hold(), deadline);
+    let sleep = limit::sleep_until(current::shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,

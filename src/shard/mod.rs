@@ -18,8 +18,8 @@
 //! | `state`: the wheel, and whether it is closed | only with the lock, through [`locked::Locked`] |
 //! | `plan` | any thread reads it; only a thread with the lock writes it ([`plan`]) |
 //! | a deadline's [`word`] | a reset to a later due needs no lock; see [`locked_word`] for the rest |
-//! | `readings`, `retired` | any thread, at any time: nothing but speed hangs on them |
-//! | `clock`, `driver`, `identity` | never written |
+//! | `readings` | any thread, at any time: nothing but speed hangs on them |
+//! | `clock`, `driver`, `number` | never written |
 //!
 //! Invariant: no user code runs under the lock. A thread clones a waker before it takes the lock,
 //! and wakes or drops one after it has let the lock go. A key of a map never comes here. Hence a
@@ -33,7 +33,6 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod readings;
-mod spare;
 mod start;
 mod timeout;
 mod timers;
@@ -41,10 +40,7 @@ mod turn;
 pub(crate) mod word;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-
-use crate::runtime;
 
 use crate::driver::{Driver, Passed};
 use crate::time::clock::Clock;
@@ -56,7 +52,6 @@ use locked::Guarded;
 pub(crate) use locked_word::LockedWord;
 use plan::{Change, Plan};
 pub(crate) use readings::Readings;
-pub(crate) use spare::{Hold, TimerNumber, of_this_thread};
 pub(crate) use timers::{Moved, NotArmed, Polled};
 pub(crate) use turn::{BATCH, ShardTurned};
 
@@ -68,21 +63,8 @@ pub(crate) struct Shard {
     clock: Arc<Clock>,
     driver: Arc<Driver>,
     readings: Readings,
-    identity: Identity,
-    /// No `Timer` leads to the shard any more, or its driver has ended. So no thread keeps a
-    /// reference to lend.
-    retired: AtomicBool,
-}
-
-/// Which of the shards of which timer a shard is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
-    pub(crate) timer: TimerNumber,
-    pub(crate) number: usize,
-    /// How many shards the timer has, a power of two.
-    pub(crate) of: usize,
-    /// The runtime whose own timer this is, if it is one.
-    pub(crate) own_timer_of: Option<runtime::Id>,
+    /// Which of its timer's shards it is.
+    number: usize,
 }
 
 /// What a shard has done so far and holds now.
@@ -100,7 +82,7 @@ impl Shard {
         clock: Arc<Clock>,
         driver: Arc<Driver>,
         readings: Readings,
-        identity: Identity,
+        number: usize,
     ) -> Shard {
         Shard {
             state: Mutex::new(Guarded::with_slots(slots)),
@@ -108,8 +90,7 @@ impl Shard {
             clock,
             driver,
             readings,
-            identity,
-            retired: AtomicBool::new(false),
+            number,
         }
     }
 
@@ -118,33 +99,20 @@ impl Shard {
         &self.clock
     }
 
-    /// Which of its timer's shards it is.
     #[inline]
     pub(crate) fn number(&self) -> usize {
-        self.identity.number
+        self.number
     }
 
     /// Whether both are shards of one timer.
     #[cfg(feature = "hyper")]
     pub(crate) fn is_of(&self, same: &Shard) -> bool {
-        self.identity.timer == same.identity.timer
+        Arc::ptr_eq(&self.driver, &same.driver)
     }
 
     /// The tick at which the driver comes next.
     pub(crate) fn plan(&self) -> u64 {
         self.plan.tick()
-    }
-
-    /// From now on no thread keeps or lends the shard as its spare.
-    pub(crate) fn retire(&self) {
-        // Relaxed, here and below: a thread that sees it late keeps a reference longer. Nothing
-        // else hangs on it.
-        self.retired.store(true, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Relaxed)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -181,14 +149,6 @@ impl Shard {
         let Passed { up_to, comes_from } = passed?;
         self.lock().plan_no_earlier_than(comes_from);
         Some(up_to)
-    }
-}
-
-impl Identity {
-    /// Whether a thread with that number keeps to the shard.
-    #[inline]
-    fn is_of(self, thread: usize) -> bool {
-        thread & (self.of - 1) == self.number
     }
 }
 

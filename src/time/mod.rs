@@ -44,7 +44,6 @@
 // | window | the time from the publishing of a stamp until it has been replaced |
 // | alarm | what fires when the next turn is due |
 // | attendant | the thread that does the work of the driver at a moment |
-// | spare | a reference to a shard that a thread keeps, to lend it to futures |
 // | part | one share of a `DelayMap`'s keys, behind a lock of its own |
 // | place | room for one key or one entry, in a store, in a table or under a limit |
 // | left | what remains, of time or of a count |

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::runtime::{self, Handle};
+use crate::runtime::Handle;
 
 use super::{Inner, Timer};
 use crate::driver::Driver;
 use crate::error::BuildError;
-use crate::shard::{Identity, Readings, Shard, TimerNumber};
+use crate::shard::{Readings, Shard};
 use crate::time::clock::Clock;
 use crate::time::grid;
 use crate::time::tick::TickLength;
@@ -134,23 +134,13 @@ impl Builder {
     /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
     #[track_caller]
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
-        self.build_for(handle, None)
-    }
-
-    /// A timer on the runtime of `handle`, which may be that runtime's own timer.
-    #[track_caller]
-    pub(super) fn build_for(
-        self,
-        handle: &Handle,
-        own_timer_of: Option<runtime::Id>,
-    ) -> Result<Timer, BuildError> {
         let Checked { tick, shards } = self.checked()?;
         let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));
         let _context = handle.enter();
         // tokio panics here, at the caller's line, if the runtime has no time driver.
         drop(tokio::time::sleep(Duration::ZERO));
         let clock = Clock::new(handle, tick, grid::epoch(handle));
-        let timer = self.assemble(clock, count, own_timer_of);
+        let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)
     }
@@ -161,38 +151,30 @@ impl Builder {
         let Checked { tick, .. } = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
         let clock = Clock::of_system(tick);
-        let timer = builder.assemble(clock, shards.min(MAX_SHARDS), None);
+        let timer = builder.assemble(clock, shards.min(MAX_SHARDS));
         let Inner { driver, shards, .. } = &*timer.inner;
         driver.begin_on_thread(shards, name)?;
         Ok(timer)
     }
 
     /// A timer with at least this many shards, whose driver has not begun.
-    fn assemble(self, clock: Clock, shards: usize, own_timer_of: Option<runtime::Id>) -> Timer {
+    fn assemble(self, clock: Clock, shards: usize) -> Timer {
         let count = shards.next_power_of_two();
         let clock = Arc::new(clock);
         let driver = Arc::new(Driver::new(clock.clone(), self.count_stalls));
-        let timer = TimerNumber::next();
         let shards: Box<[_]> = (0..count)
             .map(|number| {
-                let identity = Identity {
-                    timer,
-                    number,
-                    of: count,
-                    own_timer_of,
-                };
                 Arc::new(Shard::new(
                     self.slots,
                     clock.clone(),
                     driver.clone(),
                     Readings::new(clock.tick(), count),
-                    identity,
+                    number,
                 ))
             })
             .collect();
         Timer {
             inner: Arc::new(Inner {
-                number: timer,
                 shards,
                 clock,
                 driver,

@@ -1,9 +1,8 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
 //! global lock.
 //!
-//! A thread remembers the timers that it used last, with the ids of their runtimes. Its spare hold
-//! on a shard (`shard::spare`) has that id too. So the hot path compares ids. Otherwise the thread
-//! asks the registry of all runtimes, under a lock.
+//! A thread remembers the timers that it used last, with the ids of their runtimes. So the hot path
+//! compares ids. Otherwise the thread asks the registry of all runtimes, under a lock.
 //!
 //! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
 //! remembers it, or anybody holds it or waits on it. A use after that makes a new one.
@@ -11,9 +10,9 @@
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *An id is used again.* tokio may give a new runtime the id of one that has shut down. If
-//!   anything was armed on the timer of the old runtime, that timer is marked as ended by then, and
-//!   its shards as retired. Such a timer is taken neither from the spare, nor from what the thread
-//!   remembers, nor from the registry. So far tokio counts its ids, and uses none again.
+//!   anything was armed on the timer of the old runtime, that timer is marked as ended by then.
+//!   Such a timer is taken neither from what the thread remembers nor from the registry. So far
+//!   tokio counts its ids, and uses none again.
 //! - *Two threads make the timer at once.* Each makes one outside the lock. Only the first to come
 //!   is registered, and the other thread takes that one. A timer that is not used does nothing.
 //! - *The runtime shuts down, or has shut down, while its timer is made.* A thread that arms on the
@@ -21,12 +20,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::runtime::{self, Handle, TryCurrentError};
 
 use super::{Timer, WeakTimer};
-use crate::shard::Hold;
+use crate::shard::Shard;
 
 thread_local! {
     /// The timer that was used last comes last.
@@ -58,25 +57,14 @@ pub(crate) fn timer() -> Timer {
     }
 }
 
-/// A hold on this thread's shard of the current runtime's own timer.
+/// This thread's shard of the current runtime's own timer.
 #[track_caller]
 #[inline]
-pub(crate) fn hold() -> Hold {
-    let id = current_id();
-    match Hold::spare_of_own_timer(id) {
-        Some(hold) => hold,
-        None => hold_without_spare(id),
+pub(crate) fn shard() -> Arc<Shard> {
+    match last_used(current_id(), |timer| timer.shard().clone()) {
+        Some(shard) => shard,
+        None => look_up().shard().clone(),
     }
-}
-
-#[track_caller]
-fn hold_without_spare(id: runtime::Id) -> Hold {
-    let hold = match last_used(id, Timer::hold) {
-        Some(hold) => hold,
-        None => look_up().hold(),
-    };
-    hold.remember_as_own_timer();
-    hold
 }
 
 /// The current runtime's id. tokio gives it by way of a handle, whose reference count all threads
@@ -161,7 +149,7 @@ fn registered(id: runtime::Id) -> Option<Timer> {
 #[track_caller]
 fn make(handle: &Handle) -> Timer {
     let id = handle.id();
-    let timer = match Timer::builder().build_for(handle, Some(id)) {
+    let timer = match Timer::builder().build_on(handle) {
         Ok(timer) => timer,
         Err(error) => panic!("{error}"),
     };

@@ -7,10 +7,10 @@
 //! tries again.
 
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::{Builder, Timer};
-use crate::shard::Hold;
+use crate::shard::Shard;
 
 /// No longer than the 15 bytes that Linux shows.
 const THREAD: &str = "tickwheel-timer";
@@ -30,11 +30,11 @@ pub(crate) fn timer() -> &'static Timer {
     }
 }
 
-/// A hold on this thread's shard of the process's timer.
+/// This thread's shard of the process's timer.
 #[inline(never)]
 #[track_caller]
-pub(crate) fn hold() -> Hold {
-    timer().hold()
+pub(crate) fn shard() -> Arc<Shard> {
+    timer().shard().clone()
 }
 
 #[cold]

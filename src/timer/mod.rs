@@ -9,8 +9,10 @@ pub(crate) mod global;
 pub(crate) mod metrics;
 pub(crate) mod snapshot;
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,8 +26,9 @@ use crate::future::interval::Interval;
 use crate::future::limit;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
+use crate::runtime;
 use crate::scope::{self, Scope};
-use crate::shard::{self, Hold, Shard, TimerNumber};
+use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::timer::metrics::Metrics;
 use crate::timer::snapshot::Snapshot;
@@ -75,7 +78,6 @@ impl WeakTimer {
 }
 
 struct Inner {
-    number: TimerNumber,
     /// Their number is a power of two.
     shards: Box<[Arc<Shard>]>,
     clock: Arc<Clock>,
@@ -128,19 +130,19 @@ impl Timer {
     /// timer.
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::after(self.hold(), duration)
+        Sleep::after(self.shard().clone(), duration)
     }
 
     /// Waits until `deadline`, as [`tickwheel::sleep_until`](crate::sleep_until) does, on this
     /// timer.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::until(self.hold(), deadline)
+        Sleep::until(self.shard().clone(), deadline)
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = limit::sleep_after(self.hold(), duration);
+        let sleep = limit::sleep_after(self.shard().clone(), duration);
         Timeout {
             future: future.into_future(),
             sleep,
@@ -155,7 +157,7 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = limit::sleep_until(self.hold(), deadline);
+        let sleep = limit::sleep_until(self.shard().clone(), deadline);
         Timeout {
             future: future.into_future(),
             sleep,
@@ -169,7 +171,7 @@ impl Timer {
     /// whatever clock the timer goes by. [`Scope`] tells what becomes of it if the two differ.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        let (sleep, deadline) = scope::end(self.hold(), deadline);
+        let (sleep, deadline) = scope::end(self.shard().clone(), deadline);
         Scope {
             future: future.into_future(),
             sleep,
@@ -185,7 +187,7 @@ impl Timer {
     /// If `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
-        Interval::starting_now(self.hold(), period)
+        Interval::starting_now(self.shard().clone(), period)
     }
 
     /// Ticks with a period from `start` on, as [`tickwheel::interval_at`](crate::interval_at) does,
@@ -196,7 +198,7 @@ impl Timer {
     /// If `period` is zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::starting_at(self.hold(), start, period)
+        Interval::starting_at(self.shard().clone(), start, period)
     }
 
     /// A deadline that expires when `timeout` has passed since its last reset. It is armed at once.
@@ -204,7 +206,7 @@ impl Timer {
     /// On a timer whose runtime has shut down it resolves to [`Cancelled`](crate::error::Cancelled)
     /// at once.
     pub fn deadline(&self, timeout: Duration) -> Deadline {
-        Deadline::new(self.hold(), timeout)
+        Deadline::new(self.shard().clone(), timeout)
     }
 
     /// What the timer holds and has done. The call takes the lock of each shard for a moment.
@@ -231,19 +233,14 @@ impl Timer {
     /// The shard that the calling thread keeps to.
     #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {
-        shard::of_this_thread(&self.inner.shards)
+        let shards = &self.inner.shards;
+        &shards[thread_number() & (shards.len() - 1)]
     }
 
     /// The shard of that number.
     #[inline]
     pub(crate) fn shard_of_number(&self, number: usize) -> &Arc<Shard> {
         &self.inner.shards[number]
-    }
-
-    /// A hold on the calling thread's shard.
-    #[inline]
-    pub(crate) fn hold(&self) -> Hold {
-        Hold::new(&self.inner.shards, self.inner.number)
     }
 
     /// For whoever waits with nothing armed, so that the runtime's end wakes it.
@@ -263,12 +260,29 @@ impl Timer {
     }
 }
 
-impl Drop for Inner {
-    /// No handle remains to make futures with, so no thread needs to keep a spare.
-    fn drop(&mut self) {
-        for shard in &self.shards {
-            shard.retire();
-        }
+/// The number that spreads threads over shards. A worker takes its index in the runtime where it
+/// first uses a timer, so no two workers of a runtime share a shard. Any other thread takes a number
+/// of its own.
+#[inline]
+fn thread_number() -> usize {
+    thread_local! {
+        /// `usize::MAX` until it is chosen.
+        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    #[cold]
+    fn choose() -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: the number spreads threads, and nothing else hangs on it.
+        let number =
+            runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        NUMBER.set(number);
+        number
+    }
+
+    match NUMBER.get() {
+        usize::MAX => choose(),
+        number => number,
     }
 }
 

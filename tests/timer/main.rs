@@ -6,7 +6,7 @@ mod clocks;
 mod common;
 mod deadline;
 mod runtimes;
-mod spare;
+mod wandering;
 
 use std::cell::RefCell;
 use std::future::ready;

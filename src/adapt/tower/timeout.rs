@@ -2,6 +2,7 @@
 //!
 //! Invariant: a clone shares nothing with its original but the timer.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::future::{End, ResponseFuture};
 use super::outcome::{Boxed, Mapped, OnElapsed};
 use crate::error::Elapsed;
 use crate::future::limit::{self, Limit};
-use crate::shard::Hold;
+use crate::shard::Shard;
 use crate::timer::current;
 use crate::{Instant, Timer, scope};
 
@@ -220,7 +221,7 @@ where
                 call: self.inner.call(request),
                 end: match bound {
                     Bounded::Timeout(duration) => {
-                        End::Timeout(limit::sleep_after(hold(timer), duration))
+                        End::Timeout(limit::sleep_after(shard(timer), duration))
                     }
                     _ => End::Never,
                 },
@@ -243,7 +244,7 @@ fn call_within<S: Service<Request>, Request, O>(
     let deadline = after(duration);
     let limit = Limit::until(deadline);
     let call = limit::within(limit, || service.call(request));
-    let (sleep, deadline) = scope::end(hold(timer), deadline);
+    let (sleep, deadline) = scope::end(shard(timer), deadline);
     ResponseFuture {
         call,
         end: End::Scope(sleep, deadline),
@@ -252,8 +253,8 @@ fn call_within<S: Service<Request>, Request, O>(
 }
 
 #[track_caller]
-fn hold(timer: Option<&Timer>) -> Hold {
-    timer.map_or_else(current::hold, Timer::hold)
+fn shard(timer: Option<&Timer>) -> Arc<Shard> {
+    timer.map_or_else(current::shard, |timer| timer.shard().clone())
 }
 
 fn after(duration: Duration) -> Instant {

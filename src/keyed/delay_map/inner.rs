@@ -56,14 +56,14 @@
 //!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::part::{Item, Part, Place, Setting, Taken};
 use super::stream_waker::StreamWaker;
 use crate::keyed::table::Table;
-use crate::shard::{Hold, Moved, NotArmed, Polled};
+use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::clock::Clock;
 use crate::time::due::Due;
 use crate::time::tick::{Moment, NEVER};
@@ -74,7 +74,7 @@ use crate::wheel::Key;
 pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
     /// The shard of the stream's timer; its clock is the map's.
-    shard: Hold,
+    shard: Arc<Shard>,
     pub(super) table: Table<Part<K, V>>,
     /// The tick before which nothing is due in each part.
     earliest: Box<[AtomicU64]>,
@@ -106,7 +106,7 @@ pub(super) struct LockedPart<'a, K, V> {
 
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
-        let shard = timer.hold();
+        let shard = timer.shard().clone();
         let table = Table::new(shard.clock(), limit, Part::new);
         let inner = Inner {
             timer: timer.clone(),

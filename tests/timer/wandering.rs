@@ -1,7 +1,6 @@
-//! Each thread keeps a spare hold on the shards that it used last. That loses no timer, and keeps
-//! no task alive.
+//! Futures hold their shards, wherever they are made, armed and dropped. That loses no timer, and
+//! keeps no task alive.
 
-use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::task::Waker;
 use std::thread;
@@ -16,11 +15,6 @@ use crate::common::{HOUR, MS, PATIENCE, arm, multi_thread};
 fn timer_on(runtime: &Runtime, shards: usize) -> Timer {
     let builder = Timer::builder().shards(shards);
     builder.build_on(runtime.handle()).unwrap()
-}
-
-/// Leaves the calling thread with a spare of the timer's.
-fn leave_a_spare(timer: &Timer) {
-    drop(timer.sleep(MS));
 }
 
 /// Waits until no task is left on the runtime. A task that does not end fails the test.
@@ -52,7 +46,7 @@ fn timers_come_and_go_under_futures_that_wander_between_threads() {
                     match random.u8(..8) {
                         0 => timer = timer_on(runtime, 1 << random.u8(..3)),
                         1..=3 => own.push(timer.sleep(Duration::from_micros(random.u64(..3_000)))),
-                        4 => leave_a_spare(&timer),
+                        4 => drop(timer.sleep(MS)),
                         5 | 6 if !own.is_empty() => {
                             let sleep = own.swap_remove(random.usize(..own.len()));
                             let _ = senders[random.usize(..THREADS)].send(sleep);
@@ -71,33 +65,12 @@ fn timers_come_and_go_under_futures_that_wander_between_threads() {
     assert_no_task_is_left(&runtime);
 }
 
-/// A thread uses more timers by turns than it has places for. Each goes when the next has come.
 #[test]
-fn what_is_pending_fires_though_its_spare_made_room_for_another() {
-    let runtime = multi_thread(1);
-    let mut before = VecDeque::new();
-    for _ in 0..2_000 {
-        let timer = timer_on(&runtime, 1);
-        let mut pending = timer.sleep(HOUR);
-        arm(&mut pending, Waker::noop());
-        leave_a_spare(&timer);
-        before.push_back((timer, pending));
-        if before.len() > 6 {
-            let (timer, mut pending) = before.pop_front().unwrap();
-            leave_a_spare(&timer);
-            drop(timer);
-            pending.reset_at(tokio::time::Instant::now() + MS);
-            block_on(pending);
-        }
-    }
-}
-
-#[test]
-fn the_task_of_a_map_that_goes_last_ends_though_a_spare_is_home() {
+fn a_map_that_outlives_its_timer_leaves_no_task() {
     let runtime = multi_thread(1);
     for _ in 0..20_000 {
         let timer = timer_on(&runtime, 1);
-        leave_a_spare(&timer);
+        drop(timer.sleep(MS));
         let map = DelayMap::<u32, u32>::new(&timer);
         drop(timer);
         drop(map);
@@ -105,9 +78,9 @@ fn the_task_of_a_map_that_goes_last_ends_though_a_spare_is_home() {
     assert_no_task_is_left(&runtime);
 }
 
-/// The hold goes from thread to thread with its future, also into a thread that has just ended.
+/// The shard goes from thread to thread with its future, also into a thread that has just ended.
 #[test]
-fn a_hold_may_be_dropped_by_a_thread_that_ends() {
+fn a_future_may_be_dropped_by_a_thread_that_ends() {
     thread_local! {
         static KEPT: std::cell::RefCell<Vec<Sleep>> = const { std::cell::RefCell::new(Vec::new()) };
     }
@@ -118,7 +91,7 @@ fn a_hold_may_be_dropped_by_a_thread_that_ends() {
         arm(&mut sleep, Waker::noop());
         let other = timer.clone();
         let thread = thread::spawn(move || {
-            leave_a_spare(&other);
+            drop(other.sleep(MS));
             KEPT.with_borrow_mut(|kept| kept.extend([sleep, other.sleep(MS)]));
         });
         thread.join().unwrap();
