@@ -7,5 +7,4 @@ pub(crate) mod deadline_map;
 pub(crate) mod delay_map;
 pub(crate) mod hashing;
 mod limit;
-mod segments;
 mod table;

@@ -65,24 +65,22 @@ pub(crate) struct All<'a, P> {
 impl<P> Table<P> {
     /// A table of parts that `make` makes, some for each core.
     pub(crate) fn new(clock: &Clock, limit: usize, make: fn() -> P) -> Table<P> {
-        Table::with_hashing(DefaultHashBuilder::new(clock), limit, make)
+        // Asked once, because it takes tens of microseconds on Linux.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
+        let parts = (4 * cores).next_power_of_two().min(256);
+        Table::with_parts(parts, DefaultHashBuilder::new(clock), limit, make)
     }
 }
 
 impl<P, H> Table<P, H> {
-    pub(crate) fn with_hashing(hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
-        // Asked once, because it takes tens of microseconds on Linux.
-        static CORES: OnceLock<usize> = OnceLock::new();
-        let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
-        Table::with_parts(
-            (4 * cores).next_power_of_two().min(256),
-            hashing,
-            limit,
-            make,
-        )
-    }
-
-    fn with_parts(parts: usize, hashing: H, limit: usize, make: fn() -> P) -> Table<P, H> {
+    /// A table of this many parts, a power of two.
+    pub(crate) fn with_parts(
+        parts: usize,
+        hashing: H,
+        limit: usize,
+        make: fn() -> P,
+    ) -> Table<P, H> {
         Table {
             groups: (0..parts.div_ceil(GROUP))
                 .map(|_| OnceLock::new())

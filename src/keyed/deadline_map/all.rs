@@ -2,8 +2,8 @@
 //!
 //! - `drain` and `close` lock every part, take the tables out, and unlock. That takes as long for a
 //!   million keys as for none. Only then do they settle what they took, deadline by deadline.
-//! - `expire_all`, `keys` and `for_each` walk. They lock one part at a time, for some hundred
-//!   entries, and then unlock it.
+//! - `expire_all`, `keys` and `for_each` walk. They copy one part at a time, under its lock, and
+//!   use the copies after it.
 //!
 //! Invariant: every entry that a call takes out or sees is taken out or seen under the lock of its
 //! part. Its deadline is settled, and its key is dropped, under no lock of the map.
@@ -16,17 +16,17 @@
 //!   word, one after the other. The result of a drain has what the drain settled, and nothing else.
 //! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and the
 //!   call that takes it out gives its place back. One of the two settles the word.
-//! - *A walk against inserts and drops.* The walk sees an entry once that is in the table from its
-//!   beginning to its end. `segments` tells why.
+//! - *A walk against inserts and drops.* A key is in one part for ever, and a part is copied at one moment.
+//!   So the walk sees an entry once that is there from its beginning to its end.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
 use super::DeadlineMap;
-use super::inner::{Entry, Inner};
+use super::inner::Inner;
+use super::part::Entry;
 use crate::deadline::ResetHandle;
 use crate::deadline::handle::finish;
-use crate::keyed::segments::Walk;
 use crate::shard::word::Outcome;
 
 impl<K, S> DeadlineMap<K, S>
@@ -72,7 +72,7 @@ where
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         // The keys of deadlines that were settled before.
         let mut over = Vec::new();
-        for entry in parts.into_iter().flat_map(|part| part.into_entries()) {
+        for entry in parts.into_iter().flatten() {
             match finish(inner.access(&entry.word).settle_at(now, Outcome::Drained)) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
@@ -154,38 +154,10 @@ impl<K> Inner<K> {
     fn walk<C>(&self, mut copy: impl FnMut(&Entry<K>) -> C, mut use_copy: impl FnMut(C)) {
         let mut copies = Vec::new();
         for number in 0..self.table.parts() {
-            let mut walking = Walking::begin(self, number);
-            while let Some(walking) = &mut walking {
-                if !walking.go_on(|entry| copies.push(copy(entry))) {
-                    break;
-                }
-                copies.drain(..).for_each(&mut use_copy);
+            if let Some(part) = self.table.lock_made(number) {
+                copies.extend(part.iter().map(&mut copy));
             }
+            copies.drain(..).for_each(&mut use_copy);
         }
-    }
-}
-
-/// A walk through a part. A panic in the code that it calls ends it too.
-struct Walking<'a, K> {
-    inner: &'a Inner<K>,
-    part: usize,
-    walk: Walk,
-}
-
-impl<'a, K> Walking<'a, K> {
-    fn begin(inner: &'a Inner<K>, part: usize) -> Option<Walking<'a, K>> {
-        let walk = inner.table.lock_made(part)?.begin_walk();
-        Some(Walking { inner, part, walk })
-    }
-
-    fn go_on(&mut self, see: impl FnMut(&Entry<K>)) -> bool {
-        let part = self.inner.table.lock_part(self.part);
-        part.walk_on(&mut self.walk, see)
-    }
-}
-
-impl<K> Drop for Walking<'_, K> {
-    fn drop(&mut self) {
-        self.inner.table.lock_part(self.part).end_walk();
     }
 }

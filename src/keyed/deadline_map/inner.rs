@@ -19,10 +19,10 @@ use std::borrow::Borrow;
 use std::sync::{Arc, MutexGuard};
 
 use super::KeyedDeadline;
+use super::part::{Entry, Part};
 use crate::deadline::access::Access;
 use crate::deadline::handle::finish;
 use crate::error::InsertError;
-use crate::keyed::segments::{Hashed, Segments};
 use crate::keyed::table::Table;
 use crate::shard::word::{Outcome, Word};
 use crate::time::tick::Moment;
@@ -33,22 +33,9 @@ pub(super) struct Inner<K> {
     pub(super) table: Table<Part<K>, ()>,
 }
 
-pub(super) type Part<K> = Segments<Entry<K>>;
-
-/// What a table holds for a key. It is as small as it can be, because there is one for each key,
-/// and a look-up reads it from memory. A look-up goes on to the word, so the word keeps the hash
-/// and the shard.
-pub(super) struct Entry<K> {
-    pub(super) key: K,
-    pub(super) word: Arc<Word>,
-}
-
-impl<K> Hashed for Entry<K> {
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.word.mark().hash
-    }
-}
+/// So many that a part of a million keys has some thousand. A table of that size doubles in less
+/// time than a thread waits that was preempted under the lock.
+const PARTS: usize = 256;
 
 /// Folds the hash of a key to the half that is kept.
 #[inline]
@@ -63,19 +50,20 @@ impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::with_hashing((), limit, Segments::default),
+            table: Table::with_parts(PARTS, (), limit, Part::new),
         }
     }
 
-    /// Makes room for this many keys.
+    /// Makes room for this many keys. Room for few keys is made as they come.
     pub(super) fn reserve(&self, keys: usize) {
-        let parts = self.table.parts();
-        // A sixteenth more, because hashes spread by chance.
-        let each = (keys + keys / 16).div_ceil(parts);
-        for number in 0..parts {
-            if keys > 0 {
-                self.table.lock_part(number).reserve(each);
-            }
+        let average = keys.div_ceil(PARTS);
+        if average < 4 {
+            return;
+        }
+        // An eighth more, because hashes spread by chance.
+        let each = average + average / 8;
+        for number in 0..PARTS {
+            self.table.lock_part(number).reserve(each);
         }
     }
 
@@ -85,11 +73,10 @@ impl<K> Inner<K> {
         self.table.lock_made(self.part_of(hash))
     }
 
-    /// The part that holds what has this hash. The segments of a part go by the last bits of the
-    /// hash, so this goes by the first ones.
+    /// The part that holds what has this hash.
     #[inline]
     fn part_of(&self, hash: u32) -> usize {
-        (hash >> 24) as usize & (self.table.parts() - 1)
+        (hash >> (u32::BITS - PARTS.ilog2())) as usize
     }
 
     #[inline]

@@ -30,7 +30,7 @@ where
     ///
     /// That room stays when the keys go, until the map is drained. It is shared out evenly over the
     /// map. Keys spread unevenly by chance, so in some share of the map there may be too little
-    /// room.
+    /// room. Room for less than a thousand keys is made as they come.
     pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
         Self::with_capacity_and_hasher(timer, capacity, hash_builder(timer))
     }

@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `inner` | the entries, how they are put in and taken out, and the limit |
+//! | `inner` | how entries are put in and taken out, and the limit |
+//! | `part` | the entries of some of the keys |
 //! | `keyed` | the future of one key |
 //! | `all` | what is done to all keys at once |
 //! | `make` | how a map is made |
@@ -23,6 +24,7 @@ mod all;
 mod inner;
 mod keyed;
 mod make;
+mod part;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -60,14 +62,14 @@ use inner::{Inner, fold};
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | other calls by key | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, for some hundred keys |
+/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, which has one key in 256 |
 ///
 /// To reset one key often, take its [`handle`](DeadlineMap::handle) once: a reset by the handle
 /// needs no look-up and no lock.
 ///
 /// An empty map takes some hundred bytes, so a program may have many of them. Its parts are made
-/// when keys come that need them. The map gives memory back as keys go, in whatever order, a little
-/// at each call. No call waits for all of it.
+/// when keys come that need them. The map gives memory back as keys go, in whatever order. A part
+/// grows and shrinks by itself, so no call moves more than one key in 256.
 ///
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
 /// all locks. An insert calls its `Clone` with no lock held. `keys` and `for_each` call it under
