@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::access::Access;
+use crate::shard::Shard;
 use crate::shard::word::{Outcome, Status, Word};
-use crate::shard::{AfterAllLocks, Shard};
 use crate::time::due::Stamp;
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
@@ -64,9 +64,9 @@ impl ResetHandle {
     /// call may not see yet that the deadline has passed. Then it moves a deadline that has not
     /// expired. After a stall a reset is in time for as long as the deadline has its grace.
     ///
-    /// Two kinds of reset take the lock of the deadline's shard. One comes too late. The other
-    /// moves the deadline earlier, which may happen after a
-    /// [`reset_after`](ResetHandle::reset_after) or a [`reset_at`](ResetHandle::reset_at).
+    /// Two kinds of reset take the lock of the deadline's shard: one that comes too late, and the
+    /// first one after a [`reset_after`](ResetHandle::reset_after) or a
+    /// [`reset_at`](ResetHandle::reset_at), because it may move the deadline earlier.
     #[inline]
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().take_stamp();
@@ -75,10 +75,8 @@ impl ResetHandle {
 
     fn reset_from(&self, stamp: Option<Stamp>) -> bool {
         let is_stampable = || self.word.timeout().is_stampable();
-        finish(
-            self.access()
-                .reset(self.shard.start_by(stamp, is_stampable)),
-        )
+        self.access()
+            .reset(self.shard.start_by(stamp, is_stampable))
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
@@ -90,7 +88,7 @@ impl ResetHandle {
     /// While the driver ticks, the call reads no clock if `delay` is a whole number of ticks, and
     /// less than a million ticks.
     pub fn reset_after(&self, delay: Duration) -> bool {
-        finish(self.access().reset_after(self.shard.start(|| true), delay))
+        self.access().reset_after(self.shard.start(|| true), delay)
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. An instant that has passed
@@ -99,7 +97,7 @@ impl ResetHandle {
     /// Like [`reset_after`](ResetHandle::reset_after), a call that moves it later takes no lock,
     /// and reads no clock while the driver ticks.
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        finish(self.access().reset_at(self.shard.start(|| true), deadline))
+        self.access().reset_at(self.shard.start(|| true), deadline)
     }
 
     /// Changes the timeout. A pending deadline counts it from its last
@@ -109,7 +107,7 @@ impl ResetHandle {
     /// expired or was cancelled. Then the new timeout holds from the next
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        finish(self.access().set_timeout(timeout))
+        self.access().set_timeout(timeout)
     }
 
     /// The timeout that a reset counts.
@@ -120,24 +118,24 @@ impl ResetHandle {
     /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
     /// cancelled before.
     pub fn cancel(&self) -> bool {
-        finish(self.access().settle(Outcome::Cancelled))
+        self.access().settle(Outcome::Cancelled)
     }
 
     /// Expires the deadline now, which resolves to `Ok(())`. `false` if it has expired or was
     /// cancelled before.
     pub fn expire(&self) -> bool {
-        finish(self.access().settle(Outcome::Expired))
+        self.access().settle(Outcome::Expired)
     }
 
     /// Whether the deadline has neither expired nor been cancelled.
     pub fn is_pending(&self) -> bool {
-        self.word.status() == Status::Pending && finish(self.access().is_pending())
+        self.word.status() == Status::Pending && self.access().is_pending()
     }
 
     /// When the deadline expires if nothing resets it. This is never before the last reset plus the
     /// timeout. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
-        let told = finish(self.access().told())?;
+        let told = self.access().told()?;
         Some(self.shard.clock().instant(told.deadline))
     }
 
@@ -145,7 +143,7 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
     /// no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
-        Some(finish(self.access().told())?.left)
+        Some(self.access().told()?.left)
     }
 
     fn access(&self) -> Access<'_> {
@@ -154,13 +152,6 @@ impl ResetHandle {
             word: &self.word,
         }
     }
-}
-
-/// Does what is left to do, and gives the answer.
-#[inline]
-pub(crate) fn finish<R>((answer, afterwards): (R, AfterAllLocks)) -> R {
-    afterwards.wake();
-    answer
 }
 
 impl fmt::Debug for ResetHandle {

@@ -5,8 +5,8 @@
 //! - While a word is pending and the shard is open, the wheel holds exactly one timer for it. That
 //!   timer is linked at the word's true due or earlier. Each function here restores this before it
 //!   lets the lock go.
-//! - A function that may be called with a map's lock held wakes nobody. It gives back what is left
-//!   to do as [`AfterAllLocks`].
+//! - The caller holds no lock, not even a map's. Each function wakes whom it has to wake, after the
+//!   shard's lock.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::Shard;
-use super::locked::{AfterAllLocks, Entry, Locked, TrueDue};
+use super::locked::{Entry, Locked, TrueDue};
 use super::locked_word::LockedWord;
 use super::word::{Expiry, Outcome, Status, Word};
 use crate::driver::Spared;
@@ -92,11 +92,11 @@ impl Shard {
     /// if the word has come to its end. By a stamp the deadline counts as passed only if the driver
     /// has come to that time.
     pub(crate) fn change_word(
-        self: &Arc<Self>,
+        &self,
         word: &Word,
         start: Start,
         change: impl FnOnce(LockedWord<'_>),
-    ) -> (bool, AfterAllLocks) {
+    ) -> bool {
         let mut locked = self.lock();
         let is_spared = Cell::new(false);
         let looked = locked.expire_if(word, |due| {
@@ -114,26 +114,26 @@ impl Shard {
             locked.expire_if(word, |due| self.clock.has_passed(due, self.clock.now()));
             locked.relink_word(word);
         }
-        (is_pending, locked.unlock().later(self))
+        locked.unlock().wake();
+        is_pending
     }
 
     /// Links the timer of a word anew, after the word was moved with no lock held. So the timer may
     /// have been linked later than it is due.
-    pub(crate) fn link_word_anew(self: &Arc<Self>, word: &Word) -> AfterAllLocks {
+    pub(crate) fn link_word_anew(&self, word: &Word) {
         let mut locked = self.lock();
         locked.relink_word(word);
-        locked.unlock().later(self)
+        locked.unlock().wake();
     }
 
     /// Brings a pending word to its end, takes its timer out, and gives the time that it had left
-    /// at `now`. `None` if it had come to its end before. In both cases the caller may still have
-    /// to wake the task that awaits it.
+    /// at `now`. `None` if it had come to its end before.
     pub(crate) fn settle_word(
-        self: &Arc<Self>,
+        &self,
         word: &Word,
         now: Moment,
         outcome: Outcome,
-    ) -> (Option<Duration>, AfterAllLocks) {
+    ) -> Option<Duration> {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.has_passed(word, due, now));
         let now = now.max(self.stand_by_what_is_told(&locked, word, now));
@@ -144,15 +144,12 @@ impl Shard {
                 .word(word)
                 .left_before(before, now, self.clock.tick())
         });
-        (left, locked.unlock().later(self))
+        locked.unlock().wake();
+        left
     }
 
     /// When a pending word is due, and how much time is left at `now`.
-    pub(crate) fn told_of_word(
-        self: &Arc<Self>,
-        word: &Word,
-        mut now: Moment,
-    ) -> (Option<Told>, AfterAllLocks) {
+    pub(crate) fn told_of_word(&self, word: &Word, mut now: Moment) -> Option<Told> {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.has_passed(word, due, now));
         // A reset may come meanwhile while the driver ticks. Then the word counts from a stamp
@@ -174,19 +171,17 @@ impl Shard {
         if let Some(deadline) = deadline.filter(|&deadline| deadline > now) {
             locked.relink_word_at(word, Due::At(deadline));
         }
-        (told, locked.unlock().later(self))
+        locked.unlock().wake();
+        told
     }
 
     /// Whether a word is pending.
-    pub(crate) fn word_is_pending(
-        self: &Arc<Self>,
-        word: &Word,
-        now: Moment,
-    ) -> (bool, AfterAllLocks) {
+    pub(crate) fn word_is_pending(&self, word: &Word, now: Moment) -> bool {
         let mut locked = self.lock();
         let looked = locked.expire_if(word, |due| self.has_passed(word, due, now));
         let is_pending = matches!(looked, Expiry::Later(_));
-        (is_pending, locked.unlock().later(self))
+        locked.unlock().wake();
+        is_pending
     }
 
     /// Cancels a word that nobody awaits any more.

@@ -66,14 +66,6 @@ pub(super) struct After<'a> {
     unlinked: Entry,
 }
 
-/// What is left to do once the caller holds no lock, not even a map's.
-#[derive(Default)]
-#[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
-pub(crate) struct AfterAllLocks {
-    planned: Option<(Arc<Shard>, Change)>,
-    waker: Option<Waker>,
-}
-
 impl Shard {
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_> {
@@ -265,26 +257,6 @@ impl<'a> After<'a> {
         let waker = self.unlinked.waker.take();
         self.tell();
         if let Some(waker) = waker {
-            wake(waker);
-        }
-    }
-
-    /// Gives the same work to be done later, when the caller holds no lock.
-    pub(super) fn later(mut self, shard: &Arc<Shard>) -> AfterAllLocks {
-        AfterAllLocks {
-            waker: self.unlinked.waker.take(),
-            planned: (self.change != Change::None).then(|| (shard.clone(), self.change)),
-        }
-    }
-}
-
-impl AfterAllLocks {
-    /// Tells the driver, and wakes the task that waited.
-    pub(crate) fn wake(self) {
-        if let Some((shard, change)) = self.planned {
-            shard.tell(change);
-        }
-        if let Some(waker) = self.waker {
             wake(waker);
         }
     }

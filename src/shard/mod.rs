@@ -47,7 +47,6 @@ use crate::time::clock::Clock;
 use crate::wheel::SlotCounts;
 
 pub(crate) use deadlines::Told;
-pub(crate) use locked::AfterAllLocks;
 use locked::Guarded;
 pub(crate) use locked_word::LockedWord;
 use plan::{Change, Plan};

@@ -204,16 +204,14 @@ impl Word {
         &self,
         mut start: Start,
         fresh_start: impl Fn() -> Start,
-        published: impl Fn() -> Option<Stamp>,
         tick: TickLength,
     ) -> Reset {
         let mut state = self.load();
         loop {
             match state.into() {
                 State::Settled(_) => return Reset::TooLate,
-                State::Once(_) => {
-                    return self.move_later(start, State::Counting(start), published, tick);
-                }
+                // It may move it earlier.
+                State::Once(_) => return Reset::NeedsLock,
                 State::Counting(_) if !state.can_be_compared(Packed::counting_from(start)) => {
                     // W7: the start is taken after the word was read.
                     start = fresh_start();

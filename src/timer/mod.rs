@@ -265,7 +265,7 @@ impl Timer {
 /// of its own.
 #[inline]
 fn thread_number() -> usize {
-    thread_local! {
+    std::thread_local! {
         /// `usize::MAX` until it is chosen.
         static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
     }
@@ -276,11 +276,11 @@ fn thread_number() -> usize {
         // Relaxed: the number spreads threads, and nothing else hangs on it.
         let number =
             runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
-        NUMBER.set(number);
+        NUMBER.with(|chosen| chosen.set(number));
         number
     }
 
-    match NUMBER.get() {
+    match NUMBER.with(Cell::get) {
         usize::MAX => choose(),
         number => number,
     }

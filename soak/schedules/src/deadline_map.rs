@@ -59,6 +59,52 @@ struct Books {
 }
 
 pub fn run() {
+    if one_in(16) {
+        replace();
+    } else {
+        change();
+    }
+}
+
+/// A key is replaced again and again while others reset it. It is in the map and pending all the
+/// time, so each of their calls finds it. It is due so far away that no clock comes there.
+fn replace() {
+    const KEY: Key = 7;
+    let world = World::begin();
+    let map = DeadlineMap::new(&world.timer);
+    let insert = |map: &Map| map.insert(KEY, Duration::MAX).unwrap();
+    let first = insert(&map);
+    let (place, others) = (world.place(), map.clone());
+    let inserts = place.spawn(move || {
+        // The older ones are kept, so that none is dropped in between.
+        (0..3).map(|_| insert(&others)).collect::<Vec<_>>()
+    });
+    let resets: Vec<_> = (0..2)
+        .map(|_| {
+            let (map, ends_early) = (map.clone(), world.ends_early);
+            world.place().spawn(move || {
+                for _ in 0..3 {
+                    let is_found = match below(4) {
+                        0 => map.reset_after(&KEY, Duration::MAX),
+                        1 => map.deadline(&KEY).is_some(),
+                        2 => map.set_timeout(&KEY, Duration::MAX),
+                        _ => map.reset(&KEY),
+                    };
+                    assert!(is_found || ends_early, "the key is pending all the time");
+                }
+            })
+        })
+        .collect();
+    world.calls_are_over();
+    for reset in resets {
+        reset.join().unwrap();
+    }
+    drop((first, inserts.join().unwrap()));
+    assert_eq!((map.len(), world.timer.metrics().pending), (0, 0));
+    world.end(passed());
+}
+
+fn change() {
     let world = World::begin();
     let limit = if one_in(4) { 2 } else { usize::MAX };
     let map = DeadlineMap::with_limit(&world.timer, limit);

@@ -72,6 +72,7 @@
 //! | a shard that closes wakes nobody | 145 | 28 | |
 //! | the stream does not learn of the runtime's end while nothing is armed | | | 68 |
 //! | a deadline that is replaced is not settled | | 5 | |
+//! | a call by key does not look again after its word was replaced | | 20 | |
 //! | a drain gives no places back | | 1 | |
 
 mod deadline;

@@ -26,7 +26,6 @@ use super::DeadlineMap;
 use super::inner::Inner;
 use super::part::Entry;
 use crate::deadline::ResetHandle;
-use crate::deadline::handle::finish;
 use crate::shard::word::Outcome;
 
 impl<K, S> DeadlineMap<K, S>
@@ -73,7 +72,7 @@ where
         // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
-            match finish(inner.access(&entry.word).settle_at(now, Outcome::Drained)) {
+            match inner.access(&entry.word).settle_at(now, Outcome::Drained) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -96,7 +95,7 @@ where
         inner.walk(
             |entry| entry.word.clone(),
             |word| {
-                let left = finish(inner.access(&word).settle_at(now, Outcome::Expired));
+                let left = inner.access(&word).settle_at(now, Outcome::Expired);
                 expired += usize::from(left.is_some());
             },
         );

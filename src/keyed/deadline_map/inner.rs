@@ -21,7 +21,6 @@ use std::sync::{Arc, MutexGuard};
 use super::KeyedDeadline;
 use super::part::{Entry, Part};
 use crate::deadline::access::Access;
-use crate::deadline::handle::finish;
 use crate::error::InsertError;
 use crate::keyed::table::Table;
 use crate::shard::word::{Outcome, Word};
@@ -126,20 +125,27 @@ impl<K> Inner<K> {
                 }
             }
         };
-        finish(self.access(&older).settle(Outcome::Replaced));
+        self.access(&older).settle(Outcome::Replaced);
         // The key that was not needed is dropped here, after all else.
         Ok(true)
     }
 
-    /// Whether a key with this hash is in the map.
-    pub(super) fn contains<Q>(&self, hash: u32, key: &Q) -> bool
+    /// What `take` takes of the word of a key, under the lock of its part. `None` for a key that is
+    /// not in the map.
+    #[inline]
+    pub(super) fn find<Q, R>(
+        &self,
+        hash: u32,
+        key: &Q,
+        take: impl FnOnce(&Arc<Word>) -> R,
+    ) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let part = self.lock(hash);
-        let is = |entry: &Entry<K>| entry.key.borrow() == key;
-        part.is_some_and(|part| part.find(hash, is).is_some())
+        let part = self.lock(hash)?;
+        let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
+        Some(take(&entry.word))
     }
 
     /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.

@@ -8,15 +8,17 @@
 //! | `all` | what is done to all keys at once |
 //! | `make` | how a map is made |
 //!
-//! Locks: a part of the table comes first, then a shard of the timer. A call acts on a deadline
-//! under the part's lock, so that it is the key's deadline in that moment. The rest is done after
-//! both locks: above all, the call wakes the task that awaits the deadline. Keys are dropped after
-//! both locks too.
+//! No lock is taken inside another. A call finds the key's word under the lock of its part, lets
+//! that lock go, and then acts on the word. A reset that needs no lock of a shard is made at once.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *Two inserts under one key.* The part's lock orders them. The later one makes the entry reach
 //!   its own deadline, and then settles the deadline of the earlier one.
+//! - *A call finds a word, and a newer deadline takes its place before the call acts.* The call
+//!   finds the word at its end, and looks at the key again. It answers `false` only if the key's
+//!   present deadline has come to its end, or if the key is gone. If it acts on the older deadline
+//!   in time, it came before the insert, which settles that deadline before it returns.
 //! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline. When it puts that in,
 //!   it looks again, under the lock of the part.
 
@@ -38,11 +40,10 @@ pub use keyed::KeyedDeadline;
 
 use crate::deadline::ResetHandle;
 use crate::deadline::access::Access;
-use crate::deadline::handle::finish;
 use crate::error::InsertError;
 use crate::keyed::hashing::DefaultHashBuilder;
-use crate::shard::word::{Mark, Outcome};
-use crate::shard::{AfterAllLocks, Shard, Told};
+use crate::shard::word::{Mark, Outcome, Reset, Word};
+use crate::shard::{Shard, Told};
 use crate::time::due::Start;
 use crate::time::tick::Moment;
 use inner::{Inner, fold};
@@ -164,7 +165,7 @@ where
         timeout: Duration,
     ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
         let hash = self.hash(&key);
-        if !self.inner.table.is_closed() && self.inner.contains(hash, &key) {
+        if !self.inner.table.is_closed() && self.inner.find(hash, &key, |_| ()).is_some() {
             // Found before a deadline was armed for it.
             return Ok(None);
         }
@@ -206,7 +207,7 @@ where
         let Some(own) = self.inner.take(&deadline.word) else {
             return false;
         };
-        finish(self.inner.access(&own.word).settle(Outcome::Cancelled));
+        self.inner.access(&own.word).settle(Outcome::Cancelled);
         // The entry's key is dropped here, after the locks.
         true
     }
@@ -221,23 +222,20 @@ where
         // Taken before the lock, because it may wake the driver.
         let start = self.inner.timer.shard().start(|| true);
         let hash = self.hash(key);
-        let Some(part) = self.inner.lock(hash) else {
+        let is_reset = |word: &Arc<Word>| match start {
+            // While the driver ticks, nearly every reset ends here.
+            Start::Stamp(stamp) if word.reset_to_later_stamp(stamp) => true,
+            _ => self.inner.access(word).try_reset(start) == Reset::Moved,
+        };
+        let Some(word) = self
+            .inner
+            .find(hash, key, |word| (!is_reset(word)).then(|| word.clone()))
+        else {
             return false;
         };
-        let Some(entry) = part.find(hash, |entry| entry.key.borrow() == key) else {
-            return false;
-        };
-        // While the driver ticks, nearly every reset ends here.
-        let is_reset = match start {
-            Start::Stamp(stamp) => entry.word.reset_to_later_stamp(stamp),
-            Start::At(_) => false,
-        };
-        if is_reset {
-            return true;
-        }
-        let done = self.inner.access(&entry.word).reset(start);
-        drop(part);
-        finish(done)
+        let Some(word) = word else { return true };
+        let reset = |deadline: Access<'_>| deadline.reset(start).then_some(());
+        self.act_from(word, hash, key, reset).is_some()
     }
 
     /// As [`ResetHandle::reset_after`]. `false` for a key that is not in the map.
@@ -247,7 +245,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let start = self.inner.timer.shard().start(|| true);
-        self.act(key, |deadline| deadline.reset_after(start, delay))
+        self.is_done(key, |deadline| deadline.reset_after(start, delay))
     }
 
     /// As [`ResetHandle::reset_at`]. `false` for a key that is not in the map.
@@ -257,7 +255,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let start = self.inner.timer.shard().start(|| true);
-        self.act(key, |keyed| keyed.reset_at(start, deadline))
+        self.is_done(key, |keyed| keyed.reset_at(start, deadline))
     }
 
     /// As [`ResetHandle::set_timeout`]. `false` for a key that is not in the map.
@@ -266,7 +264,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |deadline| deadline.set_timeout(timeout))
+        self.is_done(key, |deadline| deadline.set_timeout(timeout))
     }
 
     /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` for a key that is not in
@@ -276,7 +274,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |deadline| deadline.settle(Outcome::Cancelled))
+        self.is_done(key, |deadline| deadline.settle(Outcome::Cancelled))
     }
 
     /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` for a key that is not
@@ -286,7 +284,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |deadline| deadline.settle(Outcome::Expired))
+        self.is_done(key, |deadline| deadline.settle(Outcome::Expired))
     }
 
     /// When the deadline of a key expires, as [`ResetHandle::deadline`]. `None` if it is not
@@ -316,7 +314,8 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.find(key, |deadline| deadline.handle())
+        let handle = |word: &Arc<Word>| self.inner.access(word).handle();
+        self.inner.find(self.hash(key), key, handle)
     }
 
     /// Whether a key is in the map, its deadline pending or not.
@@ -325,7 +324,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.inner.contains(self.hash(key), key)
+        self.inner.find(self.hash(key), key, |_| ()).is_some()
     }
 
     fn told<Q>(&self, key: &Q) -> Option<Told>
@@ -333,26 +332,50 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        finish(self.find(key, |deadline| deadline.told())?)
+        self.act(key, |deadline| deadline.told())
     }
 
-    fn act<Q>(&self, key: &Q, act: impl FnOnce(Access<'_>) -> (bool, AfterAllLocks)) -> bool
+    fn is_done<Q>(&self, key: &Q, act: impl Fn(Access<'_>) -> bool) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.find(key, act).is_some_and(finish)
+        self.act(key, |deadline| act(deadline).then_some(()))
+            .is_some()
     }
 
-    fn find<Q, R>(&self, key: &Q, take: impl FnOnce(Access<'_>) -> R) -> Option<R>
+    /// Acts on the deadline of a key, under no lock of the map.
+    fn act<Q, R>(&self, key: &Q, act: impl Fn(Access<'_>) -> Option<R>) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        let part = self.inner.lock(hash)?;
-        let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
-        Some(take(self.inner.access(&entry.word)))
+        let word = self.inner.find(hash, key, Arc::clone)?;
+        self.act_from(word, hash, key, act)
+    }
+
+    fn act_from<Q, R>(
+        &self,
+        mut word: Arc<Word>,
+        hash: u32,
+        key: &Q,
+        act: impl Fn(Access<'_>) -> Option<R>,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        loop {
+            if let Some(done) = act(self.inner.access(&word)) {
+                return Some(done);
+            }
+            let present = self.inner.find(hash, key, Arc::clone)?;
+            if Arc::ptr_eq(&present, &word) {
+                return None;
+            }
+            word = present;
+        }
     }
 
     #[inline]

@@ -71,11 +71,10 @@ impl Shared {
                     return true;
                 }
             }
-            let published = move || stamp_of(fresh);
-            match shared.word.reset(start, || fresh, published, nanosecond()) {
+            match shared.word.reset(start, || fresh, nanosecond()) {
                 Reset::Moved => true,
-                Reset::MovedUnlinked => shared.locked(|_| true),
                 Reset::TooLate => false,
+                Reset::MovedUnlinked => panic!("only one that is set once is linked anew"),
                 Reset::NeedsLock => shared.locked(|word| {
                     let now = match fresh {
                         Start::At(moment) => nanosecond().current(moment),
