@@ -68,6 +68,7 @@ fn a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending() {
         assert_eq!(handle.remaining(), Some(Duration::ZERO));
         assert!(reset_handle.reset());
         assert!(reset_handle.deadline().unwrap() > Instant::now());
+        assert_eq!(timer.metrics().spared, 1, "the reset came before the turn");
         drop(reset);
     });
 }
