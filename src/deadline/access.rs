@@ -1,6 +1,6 @@
 //! What the code that has a deadline's shard and word can do to the deadline.
 //!
-//! Invariant: the caller holds no lock, because a call here may take the shard's lock and may wake a
+//! Invariant: the caller holds no lock, because a call here may take the shard's lock and wake a
 //! task. Only `try_reset` and `handle` may be called with a map's lock held.
 
 use std::sync::Arc;

@@ -260,9 +260,10 @@ impl Timer {
     }
 }
 
-/// The number that spreads threads over shards. A worker takes its index in the runtime where it
-/// first uses a timer, so no two workers of a runtime share a shard. Any other thread takes a number
-/// of its own.
+/// The number that spreads threads over shards.
+///
+/// A worker takes its index in the runtime where it first uses a timer. So no two workers of a
+/// runtime share a shard. Any other thread takes a number of its own.
 #[inline]
 fn thread_number() -> usize {
     std::thread_local! {

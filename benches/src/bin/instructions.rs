@@ -53,11 +53,11 @@ const ROWS: &[Row] = &[
     Row {
         name: "timeout, pending once, then dropped",
         ours: |times| {
-            timer(|timer| repeat(times, || armed(timer.timeout(MINUTE, pending::<()>()))))
+            timer(|timer| repeat(times, || armed(timer.timeout(MINUTE, pending::<()>()))));
         },
         theirs: Some(|times| {
             repeat(times, || {
-                armed(tokio::time::timeout(MINUTE, pending::<()>()))
+                armed(tokio::time::timeout(MINUTE, pending::<()>()));
             });
         }),
     },
