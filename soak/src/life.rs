@@ -655,7 +655,7 @@ mod tests {
             });
             let mut kinds = Vec::new();
             judge(&mut events, Rules::Deadline, None, |kind, _| {
-                kinds.push(kind)
+                kinds.push(kind);
             });
             kinds.dedup();
             kinds
