@@ -29,15 +29,18 @@ impl FirstPoll {
         }
     }
 
-    /// Whether a sleep was due when it was made, or may have been due then and is due now.
+    /// Whether a sleep was due when it was made, or may have been due then and is due now. `placed`
+    /// is the tick at which its due is placed.
     #[inline]
-    pub(crate) fn finds_due(self, shard: &Shard, due: Due) -> bool {
+    pub(crate) fn finds_due(self, shard: &Shard, due: Due, placed: u64) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
             // A sleep that is due at the plan or later fires with the turn that is planned, as an
             // armed one does.
-            FirstPoll::LooksIfUnplanned => shard.is_unplanned(due) && shard.clock().is_due_now(due),
+            FirstPoll::LooksIfUnplanned => {
+                shard.is_unplanned(placed) && shard.clock().is_due_now(due)
+            }
         }
     }
 }

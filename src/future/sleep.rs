@@ -186,7 +186,11 @@ impl Sleep {
             (Phase::New, _) => false,
             (Phase::Elapsed, _) => true,
             (Phase::Touched, Some(key)) => self.shard.has_fired(key),
-            (Phase::Touched, None) => self.first_poll.finds_due(&self.shard, self.due.into()),
+            (Phase::Touched, None) => {
+                let due = self.due.into();
+                let placed = self.shard.placed(due);
+                self.first_poll.finds_due(&self.shard, due, placed)
+            }
         }
     }
 
@@ -328,10 +332,12 @@ impl Sleep {
 
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        if self.first_poll.finds_due(&self.shard, self.due.into()) {
+        let due = self.due.into();
+        let placed = self.shard.placed(due);
+        if self.first_poll.finds_due(&self.shard, due, placed) {
             return Poll::Ready(Ended::Elapsed);
         }
-        match self.shard.arm(self.due.into(), cx.waker().clone()) {
+        match self.shard.arm(due, placed, cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
             Err(NotArmed::Fired) => return Poll::Ready(Ended::Elapsed),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.

@@ -8,8 +8,8 @@
 //! Invariants:
 //!
 //! - Each function here that links or unlinks a timer keeps the [plan](super::plan) right.
-//! - No user code runs before `unlock`. An unlinked entry lies in the `After`, with its waker, and
-//!   is dropped or woken from there.
+//! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `After`, and is
+//!   dropped or woken from there.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -62,8 +62,8 @@ pub(super) struct Locked<'a> {
 pub(super) struct After<'a> {
     shard: &'a Shard,
     change: Change,
-    /// What was unlinked, if anything.
-    unlinked: Entry,
+    /// The waker of what was unlinked, if anything.
+    waker: Option<Waker>,
 }
 
 impl Shard {
@@ -76,7 +76,7 @@ impl Shard {
             after: After {
                 shard: self,
                 change: Change::None,
-                unlinked: Entry::BLANK,
+                waker: None,
             },
         }
     }
@@ -123,7 +123,7 @@ impl<'a> Locked<'a> {
     pub(super) fn link(&mut self, tick: u64, due: TrueDue, waker: Option<Waker>) -> Key {
         // A blank entry is a constant. What it gets after that is written to where it stays.
         let (key, entry) = self.state.wheel.insert_mut(tick, Entry::BLANK);
-        *entry = Entry { waker, due };
+        std::mem::forget(std::mem::replace(entry, Entry { waker, due }));
         self.after.change = self.shard.plan.lower_to(tick, &self.held);
         key
     }
@@ -146,12 +146,17 @@ impl<'a> Locked<'a> {
     /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
     #[inline(always)] // Into `disarm`, which is half of arming and disarming.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
-        let entry = &mut self.after.unlinked;
-        // A second one would be swapped into the wheel.
-        debug_assert!(matches!(entry.due, TrueDue::Linked) && entry.waker.is_none());
-        let Some(unlinked) = self.state.wheel.swap_out(key, entry) else {
+        let wheel = &mut self.state.wheel;
+        let Some((entry, unlinked)) = wheel.remove_with(key, Entry::take) else {
             return false;
         };
+        debug_assert!(
+            self.after.waker.is_none(),
+            "it would be dropped under the lock"
+        );
+        // The word has other owners, so this frees nothing under the lock.
+        drop(entry.due);
+        self.after.waker = entry.waker;
         self.plan_without(unlinked);
         true
     }
@@ -253,20 +258,25 @@ impl<'a> After<'a> {
     }
 
     /// Tells the driver, and wakes the task that waited for what was unlinked.
-    pub(super) fn wake(mut self) {
-        let waker = self.unlinked.waker.take();
-        self.tell();
-        if let Some(waker) = waker {
+    pub(super) fn wake(self) {
+        self.shard.tell(self.change);
+        if let Some(waker) = self.waker {
             wake(waker);
         }
     }
 }
 
 impl Entry {
+    /// It needs no drop.
     const BLANK: Entry = Entry {
         waker: None,
         due: TrueDue::Linked,
     };
+
+    #[inline]
+    fn take(&mut self) -> Entry {
+        std::mem::replace(self, Entry::BLANK)
+    }
 }
 
 impl Guarded {

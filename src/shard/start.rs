@@ -58,7 +58,7 @@ impl Shard {
     }
 
     /// Reads the clock. Asks the driver to tick if there are very many readings.
-    #[cold]
+    #[inline]
     fn read_clock(&self) -> Moment {
         let now = self.clock.now();
         if self.driver.may_tick() && self.readings.count(now) {

@@ -41,15 +41,12 @@ pub(crate) enum Polled {
 impl Shard {
     /// Arms a timer that wakes `waker` when it is due.
     ///
-    /// The wheel may have been turned to its tick already, or tokio's time driver may have worked
-    /// up to it. Then the timer has fired, and nothing is armed. A timer that counts from a stamp
-    /// may be due later than it is placed. So a turn judges it.
-    pub(crate) fn arm(&self, due: Due, waker: Waker) -> Result<Key, NotArmed> {
-        self.insert(due.placed(self.clock.tick()), TrueDue::from(due), waker)
-    }
-
-    fn insert(&self, tick: u64, due: TrueDue, waker: Waker) -> Result<Key, NotArmed> {
-        let is_exact = matches!(due, TrueDue::Linked);
+    /// `tick` is where its due is placed. The wheel may have been turned to that tick already, or
+    /// tokio's time driver may have worked up to it. Then the timer has fired, and nothing is
+    /// armed. A timer that counts from a stamp may be due later than it is placed. So a turn judges
+    /// it.
+    pub(crate) fn arm(&self, due: Due, tick: u64, waker: Waker) -> Result<Key, NotArmed> {
+        let is_exact = matches!(due, Due::At(_));
         let mut locked = self.lock();
         let is_closed = locked.closed().is_some();
         if is_closed || is_exact && tick <= locked.turned_to() {
@@ -62,7 +59,7 @@ impl Shard {
                 NotArmed::Fired
             });
         }
-        let key = locked.link(tick, due, Some(waker));
+        let key = locked.link(tick, TrueDue::from(due), Some(waker));
         if locked.unlock().tell() && is_exact {
             self.disarm(key);
             return Err(NotArmed::Fired);
@@ -103,10 +100,17 @@ impl Shard {
         locked.closed().is_none() && locked.entry(key).is_none()
     }
 
-    /// Whether `due` lies before the plan. Then no turn is planned that would fire it.
+    /// The tick at which a timer with this due is placed.
     #[inline]
-    pub(crate) fn is_unplanned(&self, due: Due) -> bool {
-        due.placed(self.clock.tick()) < self.plan.tick_about()
+    pub(crate) fn placed(&self, due: Due) -> u64 {
+        due.placed(self.clock.tick())
+    }
+
+    /// Whether a tick lies before the plan. Then no turn is planned that would fire what is placed
+    /// there.
+    #[inline]
+    pub(crate) fn is_unplanned(&self, tick: u64) -> bool {
+        tick < self.plan.tick_about()
     }
 
     /// Whether a timer that was armed for `due` has fired, as far as that can be told without the

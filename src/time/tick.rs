@@ -27,12 +27,12 @@ impl Moment {
 
     /// The moment that lies `distance` after the epoch.
     pub(crate) fn after_epoch(distance: Duration) -> Moment {
-        Moment(saturating_nanos(distance)).min(Moment::MAX)
+        Moment(saturating_nanos(distance).min(Moment::MAX.0 as u64) as i64)
     }
 
     /// The moment that lies `distance` before the epoch.
     pub(crate) fn before_epoch(distance: Duration) -> Moment {
-        Moment(-saturating_nanos(distance)).max(Moment(-Moment::MAX.0))
+        Moment(-Moment::after_epoch(distance).0)
     }
 
     /// The moment `span` later.
@@ -98,7 +98,7 @@ impl Span {
 
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Span {
-        Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+        Span(saturating_nanos(duration))
     }
 }
 
@@ -116,18 +116,10 @@ impl From<Span> for Duration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
     nanos: u64,
-    whole: Option<WholeTicks>,
-    /// How many ticks half the range of moments has.
-    most: u64,
-}
-
-/// What makes ticks of a duration without a division, for a tick that divides a second.
-#[derive(Clone, Copy, Debug)]
-struct WholeTicks {
-    per_second: u64,
-    /// `2^64 / nanos`, rounded up. A multiplication by it, without the lower 64 bits, divides
-    /// exactly what is below `2^32` (Granlund and Montgomery 1994).
+    /// `2^64 / nanos` or a little less, for divisions by a multiplication.
     reciprocal: u64,
+    /// The last tick to which a clock comes.
+    last: u64,
 }
 
 impl TickLength {
@@ -137,16 +129,10 @@ impl TickLength {
         if nanos == 0 {
             return None;
         }
-        let divides_a_second =
-            1 < nanos && nanos <= NANOS_PER_SECOND && NANOS_PER_SECOND % nanos == 0;
-        let whole = divides_a_second.then(|| WholeTicks {
-            per_second: NANOS_PER_SECOND / nanos,
-            reciprocal: u64::MAX / nanos + 1,
-        });
         Some(TickLength {
             nanos,
-            whole,
-            most: Moment::MAX.to_bits() / 2 / nanos,
+            reciprocal: u64::MAX / nanos,
+            last: Moment::MAX.to_bits() / nanos,
         })
     }
 
@@ -157,36 +143,18 @@ impl TickLength {
     /// The first tick that does not begin before `deadline`, from which a timer may fire. It is
     /// never later than the last tick to which a clock comes.
     pub(crate) fn due(self, deadline: Moment) -> u64 {
-        let due = deadline.to_bits().div_ceil(self.nanos);
-        due.min(self.current(Moment::MAX))
+        self.rounded_up(deadline.to_bits()).min(self.last)
     }
 
     /// How many ticks a duration takes, rounded up.
     #[inline]
     pub(crate) fn ticks(self, duration: Duration) -> u64 {
-        match self.whole {
-            Some(WholeTicks {
-                per_second,
-                reciprocal,
-            }) => {
-                // To round up, this adds all but one of a tick's nanoseconds. The sum is below
-                // 2 * 10^9, and so below 2^32.
-                let nanos = u64::from(duration.subsec_nanos()) + (self.nanos - 1);
-                let ticks = (u128::from(nanos) * u128::from(reciprocal)) >> 64;
-                duration
-                    .as_secs()
-                    .saturating_mul(per_second)
-                    .saturating_add(ticks as u64)
-            }
-            None => u64::try_from(duration.as_nanos())
-                .unwrap_or(u64::MAX)
-                .div_ceil(self.nanos),
-        }
+        self.rounded_up(saturating_nanos(duration))
     }
 
     /// How many ticks a duration takes, but no more than half the range of moments.
     pub(crate) fn saturated_ticks(self, duration: Duration) -> u64 {
-        self.ticks(duration).min(self.most)
+        self.ticks(duration).min(self.last / 2)
     }
 
     /// How many ticks a duration takes, if a timer of that duration may count from a stamp.
@@ -200,12 +168,12 @@ impl TickLength {
         let ticks = self.ticks(duration);
         let is_stampable =
             ticks > 0 && (self.nanos <= NANOS_PER_MILLISECOND || self.is_whole(duration));
-        (is_stampable && ticks < self.most).then_some(ticks)
+        (is_stampable && ticks < self.last / 2).then_some(ticks)
     }
 
-    /// Whether a duration is a whole number of ticks.
+    /// Whether a duration is a whole number of ticks, if it is within the range of moments.
     pub(crate) fn is_whole(self, duration: Duration) -> bool {
-        duration.as_nanos() % u128::from(self.nanos) == 0
+        self.divided(saturating_nanos(duration)).1 == 0
     }
 
     /// How long this many ticks are.
@@ -215,12 +183,34 @@ impl TickLength {
 
     /// The tick in which `now` lies, which is the last one that has begun.
     pub(crate) fn current(self, now: Moment) -> u64 {
-        now.to_bits() / self.nanos
+        self.divided(now.to_bits()).0
     }
 
     /// The moment at which `tick` begins.
     pub(crate) fn start_of(self, tick: u64) -> Moment {
         Moment::from_bits(tick.saturating_mul(self.nanos))
+    }
+
+    #[inline]
+    fn rounded_up(self, nanos: u64) -> u64 {
+        let (ticks, rest) = self.divided(nanos);
+        ticks + u64::from(rest > 0)
+    }
+
+    /// The quotient and the rest of a division by the length, without the division (Granlund and
+    /// Montgomery 1994).
+    #[inline]
+    fn divided(self, nanos: u64) -> (u64, u64) {
+        let product = u128::from(nanos) * u128::from(self.reciprocal);
+        // The reciprocal lacks less than one, and `nanos` is less than 2^64. So the quotient lacks
+        // one at most.
+        let quotient = (product >> 64) as u64;
+        let rest = nanos - quotient * self.nanos;
+        if rest < self.nanos {
+            (quotient, rest)
+        } else {
+            (quotient + 1, rest - self.nanos)
+        }
     }
 }
 
@@ -228,11 +218,11 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
 #[inline]
-fn saturating_nanos(duration: Duration) -> i64 {
+fn saturating_nanos(duration: Duration) -> u64 {
     // It counts in 64 bits, because what does not fit them saturates in any case.
     let nanos = duration.as_secs().checked_mul(NANOS_PER_SECOND);
     let nanos = nanos.and_then(|nanos| nanos.checked_add(u64::from(duration.subsec_nanos())));
-    nanos.map_or(i64::MAX, |nanos| i64::try_from(nanos).unwrap_or(i64::MAX))
+    nanos.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -299,7 +289,7 @@ mod tests {
             let (nanos, length) = (duration.as_nanos(), u128::from(length));
             prop_assert_eq!(u128::from(tick.ticks(duration)), nanos.div_ceil(length));
             let may_round_up = length <= 1_000_000 || nanos % length == 0;
-            let is_short = nanos.div_ceil(length) < u128::from(Moment::MAX.to_bits() / 2) / length;
+            let is_short = nanos.div_ceil(length) < u128::from(Moment::MAX.to_bits()) / length / 2;
             let stampable = (nanos > 0 && may_round_up && is_short).then_some(nanos.div_ceil(length));
             prop_assert_eq!(tick.stampable_ticks(duration).map(u128::from), stampable);
         }

@@ -45,17 +45,24 @@ impl<T> Wheel<T> {
         value: T,
     ) -> (u32, &mut T) {
         // The slab has fewer places than there are indices. See `grow_nodes`.
-        let index = self.nodes.insert(Node::blank(value)) as u32;
-        let is_plain = due >= self.elapsed && self.cascading.is_none();
-        let linked = is_plain.then(|| self.append(index, due));
-        let node = &mut self.nodes[index as usize];
-        node.sequence = sequence.get();
-        if let Some((home, links)) = linked {
-            (node.due, node.home, node.links) = (due, home, links);
-        } else {
-            self.link(index, due);
+        let index = self.nodes.vacant_key() as u32;
+        if due < self.elapsed || self.cascading.is_some() {
+            return (index, self.insert_late(index, due, sequence, value));
         }
-        (index, &mut self.nodes[index as usize].value)
+        let (home, links) = self.append(index, due);
+        let node = self.nodes.vacant_entry().insert(Node::blank(value));
+        (node.due, node.home, node.links) = (due, home, links);
+        node.sequence = sequence.get();
+        (index, &mut node.value)
+    }
+
+    /// Puts a new node in that is overdue, or while a slot is cascaded.
+    #[cold]
+    fn insert_late(&mut self, index: u32, due: u64, sequence: NonZeroU64, value: T) -> &mut T {
+        let node = self.nodes.vacant_entry().insert(Node::blank(value));
+        node.sequence = sequence.get();
+        self.link(index, due);
+        &mut self.nodes[index as usize].value
     }
 
     /// Appends a node to the list where a due belongs. Gives what the caller must store in the

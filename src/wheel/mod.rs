@@ -274,17 +274,22 @@ impl<T> Wheel<T> {
         Some(self.remove_node(key.index))
     }
 
-    /// Disarms a timer, and swaps its value for one that needs no drop. So nothing but the value is
-    /// copied out of the slab. Gives what it means for the next turn that the timer was unlinked.
+    /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
+    /// drop. Then nothing is copied out of the slab. Gives what `take` gives, and what it means for
+    /// the next turn that the timer was unlinked.
     #[inline]
-    pub(crate) fn swap_out(&mut self, key: Key, value: &mut T) -> Option<Unlinked> {
+    pub(crate) fn remove_with<R>(
+        &mut self,
+        key: Key,
+        take: impl FnOnce(&mut T) -> R,
+    ) -> Option<(R, Unlinked)> {
         let node = self.node_mut(key)?;
-        std::mem::swap(&mut node.value, value);
+        let taken = take(&mut node.value);
         let (due, home, links) = (node.due, node.home, node.links);
         let unlinked = self.unlink_from(home, links, due);
         std::mem::forget(self.nodes.remove(key.index as usize));
         self.shrink_if_due();
-        Some(unlinked)
+        Some((taken, unlinked))
     }
 
     /// Moves a timer to another due. Gives what it means for the next turn that it was unlinked

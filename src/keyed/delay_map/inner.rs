@@ -432,7 +432,7 @@ impl<K, V> Inner<K, V> {
         }
         let due = Due::At(self.clock().tick().start_of(tick));
         let key = match before {
-            None => self.shard.arm(due, waker.clone())?,
+            None => self.shard.arm(due, tick, waker.clone())?,
             Some(timer) if timer.tick == tick => timer.key,
             Some(timer) => match self.shard.move_to(timer.key, due) {
                 Moved::Pending => timer.key,

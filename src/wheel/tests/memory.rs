@@ -16,7 +16,7 @@ const FEW: usize = 1024;
 enum Way {
     Remove,
     Take,
-    SwapOut,
+    RemoveWith,
     Advance,
     Turn,
 }
@@ -24,7 +24,7 @@ enum Way {
 const WAYS: [Way; 5] = [
     Way::Remove,
     Way::Take,
-    Way::SwapOut,
+    Way::RemoveWith,
     Way::Advance,
     Way::Turn,
 ];
@@ -36,7 +36,7 @@ impl Way {
         match self {
             Way::Remove => assert!(wheel.remove(key).is_some()),
             Way::Take => assert!(wheel.take(key).is_some()),
-            Way::SwapOut => assert!(wheel.swap_out(key, &mut 0).is_some()),
+            Way::RemoveWith => assert!(wheel.remove_with(key, |_| ()).is_some()),
             Way::Advance => {
                 assert!(wheel.reset(key, now));
                 assert_eq!(wheel.advance(now).count(), 1);
