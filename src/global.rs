@@ -69,7 +69,7 @@
 //! # use std::time::Duration;
 //! use tickwheel::{DelayMap, global};
 //!
-//! let (sessions, mut expired) = DelayMap::new(&global::timer());
+//! let (sessions, mut expired) = DelayMap::new(&local::global_timer());
 //! sessions.insert("alice", 1, Duration::from_millis(20)).unwrap();
 //! let first = futures::executor::block_on(expired.recv());
 //! assert_eq!(first.unwrap().key, "alice");
@@ -78,7 +78,7 @@
 use std::future::IntoFuture;
 
 use crate::future::limit;
-use crate::timer::global;
+use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
 /// The process's timer, which the functions of this module use.
@@ -90,7 +90,7 @@ use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 /// If the call has to start the timer's thread and cannot.
 #[track_caller]
 pub fn timer() -> Timer {
-    global::timer().clone()
+    local::global_timer().clone()
 }
 
 /// Waits until `duration` has passed. All else is as with [`tickwheel::sleep`](crate::sleep).
@@ -109,7 +109,7 @@ pub fn timer() -> Timer {
 #[inline]
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    global::timer().sleep(duration)
+    local::global_timer().sleep(duration)
 }
 
 /// Waits until `deadline`. All else is as with [`tickwheel::sleep_until`](crate::sleep_until).
@@ -132,7 +132,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    global::timer().sleep_until(deadline)
+    local::global_timer().sleep_until(deadline)
 }
 
 /// Bounds the time of a future. All else is as with [`tickwheel::timeout`](crate::timeout).
@@ -153,7 +153,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_after(global::shard(), duration);
+    let sleep = limit::sleep_after(local::global_shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -171,7 +171,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_until(global::shard(), deadline);
+    let sleep = limit::sleep_until(local::global_shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -203,7 +203,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = crate::scope::end(global::shard(), deadline);
+    let (sleep, deadline) = crate::scope::end(local::global_shard(), deadline);
     Scope {
         future: future.into_future(),
         sleep,
@@ -231,7 +231,7 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    global::timer().interval(period)
+    local::global_timer().interval(period)
 }
 
 /// Ticks with a period, the first time at `start`. All else is as with
@@ -242,5 +242,5 @@ pub fn interval(period: Duration) -> Interval {
 /// If `period` is zero, or the call has to start the timer's thread and cannot.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    global::timer().interval_at(start, period)
+    local::global_timer().interval_at(start, period)
 }

@@ -236,7 +236,6 @@ mod adapt;
 mod deadline;
 mod driver;
 pub mod error;
-mod events;
 pub mod future;
 pub mod global;
 mod keyed;
@@ -281,10 +280,10 @@ pub use crate::future::sleep::{Sleep, sleep, sleep_until};
 pub use crate::future::timeout::{Timeout, timeout, timeout_at};
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
 pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
-pub use crate::keyed::hashing::DefaultHashBuilder;
+pub use crate::keyed::table::DefaultHashBuilder;
 pub use crate::scope::{Scope, remaining, scope, scope_deadline};
 pub use crate::timer::metrics::Metrics;
-pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
+pub use crate::timer::metrics::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};
 
 /// The documents of the repository. This module exists in the documentation only.

@@ -15,14 +15,14 @@ use pin_project_lite::pin_project;
 use tokio::time::{Duration, Instant};
 
 use crate::error::Elapsed;
-use crate::future::ended::Ended;
-use crate::future::first_poll::FirstPoll;
 use crate::future::limit::{self, Limit};
+use crate::future::sleep::Ended;
+use crate::future::sleep::FirstPoll;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::poll_after_inner;
 use crate::shard::Shard;
 use crate::time::due::Due;
-use crate::timer::current;
+use crate::timer::local;
 
 /// Bounds a future and every timeout of this crate that is made within it, on the current
 /// runtime's own timer.
@@ -58,7 +58,7 @@ use crate::timer::current;
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = end(current::shard(), deadline);
+    let (sleep, deadline) = end(local::shard(), deadline);
     Scope {
         future: future.into_future(),
         sleep,

@@ -21,7 +21,7 @@ use pin_project_lite::pin_project;
 use super::countdown::Countdown;
 use super::tried;
 use crate::error::Cancelled;
-use crate::future::ended::Ended;
+use crate::future::sleep::Ended;
 use crate::runtime::coop;
 use crate::{Sleep, Timer};
 

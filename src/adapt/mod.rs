@@ -3,7 +3,8 @@
 //! Each file is one adapter, behind the feature of its name. Only `countdown` and `tried` are
 //! shared: `io` and `http_body` bound a wait with them.
 //!
-//! Invariant: an adapter uses only what the crate offers to anybody, and no room below knows of it.
+//! Invariant: an adapter uses only what the crate offers to anybody, and no module below knows of
+//! it.
 //!
 //! # What is ready wins
 //!

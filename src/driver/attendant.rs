@@ -21,8 +21,8 @@ use super::bell::{Request, Requests};
 use super::thread_alarm::ThreadAlarm;
 use super::turner::Turner;
 use super::{Driver, Whereabouts};
-use crate::events;
 use crate::time::tick::{Moment, NEVER};
+use crate::waking;
 
 /// What the attendant works with.
 pub(super) struct Desk {
@@ -176,7 +176,7 @@ impl Driver {
         self.lateness.note(now, ticks);
         if self.stalls.is_stall(ticks) && !self.clock.is_virtual() {
             self.stalls.note(since, now);
-            events::driver_was_stalled(self.clock.tick().span(ticks).into());
+            waking::driver_was_stalled(self.clock.tick().span(ticks).into());
         }
     }
 

@@ -25,7 +25,7 @@
 //!   but for those that are woken when a thread finds that the runtime has ended.
 //! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being
 //!   made or requested. While nothing is armed it wakes nobody. On a clock that can be paused there
-//!   is then no tokio timer at all. So whoever waits with nothing armed takes a [watch].
+//!   is then no tokio timer at all. So whoever waits with nothing armed takes a [`Watch`].
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. Whoever can still
 //!   arm a timer, or has one pending, holds a shard, and each shard holds the driver. When the last
 //!   of them has let go, all of it is dropped.
@@ -38,14 +38,12 @@ mod attendant;
 pub(crate) mod bell;
 #[cfg(test)]
 mod bell_tests;
-mod lateness;
 mod mode;
 mod stalls;
 #[cfg(test)]
 mod stalls_tests;
 mod thread_alarm;
 mod turner;
-mod watch;
 
 use std::fmt;
 use std::io;
@@ -58,17 +56,16 @@ use crate::runtime::Handle;
 use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::time::tick::{Moment, NEVER};
+pub(crate) use alarm::Watch;
 use alarm::{Ring, RuntimeAlarm};
 pub(crate) use attendant::Passed;
 use attendant::{Alarm, Desk};
 use bell::{Bell, Request};
-use lateness::WorstLateness;
 use mode::Mode;
 pub(crate) use stalls::Spared;
 use stalls::Stalls;
 use thread_alarm::ThreadAlarm;
-use turner::Turner;
-pub(crate) use watch::Watch;
+use turner::{Turner, WorstLateness};
 
 /// What turns the wheels of one timer.
 pub(crate) struct Driver {

@@ -12,13 +12,14 @@
 //!   nor the batch. They run where tokio's own timers run theirs. So a waker that blocks holds up
 //!   what it would hold up with tokio.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use super::mode::Mode;
 use crate::shard::{BATCH, Shard, ShardTurned};
 use crate::time::clock::Clock;
-use crate::time::tick::NEVER;
+use crate::time::tick::{Moment, NEVER};
 use crate::waking::wake_all;
 
 /// A turn that was made.
@@ -124,5 +125,109 @@ impl Turner {
 
     fn shards(&self) -> impl Iterator<Item = Arc<Shard>> + '_ {
         self.shards.iter().filter_map(Weak::upgrade)
+    }
+}
+
+// How late the driver comes to its turns: the worst of the last seconds.
+//
+// A turn is late by the time from the tick that its alarm was set for to the last timer that it
+// fires. Seconds are counted on the timer's clock.
+//
+// Invariant: only the attendant writes. A reader may see a second that is just being replaced, and
+// takes the number for what it is, a gauge. So all operations are Relaxed.
+
+/// For how many seconds a lateness is kept.
+pub(super) const SECONDS: usize = 10;
+
+/// In each word the number of a second, and by how many ticks a turn of it was late at the most.
+#[derive(Debug, Default)]
+pub(super) struct WorstLateness([AtomicU64; SECONDS]);
+
+const TICKS_BITS: u32 = 32;
+const TICKS_MASK: u64 = (1 << TICKS_BITS) - 1;
+
+impl WorstLateness {
+    /// A turn was late by that many ticks.
+    pub(super) fn note(&self, now: Moment, ticks: u64) {
+        let second = now.since_epoch().as_secs();
+        let word = &self.0[second as usize % SECONDS];
+        let before = word.load(Ordering::Relaxed);
+        let worst = if before >> TICKS_BITS == second {
+            before & TICKS_MASK
+        } else {
+            0
+        };
+        let ticks = ticks.min(TICKS_MASK).max(worst);
+        word.store(second << TICKS_BITS | ticks, Ordering::Relaxed);
+    }
+
+    /// By how many ticks a turn of the last seconds was late at the most.
+    pub(super) fn worst(&self, now: Moment) -> u64 {
+        let now = now.since_epoch().as_secs();
+        let words = self.0.iter().map(|word| word.load(Ordering::Relaxed));
+        let recent = words.filter(|word| now.saturating_sub(word >> TICKS_BITS) < SECONDS as u64);
+        recent.map(|word| word & TICKS_MASK).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timer;
+    use crate::driver::Driver;
+    use crate::time::clock::Clock;
+    use crate::time::tick::TickLength;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::runtime::Handle;
+    use tokio::time::{Instant, advance, sleep};
+
+    #[test]
+    fn the_worst_lateness_of_the_last_seconds_is_kept() {
+        let lateness = WorstLateness::default();
+        let at = |seconds| Moment::after_epoch(Duration::from_secs(seconds));
+        assert_eq!(lateness.worst(at(0)), 0);
+        lateness.note(at(0), 7);
+        lateness.note(at(0), 3);
+        lateness.note(at(5), 5);
+        assert_eq!(lateness.worst(at(5)), 7);
+        assert_eq!(lateness.worst(at(9)), 7);
+        assert_eq!(lateness.worst(at(10)), 5);
+        lateness.note(at(10), 1);
+        assert_eq!(lateness.worst(at(14)), 5);
+        assert_eq!(lateness.worst(at(15)), 1);
+        assert_eq!(lateness.worst(at(20)), 0);
+        lateness.note(at(20), u64::MAX);
+        assert_eq!(lateness.worst(at(20)), TICKS_MASK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_driver_reports_its_worst_lateness_for_ten_seconds() {
+        const MS: Duration = Duration::from_millis(1);
+        let timer = Timer::new();
+        let deadline = timer.deadline(10 * MS);
+        advance(15 * MS).await;
+        assert_eq!(timer.metrics().lateness, 5 * MS);
+        let again = timer.deadline(5 * MS);
+        sleep(20 * MS).await;
+        assert_eq!(timer.metrics().wake_ups, 2);
+        assert_eq!(timer.metrics().lateness, 5 * MS);
+        sleep(10_000 * MS).await;
+        assert_eq!(timer.metrics().lateness, Duration::ZERO);
+        drop((deadline, again));
+    }
+
+    /// Two threads tell the driver in the wrong order: of a plan, and that it was put off.
+    #[tokio::test(start_paused = true)]
+    async fn a_plan_that_was_put_off_pulls_no_virtual_time_along() {
+        let runtime = Handle::current();
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let clock = Clock::new(&runtime, tick, Instant::now());
+        let driver = Arc::new(Driver::new(Arc::new(clock), false));
+        driver.begin(&[], &runtime);
+        driver.need_not_come_at(10);
+        driver.come_by(10);
+        sleep(Duration::from_millis(20)).await;
+        assert_eq!(driver.wake_ups(), 0);
     }
 }

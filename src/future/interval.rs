@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::future::ended::{Ended, panic_shut_down};
 use crate::future::sleep::Sleep;
+use crate::future::sleep::{Ended, panic_shut_down};
 use crate::shard::Shard;
-use crate::timer::current;
+use crate::timer::local;
 
 /// Ticks with a period, the first time at once, on the current runtime's own timer.
 ///
@@ -29,7 +29,7 @@ use crate::timer::current;
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
-    Interval::starting_now(current::shard(), period)
+    Interval::starting_now(local::shard(), period)
 }
 
 /// Ticks with a period, the first time at `start`, on the current runtime's own timer.
@@ -55,7 +55,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
-    Interval::starting_at(current::shard(), start, period)
+    Interval::starting_at(local::shard(), start, period)
 }
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).

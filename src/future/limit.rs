@@ -37,8 +37,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::future::ended::Ended;
-use crate::future::first_poll::FirstPoll;
+use crate::future::sleep::Ended;
+use crate::future::sleep::FirstPoll;
 use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
 use crate::shard::Shard;

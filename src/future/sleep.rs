@@ -23,14 +23,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::runtime::coop;
 use tokio::time::Instant;
 
-use super::ended::{Ended, panic_shut_down};
-use super::first_poll::FirstPoll;
+#[cfg(any(feature = "io", feature = "http-body"))]
+use crate::error::Cancelled;
+use crate::error::Elapsed;
+use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::due::{Due, PackedDue};
-use crate::timer::current;
+use crate::timer::local;
 use crate::wheel::Key;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
@@ -54,7 +55,7 @@ use crate::wheel::Key;
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(current::shard(), duration)
+    Sleep::after(local::shard(), duration)
 }
 
 /// Waits until `deadline`, on the current runtime's own timer.
@@ -78,7 +79,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(current::shard(), deadline)
+    Sleep::until(local::shard(), deadline)
 }
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -393,5 +394,116 @@ impl fmt::Debug for Sleep {
             .field("deadline", &self.deadline())
             .field("is_elapsed", &self.is_elapsed())
             .finish_non_exhaustive()
+    }
+}
+
+// What the first poll of a sleep does before it arms.
+//
+// Invariant: it reads no clock if the answer is known without a reading.
+
+/// What a poll does before it arms.
+#[derive(Clone, Copy)]
+pub(crate) enum FirstPoll {
+    /// The sleep was due when it was made, so it is ready.
+    IsReady,
+    /// The sleep may have been due when it was made, so the poll looks at the clock.
+    Looks,
+    /// The sleep was not due when it was made. The poll looks at the clock only if the driver may
+    /// have passed the due since then.
+    LooksIfUnplanned,
+}
+
+impl FirstPoll {
+    #[inline]
+    pub(crate) fn after(duration: Duration) -> FirstPoll {
+        if duration.is_zero() {
+            FirstPoll::IsReady
+        } else {
+            FirstPoll::LooksIfUnplanned
+        }
+    }
+
+    /// Whether a sleep was due when it was made, or may have been due then and is due now. `placed`
+    /// is the tick at which its due is placed.
+    #[inline]
+    pub(crate) fn finds_due(self, shard: &Shard, due: Due, placed: u64) -> bool {
+        match self {
+            FirstPoll::IsReady => true,
+            FirstPoll::Looks => shard.clock().is_due_now(due),
+            // A sleep that is due at the plan or later fires with the turn that is planned, as an
+            // armed one does.
+            FirstPoll::LooksIfUnplanned => {
+                shard.is_unplanned(placed) && shard.clock().is_due_now(due)
+            }
+        }
+    }
+}
+
+// How a sleep ended.
+//
+// Invariant: whoever polls a sleep within the crate decides what a runtime that has shut down
+// means. A future of the user's own panics then, as tokio's do. An adapter reports it.
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its deadline has passed.
+    Elapsed,
+    /// The runtime that drives its timer has shut down before that.
+    ShutDown,
+}
+
+impl Ended {
+    /// What a [`Timeout`](crate::Timeout) gives then.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime has shut down.
+    #[inline]
+    pub(crate) fn elapsed(self) -> Elapsed {
+        match self {
+            Ended::Elapsed => Elapsed::new(),
+            Ended::ShutDown => panic_shut_down(),
+        }
+    }
+
+    /// What an adapter gives that tells a runtime's end as an error.
+    #[cfg(any(feature = "io", feature = "http-body"))]
+    pub(crate) fn or_cancelled(self) -> Result<(), Cancelled> {
+        match self {
+            Ended::Elapsed => Ok(()),
+            Ended::ShutDown => Err(Cancelled::SHUTDOWN),
+        }
+    }
+}
+
+#[cold]
+pub(super) fn panic_shut_down() -> ! {
+    panic!(
+        "the tokio runtime that drives this timer has shut down while the timer was pending; \
+         keep that runtime running for as long as its timers are awaited. \
+         (A Tokio 1.x context was found, but it is being shutdown.)"
+    )
+}
+
+// A sleep that goes on when the runtime of its timer has shut down: for a caller whose trait has
+// no error to report that by.
+//
+// Invariant: it is never ready before its deadline, as the clock of its runtime told that until
+// the end. From then on the time that was left passes by the system's clock.
+
+#[cfg(feature = "hyper")]
+impl Sleep {
+    /// From now on it goes on when its runtime shuts down.
+    pub(crate) fn outlasting_its_runtime(mut self) -> Sleep {
+        self.outlasts_its_runtime = true;
+        self
+    }
+
+    /// Goes on, on the process's timer, for the time that is left.
+    pub(super) fn move_to_global(&mut self) {
+        let now = self.shard().clock().now_instant();
+        let left = self.deadline().saturating_duration_since(now);
+        *self = Sleep::after(local::global_timer().shard().clone(), left).outlasting_its_runtime();
     }
 }

@@ -8,15 +8,14 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::runtime::coop;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use crate::error::Elapsed;
-use crate::future::ended::Ended;
 use crate::future::limit;
-use crate::future::sleep::Sleep;
-use crate::timer::current;
+use crate::future::sleep::{Ended, Sleep};
+use crate::runtime::coop;
+use crate::timer::local;
 
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
@@ -44,7 +43,7 @@ use crate::timer::current;
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_after(current::shard(), duration);
+    let sleep = limit::sleep_after(local::shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -73,7 +72,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_until(current::shard(), deadline);
+    let sleep = limit::sleep_until(local::shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -180,3 +179,60 @@ pub(crate) fn poll_after_inner(
         sleep.poll_ended(cx)
     }
 }
+
+// The trait `FutureExt`: a timeout at the end of a chain of calls.
+//
+// Invariant: each method is the free function of its name, with the future as the receiver.
+
+/// Methods for every [`Future`], under the names of tokio-util's trait.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, future::FutureExt};
+///
+/// let (_sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+/// assert!(receiver.timeout(Duration::from_millis(10)).await.is_err());
+/// # }
+/// ```
+pub trait FutureExt: Future {
+    /// Bounds the time of this future: [`timeout`](crate::timeout()).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    #[inline]
+    fn timeout(self, duration: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        let sleep = limit::sleep_after(local::shard(), duration);
+        Timeout {
+            future: self,
+            sleep,
+        }
+    }
+
+    /// Bounds the time of this future by an instant: [`timeout_at`](crate::timeout_at()).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    #[inline]
+    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        let sleep = limit::sleep_until(local::shard(), deadline);
+        Timeout {
+            future: self,
+            sleep,
+        }
+    }
+}
+
+impl<F: Future + ?Sized> FutureExt for F {}

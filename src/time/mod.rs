@@ -107,7 +107,6 @@ pub(crate) mod clock;
 pub(crate) mod due;
 pub(crate) mod grid;
 pub(crate) mod next_look;
-mod runtime_clock;
 pub(crate) mod tick;
 mod windows;
 

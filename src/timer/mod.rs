@@ -4,10 +4,8 @@
 //! touches no reference count that all workers share.
 
 mod builder;
-pub(crate) mod current;
-pub(crate) mod global;
+pub(crate) mod local;
 pub(crate) mod metrics;
-pub(crate) mod snapshot;
 
 use std::cell::Cell;
 use std::fmt;
@@ -30,8 +28,7 @@ use crate::runtime;
 use crate::scope::{self, Scope};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
-use crate::timer::metrics::Metrics;
-use crate::timer::snapshot::Snapshot;
+use crate::timer::metrics::{Metrics, Snapshot};
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
@@ -112,7 +109,7 @@ impl Timer {
     /// Outside a tokio runtime, and in one without a time driver.
     #[track_caller]
     pub fn current() -> Timer {
-        current::timer()
+        local::timer()
     }
 
     /// The process's own timer, on a thread of its own. The module [`global`](crate::global) uses
@@ -123,7 +120,7 @@ impl Timer {
     /// If this call has to start its thread and cannot.
     #[track_caller]
     pub fn global() -> Timer {
-        global::timer().clone()
+        local::global_timer().clone()
     }
 
     /// Waits until `duration` has passed, as [`tickwheel::sleep`](crate::sleep) does, on this

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Wheel;
-use super::list::{Home, List};
+use super::slots::{Home, List};
 
 /// The number of timers in each slot, level by level, and the number of overdue timers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

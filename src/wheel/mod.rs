@@ -51,17 +51,15 @@
 //! slab of nodes, linked by `u32` indices. A [`Key`] holds the place of its timer in the slab, and
 //! the timer's number in the order of all insertions.
 //!
-//! Invariant: `elapsed` is never later than `now`, and no timer of a level is due before `elapsed`.
+//! Invariants:
+//!
+//! - `elapsed` is never later than `now`, and no timer of a level is due before `elapsed`.
+//! - No two timers of a wheel have the same key, whenever they are armed.
+//! - Every place of the slab has an index below `u32::MAX`. So no index is mistaken for the link
+//!   that leads nowhere.
 
-mod access;
-mod by_index;
 mod debug;
-mod key;
-mod level;
-mod link;
-mod list;
-mod make;
-mod storage;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -72,12 +70,9 @@ use std::num::NonZeroU64;
 use slab::Slab;
 
 use crate::shrinking::Shrinking;
-pub(crate) use by_index::Found;
 pub(crate) use debug::SlotCounts;
-pub use key::Key;
-use level::Level;
-pub(crate) use link::Unlinked;
-use list::{Home, Node};
+pub(crate) use slots::Unlinked;
+use slots::{Home, Level, MAX_SLOTS, Node};
 use turn::Step;
 pub(crate) use turn::Verdict;
 
@@ -299,5 +294,472 @@ impl<T> Wheel<T> {
         let unlinked = self.unlink(key.index);
         self.link(key.index, due);
         Some(unlinked)
+    }
+}
+
+impl<T> Wheel<T> {
+    /// An empty wheel at tick 0, with 64 slots a level.
+    pub fn new() -> Self {
+        Self::with_slots(MAX_SLOTS)
+    }
+
+    /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in
+    /// `2..=64`.
+    ///
+    /// Fewer slots mean more levels, and so more cascading. There is seldom a reason not to use 64.
+    pub fn with_slots(slots: usize) -> Self {
+        Self::with_capacity_and_slots(0, slots)
+    }
+
+    /// An empty wheel at tick 0 with room for this many timers. Its storage need not grow before
+    /// it holds more.
+    ///
+    /// The wheel keeps this room as long as it lives. Neither shrinking nor
+    /// [`clear`](Wheel::clear) gives it back.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::with_capacity(10_000);
+    /// let key = wheel.insert(20, ());
+    /// wheel.remove(key);
+    /// assert!(wheel.capacity() >= 10_000);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If you ask for room for about four billion timers or more.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self::with_capacity_and_slots(capacity, MAX_SLOTS)
+    }
+
+    /// What [`with_capacity`](Wheel::with_capacity) and [`with_slots`](Wheel::with_slots) do, in
+    /// one.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::with_capacity_and_slots(100, 8).starting_at(5_000);
+    /// wheel.insert(5_008, ());
+    /// assert_eq!(wheel.levels(), 2);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If you ask for room for about four billion timers or more.
+    pub fn with_capacity_and_slots(capacity: usize, slots: usize) -> Self {
+        assert!(capacity < u32::MAX as usize, "{TOO_MANY}");
+        let digit_bits = slots
+            .clamp(2, MAX_SLOTS)
+            .next_power_of_two()
+            .trailing_zeros();
+        let mut level_of_bit = [0; 64];
+        for (level, bit) in level_of_bit.iter_mut().zip(0_u32..) {
+            // At most 63, because a digit is at least one bit wide.
+            *level = (bit / digit_bits) as u8;
+        }
+        Wheel {
+            nodes: Slab::with_capacity(capacity),
+            levels: Vec::new(),
+            occupied: 0,
+            digit_bits,
+            level_of_bit,
+            elapsed: 0,
+            now: 0,
+            overdue: BTreeMap::new(),
+            next_rank: 0,
+            cascading: None,
+            next_sequence: NonZeroU64::MIN,
+            shrinking: Shrinking::keeping(capacity),
+        }
+    }
+
+    /// The wheel at this tick, for an owner that does not count from 0. It fires nothing.
+    ///
+    /// This is for a wheel that was just made. One that holds timers fires those that are due by
+    /// this tick at the next [`advance`](Wheel::advance). A tick before [`now`](Wheel::now) counts
+    /// as `now`.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new().starting_at(1_000_000);
+    /// assert_eq!(wheel.now(), 1_000_000);
+    /// wheel.insert(1_000_020, "request");
+    /// wheel.insert(7, "due long ago");
+    /// assert_eq!(wheel.advance(1_000_000).next(), Some((7, "due long ago")));
+    /// ```
+    #[must_use = "the wheel is taken and given back"]
+    pub fn starting_at(mut self, tick: u64) -> Self {
+        self.now = self.now.max(tick);
+        if self.is_empty() {
+            (self.elapsed, self.cascading) = (self.now, None);
+        }
+        self
+    }
+
+    /// Drops every timer without firing it. O([`capacity`](Wheel::capacity)).
+    ///
+    /// [`now`](Wheel::now) stays, and a key from before never finds a later timer. The wheel gives
+    /// its memory back, except the room that [`with_capacity`](Wheel::with_capacity) was asked for.
+    ///
+    /// If the drop of a value panics, the wheel is empty and usable all the same.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new().starting_at(500);
+    /// let key = wheel.insert(520, ());
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && !wheel.contains(key));
+    /// assert_eq!(wheel.now(), 500);
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.take_all());
+    }
+
+    /// Takes everything out at once. The wheel is then empty, of the same kind and at the same
+    /// tick.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let slots = 1 << self.digit_bits;
+        let empty = Wheel {
+            next_sequence: self.next_sequence,
+            ..Wheel::with_capacity_and_slots(self.shrinking.asked(), slots).starting_at(self.now)
+        };
+        let full = std::mem::replace(self, empty);
+        full.nodes.into_iter().map(|(_, node)| node.value)
+    }
+}
+
+impl<T> Default for Wheel<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Arms a timer for each due and value, as [`Wheel::insert`] does. It is for timers that need no
+/// key.
+///
+/// So one wheel can take what [`Wheel::advance`] yields of another.
+///
+/// ```
+/// # use tickwheel::wheel::Wheel;
+/// let mut wheel = Wheel::new();
+/// wheel.extend([(20, "late"), (10, "early")]);
+/// assert_eq!(wheel.advance(15).next(), Some((10, "early")));
+/// ```
+impl<T> Extend<(u64, T)> for Wheel<T> {
+    fn extend<I: IntoIterator<Item = (u64, T)>>(&mut self, timers: I) {
+        for (due, value) in timers {
+            self.insert(due, value);
+        }
+    }
+}
+
+/// A wheel at tick 0, with a timer for each due and value.
+///
+/// ```
+/// # use tickwheel::wheel::Wheel;
+/// let mut wheel: Wheel<_> = [(20, "late"), (10, "early")].into_iter().collect();
+/// assert_eq!(wheel.next_turn(), Some(10));
+/// ```
+impl<T> FromIterator<(u64, T)> for Wheel<T> {
+    fn from_iter<I: IntoIterator<Item = (u64, T)>>(timers: I) -> Self {
+        let mut wheel = Wheel::new();
+        wheel.extend(timers);
+        wheel
+    }
+}
+
+impl<T> Wheel<T> {
+    /// The value of a timer, or `None` if it has fired or was removed. O(1).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, "request");
+    /// assert_eq!(wheel.get(key), Some(&"request"));
+    /// wheel.remove(key);
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.node(key).map(|node| &node.value)
+    }
+
+    /// The value of a timer, for you to change, or `None` if it has fired or was removed. O(1).
+    ///
+    /// This does not change when the timer is due. [`reset`](Wheel::reset) does.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, 1);
+    /// if let Some(tries) = wheel.get_mut(key) {
+    ///     *tries += 1;
+    /// }
+    /// assert_eq!(wheel.advance(20).next(), Some((20, 2)));
+    /// ```
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.node_mut(key).map(|node| &mut node.value)
+    }
+
+    /// Whether a timer is still armed: it has not fired, and nobody removed it. O(1).
+    ///
+    /// A timer whose due has passed stays armed until [`advance`](Wheel::advance) yields it.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, ());
+    /// assert!(wheel.contains(key));
+    /// assert_eq!(wheel.advance(20).count(), 1);
+    /// assert!(!wheel.contains(key));
+    /// ```
+    #[inline]
+    pub fn contains(&self, key: Key) -> bool {
+        self.node(key).is_some()
+    }
+
+    /// The tick at which a timer is due, or `None` if it has fired or was removed. O(1).
+    ///
+    /// It is the due that you gave to [`insert`](Wheel::insert) or to the last
+    /// [`reset`](Wheel::reset), even if it lies before [`now`](Wheel::now).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, ());
+    /// assert_eq!(wheel.due(key), Some(20));
+    /// wheel.reset(key, 300);
+    /// assert_eq!(wheel.due(key), Some(300));
+    /// ```
+    #[inline]
+    pub fn due(&self, key: Key) -> Option<u64> {
+        self.node(key).map(|node| node.due)
+    }
+
+    /// Every timer that is armed: its key, its due and its value. They come in no order.
+    ///
+    /// The iterator looks at every place of the storage, used or not:
+    /// O([`capacity`](Wheel::capacity)).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let request = wheel.insert(20, "request");
+    /// wheel.insert(300, "keepalive");
+    ///
+    /// let later = wheel.iter().filter(|(_, due, _)| *due > 100);
+    /// assert_eq!(later.map(|(_, _, value)| *value).collect::<Vec<_>>(), ["keepalive"]);
+    /// assert!(wheel.iter().any(|(key, ..)| key == request));
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+        // No timer has the sequence zero, so this skips none.
+        self.nodes.iter().filter_map(|(index, node)| {
+            let key = Key::from_parts((index as u32, node.sequence))?;
+            Some((key, node.due, &node.value))
+        })
+    }
+
+    /// The value of every timer. They come in no order.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
+    }
+}
+
+/// Names one timer of a [`Wheel`], also long after that timer has gone: a key never
+/// finds a later timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    index: u32,
+    sequence: NonZeroU64,
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn new(index: u32, sequence: NonZeroU64) -> Key {
+        Key { index, sequence }
+    }
+
+    /// What `new` was given, for an owner that stores the two apart.
+    #[inline]
+    pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
+        (self.index, Some(self.sequence))
+    }
+
+    /// The key as two numbers.
+    pub(crate) fn to_parts(self) -> (u32, u64) {
+        (self.index, self.sequence.get())
+    }
+
+    /// The key of which `to_parts` gave these numbers. `None` for a sequence of zero, because no
+    /// key has it.
+    pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
+        NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
+    }
+}
+
+/// What [`Wheel::find_due`] finds, for an owner that has an index of its own over the timers.
+///
+/// Such an owner keeps no [`Key`]: an index is half of one, and is good as long as its timer is in
+/// the wheel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The first timer that is due. It is still in the wheel.
+    Due(u32),
+    Nothing,
+    /// The budget was spent before the search had an end.
+    Unfinished,
+}
+
+impl<T> Wheel<T> {
+    /// Arms a timer, and returns its index.
+    pub(crate) fn insert_at(&mut self, due: u64, value: T) -> u32 {
+        self.insert(due, value).index
+    }
+
+    /// Moves a timer that is there to another due.
+    pub(crate) fn relink_at(&mut self, index: u32, due: u64) {
+        self.unlink(index);
+        self.link(index, due);
+    }
+
+    /// Takes out a timer that is there.
+    pub(crate) fn remove_at(&mut self, index: u32) -> T {
+        self.remove_node(index).0
+    }
+
+    /// One more than the largest index that a timer may have.
+    pub(crate) fn end_of_indices(&self) -> u32 {
+        self.nodes.capacity() as u32
+    }
+
+    /// Whether there is a timer with that index.
+    pub(crate) fn contains_index(&self, index: u32) -> bool {
+        self.nodes.contains(index as usize)
+    }
+
+    /// The tick at which a timer that is there is due.
+    pub(crate) fn due_at(&self, index: u32) -> u64 {
+        self.nodes[index as usize].due
+    }
+
+    /// The value of a timer that is there.
+    pub(crate) fn at(&self, index: u32) -> &T {
+        &self.nodes[index as usize].value
+    }
+
+    /// The value of a timer that is there.
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        &mut self.nodes[index as usize].value
+    }
+
+    /// Finds the first timer that is due by `now`, in at most `budget` steps, which are taken from
+    /// the budget.
+    pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
+        self.now = self.now.max(now);
+        while *budget > 0 {
+            *budget -= 1;
+            match self.step() {
+                Step::Due(index) => return Found::Due(index),
+                Step::Cascaded => {}
+                Step::Finished => return Found::Nothing,
+            }
+        }
+        Found::Unfinished
+    }
+
+    /// Moves all timers together, into a store that is as large as they need. After it, their
+    /// indices are those from zero on. Their order stays, and no key of before is good.
+    pub(crate) fn move_together(&mut self) {
+        let mut order = Vec::with_capacity(self.len());
+        for level in &mut self.levels {
+            for slot in level.occupied_slots() {
+                order.extend(level.slot(slot).iter(&self.nodes).map(|(index, _)| index));
+            }
+            *level = Level::EMPTY;
+        }
+        let overdue = std::mem::take(&mut self.overdue);
+        let store = Slab::with_capacity(self.nodes.len());
+        let mut old = std::mem::replace(&mut self.nodes, store);
+        let mut moved =
+            |from: u32, nodes: &mut Slab<Node<T>>| nodes.insert(old.remove(from as usize)) as u32;
+        for from in order {
+            let index = moved(from, &mut self.nodes);
+            let home = self.nodes[index as usize].home;
+            let links = self.levels[home.level()].append(&mut self.nodes, index, home);
+            self.nodes[index as usize].links = links;
+        }
+        let overdue = overdue.into_iter();
+        self.overdue = overdue
+            .map(|(rank, from)| (rank, moved(from, &mut self.nodes)))
+            .collect::<BTreeMap<_, _>>();
+        self.shrinking = Shrinking::default();
+        self.shrinking.grown(self.nodes.capacity());
+    }
+}
+
+const TOO_MANY: &str = "a wheel holds at most u32::MAX - 1 timers";
+
+impl<T> Wheel<T> {
+    /// How many timers fit before the storage grows.
+    ///
+    /// The capacity falls when timers go and less than an eighth of it is in use, as far as the
+    /// timers that are left allow. A wheel from [`with_capacity`](Wheel::with_capacity) never falls
+    /// below the room that it was asked for.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel: Wheel<()> = (0..100_000).map(|due| (due, ())).collect();
+    /// assert!(wheel.capacity() >= 100_000);
+    /// assert_eq!(wheel.advance(100_000).count(), 100_000);
+    /// assert!(wheel.capacity() < 10_000);
+    /// ```
+    pub fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
+    #[inline]
+    fn node(&self, key: Key) -> Option<&Node<T>> {
+        self.nodes
+            .get(key.index as usize)
+            .filter(|node| node.sequence == key.sequence.get())
+    }
+
+    #[inline]
+    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
+        self.nodes
+            .get_mut(key.index as usize)
+            .filter(|node| node.sequence == key.sequence.get())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow_nodes(&mut self) {
+        // Doubles, just like the slab itself would.
+        self.nodes
+            .reserve((2 * self.nodes.len()).max(4) - self.nodes.len());
+        assert!(self.nodes.capacity() < u32::MAX as usize, "{TOO_MANY}");
+        self.shrinking.grown(self.nodes.capacity());
+    }
+
+    #[inline]
+    fn shrink_if_due(&mut self) {
+        if self.shrinking.is_due(self.nodes.len()) {
+            self.shrink();
+        }
+    }
+
+    /// For the end of a turn. Memory that the removals did not give back may have come free since.
+    fn shrink_if_worth_a_look(&mut self) {
+        let (left, capacity) = (self.nodes.len(), self.nodes.capacity());
+        if self.shrinking.is_worth_a_look(left, capacity) {
+            self.shrink();
+        }
+    }
+
+    /// Gives memory back, as far as the timers that are left allow it.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        self.shrinking.shrink(&mut self.nodes);
     }
 }

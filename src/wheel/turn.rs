@@ -7,7 +7,7 @@
 //! slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
 
 use super::Wheel;
-use super::list::Home;
+use super::slots::Home;
 
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
 pub(crate) enum Verdict {

@@ -3,18 +3,21 @@
 //! Invariant: each poll polls the stream first, and gives what it was given to [`Idle::after`].
 //! That alone knows the deadline.
 
-use std::io::{self, IoSlice};
+use std::io;
+use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::idle::Idle;
-use super::waiters::Direction;
+use super::{cancelled, poll_deadline, timed_out};
+use crate::adapt::tried;
 use crate::runtime::coop;
-use crate::{ResetHandle, Timer};
+use crate::waking::wake;
+use crate::{Deadline, ResetHandle, Timer};
 
 pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
@@ -249,5 +252,325 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+// The deadline of an `IdleTimeout`, and which direction is told that it has
+// expired.
+//
+// Two tasks may poll one stream, one for each direction: the halves of `tokio::io::split`. The
+// deadline belongs to both. Each direction that has to wait polls it, always with the waker of
+// `Waiters`, which wakes both.
+//
+// ```text
+//             a byte was moved: reset, lock-free
+//               +----+
+//               |    v
+//   new ----> pending --(expiry)--> expired --(a poll that has to wait)--> told
+//               ^                      |                                    |
+//               |                      | (a byte was moved)                 | (a byte was moved, or
+//               +----------------------+------------------------------------+  a poll has to wait)
+//
+//   any --(cancelled, or the runtime has shut down)--> cancelled --(restart)--> pending
+// ```
+//
+// - *Expired*: neither direction was told yet. If a byte is moved first, the connection was not
+//   idle: the bytes may have come in time, while the process was stalled.
+// - *Told*: one direction was given `TimedOut`. If the other was waiting too, it is owed the same
+//   error. Nothing is armed. The next byte moved, or the next poll that has to wait, starts the
+//   deadline anew, for a goodbye.
+// - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
+//
+// # What is owed
+//
+// A direction that is owed `TimedOut` gets it when it is polled and still has to wait. The error
+// is true for as long as no byte is moved. So a byte that is moved in either direction forgives
+// it, and so does a restart. A reset through the handle cannot, because only the timer knows of
+// it.
+//
+// - *Why nothing hangs then.* The task of the owed direction was woken when the other was told. So
+//   it polls after the byte was moved, or it polled before and took the error. If it polls after,
+//   the deadline is pending and takes its waker. The next expiry is told to it.
+// - *Why a debt may not stay for ever.* The operation that waited may have been dropped, which no
+//   stream can see. A later operation would be told of an idle time that ended long before.
+// - *Why a poll that has to wait forgives nothing.* A direction that is told, and waits again in
+//   the same poll of its task, would always come first. The other would never be told.
+//
+// Invariants:
+//
+// - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
+//   a poll that has to wait need not poll the deadline again, unless that waker was woken.
+// - A direction waits with its waker in `Waiters`, or was woken since it put it there, or since it
+//   was polled without a budget.
+// - An expiry is told to a direction at most once, and never after a byte was moved.
+//
+// Orders that could go wrong, and why they do not:
+//
+// - *The poll of one direction finds the expiry before the driver does.* Then the deadline wakes
+//   no task, because it knows only the task that polls. So the other one is woken here.
+// - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker
+//   of that poll and wakes its task, and `woken` is left for the next poll.
+// - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
+//   is then registered for both. Of one that has ended, the other direction is woken and polls it
+//   too, or is owed the error.
+
+#[derive(Debug)]
+pub(super) struct Idle {
+    deadline: Deadline,
+    handle: ResetHandle,
+    waiters: Arc<Waiters>,
+    /// The waker of `waiters`, made once.
+    waker: Waker,
+    is_registered: bool,
+    is_told: bool,
+    waits: PerDirection<Wait>,
+}
+
+/// What a direction does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wait {
+    /// Its last poll did not have to wait, or was told of the end.
+    #[default]
+    No,
+    Waits,
+    /// It waited when the other direction was told of the expiry. No byte was moved since then.
+    IsOwedTimedOut,
+}
+
+impl Idle {
+    pub(super) fn new(timer: &Timer, timeout: Duration) -> Idle {
+        let deadline = timer.deadline(timeout);
+        let waiters = Arc::new(Waiters::default());
+        Idle {
+            handle: deadline.handle(),
+            deadline,
+            waker: waiters.clone().into(),
+            waiters,
+            is_registered: false,
+            is_told: false,
+            waits: PerDirection::default(),
+        }
+    }
+
+    pub(super) fn handle(&self) -> &ResetHandle {
+        &self.handle
+    }
+
+    /// Makes the deadline pending again, counting from now. What was owed is forgiven.
+    pub(super) fn restart(&mut self) {
+        self.start_anew();
+        self.forgive(Direction::Read);
+        self.forgive(Direction::Write);
+    }
+
+    /// The direction waits on, if it is owed an error.
+    #[inline]
+    fn forgive(&mut self, direction: Direction) {
+        let wait = self.waits.of(direction);
+        if *wait == Wait::IsOwedTimedOut {
+            *wait = Wait::Waits;
+        }
+    }
+
+    /// The task of each direction that waits was woken when the deadline came to its end. It
+    /// registers again when it polls.
+    fn start_anew(&mut self) {
+        self.deadline.restart();
+        self.is_registered = false;
+        self.is_told = false;
+    }
+
+    /// What every poll of the I/O ends with. `had_budget` tells whether the task had a budget
+    /// before it, and `has_moved` whether a result moved a byte.
+    #[inline]
+    pub(super) fn after<R: Copy>(
+        &mut self,
+        direction: Direction,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<R>>,
+        has_moved: impl FnOnce(R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        let Poll::Ready(result) = result else {
+            return self.poll_wait(direction, had_budget, cx).map(Err);
+        };
+        *self.waits.of(direction) = Wait::No;
+        if matches!(result, Ok(value) if has_moved(value)) {
+            self.forgive(direction.other());
+            if !self.handle.reset() {
+                self.move_on();
+            }
+        }
+        Poll::Ready(result)
+    }
+
+    /// A byte was moved after the deadline had come to its end.
+    #[cold]
+    fn move_on(&mut self) {
+        let mut cx = Context::from_waker(&self.waker);
+        if poll_deadline(&mut self.deadline, &mut cx) == Poll::Ready(Ok(())) {
+            self.start_anew();
+        }
+    }
+
+    /// The I/O has to wait: ready with the error if the time is over.
+    fn poll_wait(
+        &mut self,
+        direction: Direction,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Error> {
+        let wait = self.waits.of(direction);
+        if tried(had_budget, cx).is_pending() {
+            // It waits like any other, and is owed what it was owed, but it was not tried yet.
+            if *wait == Wait::No {
+                *wait = Wait::Waits;
+            }
+            return Poll::Pending;
+        }
+        if *wait == Wait::IsOwedTimedOut {
+            *wait = Wait::No;
+            return Poll::Ready(timed_out());
+        }
+        *wait = Wait::Waits;
+        let woken = self.waiters.register(direction, cx.waker());
+        if self.is_registered && !woken {
+            return Poll::Pending;
+        }
+        if self.is_told {
+            self.start_anew();
+        }
+        self.poll_end(direction)
+    }
+
+    fn poll_end(&mut self, direction: Direction) -> Poll<io::Error> {
+        let mut cx = Context::from_waker(&self.waker);
+        let end = poll_deadline(&mut self.deadline, &mut cx);
+        self.is_registered = end.is_pending();
+        let Poll::Ready(end) = end else {
+            return Poll::Pending;
+        };
+        *self.waits.of(direction) = Wait::No;
+        let other = self.waits.of(direction.other());
+        let error = match end {
+            Ok(()) => {
+                self.is_told = true;
+                if *other == Wait::Waits {
+                    *other = Wait::IsOwedTimedOut;
+                }
+                timed_out()
+            }
+            Err(cause) => cancelled(cause),
+        };
+        Waiters::wake(&self.waiters, direction.other());
+        Poll::Ready(error)
+    }
+}
+
+// The wakers of the two tasks that may wait for one stream, behind one waker for its deadline.
+//
+// A deadline wakes the task that polled last. The halves of a stream may be polled by two tasks,
+// and the end of the deadline concerns both. So the deadline is given a waker of its own, which
+// wakes whoever waits in either direction.
+//
+// Invariant: no waker is cloned, woken or dropped under the lock, because a waker is its user's
+// code and may come back here.
+
+/// Which way bytes go. Flushing and shutting down belong to writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub(super) fn other(self) -> Direction {
+        match self {
+            Direction::Read => Direction::Write,
+            Direction::Write => Direction::Read,
+        }
+    }
+}
+
+/// One value for each direction.
+#[derive(Debug, Default)]
+pub(super) struct PerDirection<V> {
+    read: V,
+    write: V,
+}
+
+impl<V> PerDirection<V> {
+    pub(super) fn of(&mut self, direction: Direction) -> &mut V {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    wakers: PerDirection<Option<Waker>>,
+    /// Whether the deadline has woken since a direction looked last.
+    woken: bool,
+}
+
+impl Waiters {
+    /// Keeps the waker of the task that waits in a direction. Gives whether the deadline has woken
+    /// since a direction looked last.
+    pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
+        let mut slots = self.lock();
+        if !slots.holds(direction, waker) {
+            drop(slots);
+            let waker = waker.clone();
+            slots = self.lock();
+            let before = slots.wakers.of(direction).replace(waker);
+            let woken = std::mem::take(&mut slots.woken);
+            drop(slots);
+            drop(before);
+            return woken;
+        }
+        std::mem::take(&mut slots.woken)
+    }
+
+    /// Wakes whoever waits in a direction.
+    pub(super) fn wake(&self, direction: Direction) {
+        let waker = self.lock().wakers.of(direction).take();
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slots {
+    fn holds(&mut self, direction: Direction, waker: &Waker) -> bool {
+        let held = self.wakers.of(direction).as_ref();
+        held.is_some_and(|held| held.will_wake(waker))
+    }
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut slots = self.lock();
+        slots.woken = true;
+        let PerDirection { read, write } = std::mem::take(&mut slots.wakers);
+        drop(slots);
+        // A panic in one of the wakers does not keep the other from being woken.
+        for waker in [read, write].into_iter().flatten() {
+            wake(waker);
+        }
     }
 }

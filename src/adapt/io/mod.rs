@@ -26,11 +26,8 @@
 //! [`Cancelled`]: crate::error::Cancelled
 //! [`ResetHandle`]: crate::ResetHandle
 
-mod idle;
 mod idle_timeout;
 mod timeout_halves;
-mod timeout_stream;
-mod waiters;
 
 use std::future::Future;
 use std::io;
@@ -40,8 +37,7 @@ use std::task::{Context, Poll};
 use crate::runtime::coop;
 
 pub use idle_timeout::IdleTimeout;
-pub use timeout_halves::{TimeoutReader, TimeoutWriter};
-pub use timeout_stream::TimeoutStream;
+pub use timeout_halves::{TimeoutReader, TimeoutStream, TimeoutWriter};
 
 use crate::Deadline;
 use crate::error::{Cancelled, Elapsed};

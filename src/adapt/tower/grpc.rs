@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::BoxError;
-use super::future::GrpcResponseFuture;
+use super::timeout::GrpcResponseFuture;
 use crate::remaining;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");

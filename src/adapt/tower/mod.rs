@@ -86,17 +86,14 @@
 //! # }
 //! ```
 
-mod bound;
-mod future;
 mod grpc;
-mod outcome;
 mod timeout;
 
-pub use bound::{Bound, Fixed, PerRequest};
-pub use future::{GrpcResponseFuture, ResponseFuture};
 pub use grpc::{GrpcTimeout, GrpcTimeoutLayer, grpc_timeout};
-pub use outcome::{Boxed, Mapped, OnElapsed};
-pub use timeout::{Timeout, TimeoutLayer};
+pub use timeout::{
+    Bound, Boxed, Fixed, GrpcResponseFuture, Mapped, OnElapsed, PerRequest, ResponseFuture,
+    Timeout, TimeoutLayer,
+};
 
 /// An error of any type, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -2,22 +2,27 @@
 //!
 //! Invariant: a clone shares nothing with its original but the timer.
 
+use std::any::type_name;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
+use sealed::Call;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::bound::sealed::Call as Bounded;
-use super::bound::{Bound, Fixed, PerRequest};
-use super::future::{End, ResponseFuture};
-use super::outcome::{Boxed, Mapped, OnElapsed};
-use crate::error::Elapsed;
-use crate::future::limit::{self, Limit};
+use super::BoxError;
+use crate::error::{Cancelled, Elapsed};
+use crate::future::limit::Limit;
+use crate::future::sleep::Ended;
+use crate::future::{limit, timeout};
 use crate::shard::Shard;
-use crate::timer::current;
-use crate::{Instant, Timer, scope};
+use crate::timer::local;
+use crate::{Instant, Sleep, Timer, scope};
 
 /// Puts a [`Timeout`] around a service.
 ///
@@ -214,13 +219,13 @@ where
         let bound = self.layer.bound.bound(&request);
         let timer = self.layer.timer.as_ref();
         match bound {
-            Bounded::Scope(duration) => {
+            Call::Scope(duration) => {
                 call_within(&mut self.inner, request, timer, duration, on_elapsed)
             }
             bound => ResponseFuture {
                 call: self.inner.call(request),
                 end: match bound {
-                    Bounded::Timeout(duration) => {
+                    Call::Timeout(duration) => {
                         End::Timeout(limit::sleep_after(shard(timer), duration))
                     }
                     _ => End::Never,
@@ -254,7 +259,7 @@ fn call_within<S: Service<Request>, Request, O>(
 
 #[track_caller]
 fn shard(timer: Option<&Timer>) -> Arc<Shard> {
-    timer.map_or_else(current::shard, |timer| timer.shard().clone())
+    timer.map_or_else(local::shard, |timer| timer.shard().clone())
 }
 
 fn after(duration: Duration) -> Instant {
@@ -262,4 +267,242 @@ fn after(duration: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     let now = Instant::now();
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
+}
+
+// What bounds a call: one duration for all, or what the request says.
+//
+// Invariant: the bound is known before the request is handed to the service.
+
+/// What tells the timeout of a call: [`Fixed`] or [`PerRequest`].
+///
+/// It is sealed: a closure for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request) can
+/// tell anything.
+pub trait Bound<Request>: sealed::Bound<Request> {}
+
+/// The same timeout for each call: [`TimeoutLayer::new`](super::TimeoutLayer::new).
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed(pub(super) Duration);
+
+/// The timeout that a closure reads in the request:
+/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
+#[derive(Clone, Copy)]
+pub struct PerRequest<F>(pub(super) F);
+
+pub(super) mod sealed {
+    use std::time::Duration;
+
+    /// How a call is bounded.
+    #[derive(Debug)]
+    pub enum Call {
+        /// It may take any time.
+        Unbounded,
+        /// By a timeout.
+        Timeout(Duration),
+        /// By a scope that is open from the call on.
+        Scope(Duration),
+    }
+
+    pub trait Bound<Request> {
+        fn bound(&self, request: &Request) -> Call;
+    }
+
+    pub trait OnElapsed<Response, Error> {
+        /// The error of the service with the timeout.
+        type Error;
+
+        /// What becomes of the service's own error.
+        fn error(error: Error) -> Self::Error;
+
+        /// What becomes of a call that was not answered in time.
+        fn elapsed(self) -> Result<Response, Self::Error>;
+
+        /// What becomes of a call that waits when the runtime shuts down.
+        fn shut_down(self) -> Result<Response, Self::Error>;
+    }
+}
+
+impl<Request> sealed::Bound<Request> for Fixed {
+    fn bound(&self, _: &Request) -> Call {
+        Call::Timeout(self.0)
+    }
+}
+
+impl<Request> Bound<Request> for Fixed {}
+
+impl<F, Request> sealed::Bound<Request> for PerRequest<F>
+where
+    F: Fn(&Request) -> Option<Duration>,
+{
+    fn bound(&self, request: &Request) -> Call {
+        (self.0)(request).map_or(Call::Unbounded, Call::Scope)
+    }
+}
+
+impl<F, Request> Bound<Request> for PerRequest<F> where F: Fn(&Request) -> Option<Duration> {}
+
+impl<F> fmt::Debug for PerRequest<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PerRequest")
+            .field(&type_name::<F>())
+            .finish()
+    }
+}
+
+// The futures of calls.
+//
+// Invariant: the service's future is polled first, so that an answer which is there wins over a
+// deadline that has passed.
+
+pin_project! {
+    /// A call with a timeout: what [`Timeout`](super::Timeout) answers with.
+    ///
+    /// Dropping it drops the call and takes its timer out.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct ResponseFuture<F, O> {
+        #[pin]
+        pub(super) call: F,
+        pub(super) end: End,
+        // Taken when the call was not answered in time.
+        pub(super) on_elapsed: Option<O>,
+    }
+}
+
+/// What ends a call that is not answered.
+#[derive(Debug)]
+pub(super) enum End {
+    Never,
+    Timeout(Sleep),
+    Scope(Sleep, Instant),
+}
+
+impl<F, Response, Error, O> Future for ResponseFuture<F, O>
+where
+    F: Future<Output = Result<Response, Error>>,
+    O: OnElapsed<Response, Error>,
+{
+    type Output = Result<Response, O::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let called = match this.end {
+            End::Never => Ok(ready!(this.call.poll(cx))),
+            End::Timeout(sleep) => ready!(timeout::poll_bounded(this.call, sleep, cx)),
+            End::Scope(sleep, deadline) => {
+                ready!(scope::poll_bounded(this.call, sleep, *deadline, cx))
+            }
+        };
+        Poll::Ready(match called {
+            Ok(answer) => answer.map_err(O::error),
+            Err(ended) => {
+                let on_elapsed = this.on_elapsed.take();
+                let on_elapsed = on_elapsed.expect("polled after it was ready");
+                match ended {
+                    Ended::Elapsed => on_elapsed.elapsed(),
+                    Ended::ShutDown => on_elapsed.shut_down(),
+                }
+            }
+        })
+    }
+}
+
+pin_project! {
+    /// A call that passes its deadline on: what [`GrpcTimeout`](super::GrpcTimeout) answers with.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct GrpcResponseFuture<F> {
+        // None where nothing was left, so that nothing was called.
+        #[pin]
+        call: Option<F>,
+    }
+}
+
+impl<F> GrpcResponseFuture<F> {
+    pub(super) fn new(call: Option<F>) -> Self {
+        GrpcResponseFuture { call }
+    }
+}
+
+impl<F, Response, Error> Future for GrpcResponseFuture<F>
+where
+    F: Future<Output = Result<Response, Error>>,
+    Error: Into<BoxError>,
+{
+    type Output = Result<Response, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().call.as_pin_mut() {
+            Some(call) => call.poll(cx).map_err(Into::into),
+            None => Poll::Ready(Err(Elapsed::new().into())),
+        }
+    }
+}
+
+// What a call gives that was not answered in time: a boxed error, or what a closure makes of it.
+//
+// Invariant: the service's own answers and errors are never mapped by the closure.
+
+/// What becomes of a call that was not answered in time: [`Boxed`] or [`Mapped`].
+///
+/// It is sealed: a closure for [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed) can
+/// give anything.
+pub trait OnElapsed<Response, Error>: sealed::OnElapsed<Response, Error> {}
+
+/// [`Elapsed`] in a box, beside the service's own errors in boxes. [`Cancelled`] in a box once the
+/// runtime that drives the timer has shut down.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Boxed;
+
+/// What a closure gives, in the service's own types:
+/// [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed).
+#[derive(Clone, Copy)]
+pub struct Mapped<F>(pub(super) F);
+
+impl<Response, Error: Into<BoxError>> sealed::OnElapsed<Response, Error> for Boxed {
+    type Error = BoxError;
+
+    fn error(error: Error) -> BoxError {
+        error.into()
+    }
+
+    fn elapsed(self) -> Result<Response, BoxError> {
+        Err(Elapsed::new().into())
+    }
+
+    fn shut_down(self) -> Result<Response, BoxError> {
+        Err(Cancelled::SHUTDOWN.into())
+    }
+}
+
+impl<Response, Error: Into<BoxError>> OnElapsed<Response, Error> for Boxed {}
+
+impl<F, Response, Error> sealed::OnElapsed<Response, Error> for Mapped<F>
+where
+    F: FnOnce(Elapsed) -> Result<Response, Error>,
+{
+    type Error = Error;
+
+    fn error(error: Error) -> Error {
+        error
+    }
+
+    fn elapsed(self) -> Result<Response, Error> {
+        (self.0)(Elapsed::new())
+    }
+
+    fn shut_down(self) -> Result<Response, Error> {
+        // The closure gives the only answer in the service's own types.
+        (self.0)(Elapsed::new())
+    }
+}
+
+impl<F, Response, Error> OnElapsed<Response, Error> for Mapped<F> where
+    F: FnOnce(Elapsed) -> Result<Response, Error>
+{
+}
+
+impl<F> fmt::Debug for Mapped<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mapped").field(&type_name::<F>()).finish()
+    }
 }

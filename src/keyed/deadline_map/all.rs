@@ -23,8 +23,7 @@ use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
 use super::DeadlineMap;
-use super::inner::Inner;
-use super::part::Entry;
+use super::inner::{Entry, Inner};
 use crate::deadline::ResetHandle;
 use crate::shard::word::Outcome;
 

@@ -2,11 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `inner` | how entries are put in and taken out, and the limit |
-//! | `part` | the entries of some of the keys |
-//! | `keyed` | the future of one key |
+//! | `mod` | the map, and the future of one key |
+//! | `inner` | the parts and their entries, and how these are put in and taken out |
 //! | `all` | what is done to all keys at once |
-//! | `make` | how a map is made |
 //!
 //! No lock is taken inside another. A call finds the key's word under the lock of its part, lets
 //! that lock go, and then acts on the word. A reset that needs no lock of a shard is made at once.
@@ -24,28 +22,28 @@
 
 mod all;
 mod inner;
-mod keyed;
-mod make;
-mod part;
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use keyed::KeyedDeadline;
-
+use crate::deadline;
+use crate::deadline::Access;
 use crate::deadline::ResetHandle;
-use crate::deadline::access::Access;
-use crate::error::InsertError;
-use crate::keyed::hashing::DefaultHashBuilder;
+use crate::error::{Cancelled, InsertError};
+use crate::keyed::table::DefaultHashBuilder;
 use crate::shard::word::{Mark, Outcome, Reset, Word};
 use crate::shard::{Shard, Told};
 use crate::time::due::Start;
 use crate::time::tick::Moment;
+use crate::timer::Timer;
 use inner::{Inner, fold};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
@@ -409,6 +407,144 @@ impl<K, S> fmt::Debug for DeadlineMap<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadlineMap")
             .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+// How a `DeadlineMap` is made: with a limit, with room made ahead, with a hasher.
+//
+// Invariant: a map is made with no part, unless room is made ahead.
+
+/// Making a map.
+impl<K> DeadlineMap<K>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+{
+    /// An empty map whose deadlines are on `timer`.
+    pub fn new(timer: &Timer) -> Self {
+        Self::with_limit(timer, usize::MAX)
+    }
+
+    /// An empty map that holds at most `max` keys.
+    pub fn with_limit(timer: &Timer, max: usize) -> Self {
+        Self::with_limit_and_hasher(timer, max, hash_builder(timer))
+    }
+
+    /// An empty map with room for `capacity` keys made ahead, so that the first `capacity` keys
+    /// grow no table.
+    ///
+    /// That room stays when the keys go, until the map is drained. It is shared out evenly over the
+    /// map. Keys spread unevenly by chance, so in some share of the map there may be too little
+    /// room. Room for less than a thousand keys is made as they come.
+    pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
+        Self::with_capacity_and_hasher(timer, capacity, hash_builder(timer))
+    }
+}
+
+/// Making a map with a hasher of the user's.
+impl<K, S> DeadlineMap<K, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    S: BuildHasher,
+{
+    /// An empty map that hashes its keys with what `hash_builder` makes.
+    ///
+    /// The default withstands keys that somebody has chosen to collide. A hasher that does not
+    /// withstand them is faster. It is good for keys that nobody can choose, such as the program's
+    /// own numbers.
+    pub fn with_hasher(timer: &Timer, hash_builder: S) -> Self {
+        Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
+    }
+
+    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher.
+    pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
+        DeadlineMap {
+            inner: Arc::new(Inner::new(timer, max)),
+            hash_builder,
+        }
+    }
+
+    /// As [`with_capacity`](DeadlineMap::with_capacity), with a hasher.
+    pub fn with_capacity_and_hasher(timer: &Timer, capacity: usize, hash_builder: S) -> Self {
+        let map = Self::with_hasher(timer, hash_builder);
+        map.inner.reserve(capacity);
+        map
+    }
+}
+
+fn hash_builder(timer: &Timer) -> DefaultHashBuilder {
+    DefaultHashBuilder::new(timer.shard().clock())
+}
+
+// The `KeyedDeadline`: the future that a `DeadlineMap` gives for a key.
+//
+// Invariant: the entry of a `KeyedDeadline` is in the map no longer than the `KeyedDeadline`
+// lives.
+
+/// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
+///
+/// It is the same future, with the same guarantees. Dropping it takes its key out of the map,
+/// unless a newer one is under the key by now.
+///
+/// After it was replaced, removed, drained or closed, it is no longer in the map. It can still be
+/// restarted, as a deadline to which no key leads.
+#[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
+pub struct KeyedDeadline<K> {
+    word: Arc<Word>,
+    key: K,
+    inner: Arc<Inner<K>>,
+}
+
+impl<K> KeyedDeadline<K> {
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// As [`Deadline::handle`](crate::Deadline::handle).
+    pub fn handle(&self) -> ResetHandle {
+        self.access().handle()
+    }
+
+    /// As [`Deadline::restart`](crate::Deadline::restart).
+    pub fn restart(&mut self) {
+        let Access { shard, word } = self.access();
+        shard.restart_word(word);
+    }
+
+    fn access(&self) -> Access<'_> {
+        self.inner.access(&self.word)
+    }
+}
+
+/// The key is never pinned.
+impl<K> Unpin for KeyedDeadline<K> {}
+
+impl<K> Future for KeyedDeadline<K> {
+    type Output = Result<(), Cancelled>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Access { shard, word } = self.access();
+        deadline::poll(shard, word, cx)
+    }
+}
+
+impl<K> Drop for KeyedDeadline<K> {
+    fn drop(&mut self) {
+        let own = self.inner.take(&self.word);
+        let Access { shard, word } = self.access();
+        deadline::cancel_unawaited(shard, word);
+        // The key of the entry is dropped here, after the locks. The key of `self` is dropped next.
+        drop(own);
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedDeadline")
+            .field("key", &self.key)
+            .field("timeout", &self.word.timeout_set())
+            .field("status", &self.word.status())
             .finish_non_exhaustive()
     }
 }

@@ -20,11 +20,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::runtime::{self, Handle, TryCurrentError};
-
-use super::{Timer, WeakTimer};
+use super::{Builder, Timer, WeakTimer};
+use crate::runtime;
+use crate::runtime::{Handle, TryCurrentError};
 use crate::shard::Shard;
 
 thread_local! {
@@ -177,4 +178,57 @@ impl Registry {
 
 fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// The process's timer: on a thread of its own, under no runtime.
+//
+// The first use starts the thread, which never ends. It sleeps until the next due. While nothing
+// is armed, it sleeps until something is (see `driver::alarm`).
+//
+// Invariant: there is at most one. A start that failed leaves nothing behind, and the next use
+// tries again.
+
+/// No longer than the 15 bytes that Linux shows.
+const THREAD: &str = "tickwheel-timer";
+
+static GLOBAL: OnceLock<Timer> = OnceLock::new();
+
+/// The process's timer. The first call starts it.
+#[inline]
+#[track_caller]
+pub(crate) fn global_timer() -> &'static Timer {
+    match GLOBAL.get() {
+        Some(timer) => timer,
+        None => match started() {
+            Ok(timer) => timer,
+            Err(error) => panic_without_thread(&error),
+        },
+    }
+}
+
+/// This thread's shard of the process's timer.
+#[inline(never)]
+#[track_caller]
+pub(crate) fn global_shard() -> Arc<Shard> {
+    global_timer().shard().clone()
+}
+
+#[cold]
+fn started() -> io::Result<&'static Timer> {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(timer) = GLOBAL.get() {
+        return Ok(timer);
+    }
+    let timer = Builder::build_on_thread(THREAD)?;
+    Ok(GLOBAL.get_or_init(|| timer))
+}
+
+#[cold]
+#[track_caller]
+fn panic_without_thread(error: &io::Error) -> ! {
+    panic!(
+        "tickwheel's global timer cannot start its thread: {error}. Call \
+         `tickwheel::global::timer()` early, before the process uses up its threads"
+    )
 }

@@ -1,0 +1,447 @@
+//! Time for streams: [`StreamExt::idle_timeout`], [`StreamExt::throttle`] and [`IntervalStream`].
+//!
+//! Invariant: the names and the semantics are those of tokio-stream, where it has the same.
+//!
+//! | here | in tokio-stream |
+//! |---|---|
+//! | [`StreamExt::idle_timeout`] | `StreamExt::timeout` |
+//! | [`StreamExt::throttle`] | `StreamExt::throttle` |
+//! | [`IntervalStream`] | `wrappers::IntervalStream` |
+//!
+//! # Beside tokio-stream's trait
+//!
+//! tokio-stream's `StreamExt` has a `throttle` too. A call of `.throttle(..)` is ambiguous where
+//! both traits are imported. Then name the trait in the call. `idle_timeout` has a name of its own,
+//! so it can be called as a method beside tokio-stream's `timeout`, which does the same:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use tickwheel::stream::StreamExt as _;
+//! use tokio_stream::StreamExt;
+//!
+//! let slow = tickwheel::stream::StreamExt::throttle(tokio_stream::iter(1..=3), Duration::from_secs(1));
+//! let mut items = Box::pin(slow.idle_timeout(Duration::from_secs(5)));
+//! assert_eq!(items.next().await, Some(Ok(1)));
+//! # }
+//! ```
+//!
+//! # When the timer's runtime has shut down
+//!
+//! A stream may be polled in another runtime than the one that drives its timer. If that one shuts
+//! down, an [`IdleTimeout`] gives one [`Elapsed`](crate::error::Elapsed) and counts no more gaps. A
+//! [`Throttle`] holds nothing up any more. An [`IntervalStream`] ends. None of them panics.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use futures_core::stream::FusedStream;
+use pin_project_lite::pin_project;
+use tokio::time::Instant;
+
+use crate::error::Elapsed;
+use crate::future::sleep::Ended;
+use crate::future::timeout::poll_deadline;
+use crate::runtime::coop;
+use crate::time::tick::Moment;
+use crate::{Interval, Sleep, Timer};
+
+/// Methods for every [`Stream`].
+pub trait StreamExt: Stream {
+    /// Gives an [`Elapsed`](crate::error::Elapsed) for each gap between two items that is longer
+    /// than `timeout`, on the current runtime's own timer.
+    ///
+    /// The first gap begins now. See [`IdleTimeout`] for the rest.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use futures::StreamExt as _;
+    /// use tickwheel::{Duration, stream::StreamExt as _};
+    /// use tokio_stream::wrappers::UnboundedReceiverStream;
+    ///
+    /// let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    /// let mut events = UnboundedReceiverStream::new(receiver).idle_timeout(Duration::from_secs(1));
+    /// sender.send("event").unwrap();
+    /// assert_eq!(events.next().await, Some(Ok("event")));
+    /// assert!(matches!(events.next().await, Some(Err(_elapsed))), "one for the gap");
+    /// # let later = sender.clone();
+    /// # tokio::spawn(async move {
+    /// #     tickwheel::sleep(Duration::from_secs(3600)).await;
+    /// #     later.send("after an hour").unwrap();
+    /// # });
+    /// assert_eq!(events.next().await, Some(Ok("after an hour")));
+    /// # }
+    /// ```
+    #[track_caller]
+    fn idle_timeout(self, timeout: Duration) -> IdleTimeout<Self>
+    where
+        Self: Sized,
+    {
+        IdleTimeout::with_timer(&Timer::current(), self, timeout)
+    }
+
+    /// Lets at least `duration` pass between an item and the next one, on the current runtime's own
+    /// timer.
+    ///
+    /// The first item is not held up. See [`Throttle`] for the rest.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use futures::{StreamExt as _, stream};
+    /// use tickwheel::{Duration, Instant, stream::StreamExt as _};
+    ///
+    /// let start = Instant::now();
+    /// let slow = stream::iter(1..=3).throttle(Duration::from_secs(1));
+    /// assert_eq!(slow.collect::<Vec<_>>().await, [1, 2, 3]);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3), "the end comes a second after the last");
+    /// # }
+    /// ```
+    #[track_caller]
+    fn throttle(self, duration: Duration) -> Throttle<Self>
+    where
+        Self: Sized,
+    {
+        Throttle::with_timer(&Timer::current(), self, duration)
+    }
+}
+
+impl<S: Stream + ?Sized> StreamExt for S {}
+
+// The `IdleTimeout` of a stream: an `Elapsed` for each gap that is too long.
+//
+// Invariant: `gap` is what is left of the current gap. It is `None` once the gap was told, and
+// after the end of the stream. So nothing is armed then.
+
+pin_project! {
+    /// A stream that gives an [`Elapsed`] for each gap that is too long:
+    /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout).
+    ///
+    /// - **One for each gap.** After it the stream waits for the next item, however long that
+    ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` tells again and
+    ///   again.
+    /// - **What is a gap.** The first one begins when this is made, and each other one when an item
+    ///   is given. The end of the stream ends the last one.
+    /// - **An item that is ready wins**, also over a gap that is over.
+    /// - **Fused.** The stream within is not polled after its end. Nothing is armed then.
+    /// - **Zero** tells of each item that is not ready at once. [`Duration::MAX`] tells of none.
+    ///
+    /// # When the timer's runtime has shut down
+    ///
+    /// A stream that waits in another runtime gives one [`Elapsed`], at once. No gap is counted
+    /// after that, and items pass as they come.
+    ///
+    /// # Cancel safety
+    ///
+    /// If `next()` is dropped before it is ready, no item is lost and the gap goes on.
+    ///
+    /// # Cost
+    ///
+    /// A gap is armed when the stream has to wait in it, and disarmed by the next item. An item
+    /// that is ready at once costs no lock.
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct IdleTimeout<S> {
+        #[pin]
+        stream: S,
+        // None once its runtime has shut down.
+        timer: Option<Timer>,
+        timeout: Duration,
+        gap: Option<Sleep>,
+        is_at_end: bool,
+    }
+}
+
+impl<S> IdleTimeout<S> {
+    /// As [`StreamExt::idle_timeout`](StreamExt::idle_timeout), on this timer.
+    pub fn with_timer(timer: &Timer, stream: S, timeout: Duration) -> IdleTimeout<S> {
+        IdleTimeout {
+            stream,
+            gap: Some(timer.sleep(timeout)),
+            timer: Some(timer.clone()),
+            timeout,
+            is_at_end: false,
+        }
+    }
+
+    /// The stream within.
+    pub fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// The stream within, to be changed.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// As [`get_mut`](IdleTimeout::get_mut), for a stream that is pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().stream
+    }
+
+    /// Gives the stream back.
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+}
+
+impl<S: Stream> Stream for IdleTimeout<S> {
+    type Item = Result<S::Item, Elapsed>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.project();
+        if *this.is_at_end {
+            return Poll::Ready(None);
+        }
+        let had_budget = coop::has_budget_remaining();
+        match this.stream.poll_next(cx) {
+            Poll::Ready(Some(item)) => {
+                // A gap that is armed is disarmed here, and the new one is armed when it waits.
+                *this.gap = this.timer.as_ref().map(|timer| timer.sleep(*this.timeout));
+                return Poll::Ready(Some(Ok(item)));
+            }
+            Poll::Ready(None) => {
+                *this.is_at_end = true;
+                *this.gap = None;
+                return Poll::Ready(None);
+            }
+            Poll::Pending => {}
+        }
+        let Some(gap) = this.gap else {
+            return Poll::Pending;
+        };
+        let ended = ready!(poll_deadline(gap, had_budget, cx));
+        *this.gap = None;
+        if ended == Ended::ShutDown {
+            *this.timer = None;
+        }
+        Poll::Ready(Some(Err(Elapsed::new())))
+    }
+
+    /// Between two items, and before the first and after the last one, there may be an [`Elapsed`].
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.is_at_end {
+            return (0, Some(0));
+        }
+        let (least, most) = self.stream.size_hint();
+        if self.timer.is_none() {
+            return (least, most);
+        }
+        let untold = usize::from(self.gap.is_some());
+        let most = most.and_then(|most| most.checked_mul(2)?.checked_add(untold));
+        (least, most)
+    }
+}
+
+impl<S: Stream> FusedStream for IdleTimeout<S> {
+    fn is_terminated(&self) -> bool {
+        self.is_at_end
+    }
+}
+
+// The `IntervalStream`: the ticks of an `Interval` as a stream.
+//
+// Invariant: it has nothing but the interval, and whether it is at its end. So taking the interval
+// out and wrapping it again loses no tick.
+
+/// The ticks of an [`Interval`] as a [`Stream`], with the names of tokio-stream's wrapper.
+///
+/// Each item is the instant that its tick was planned for. The stream ends only when the
+/// runtime that drives the timer has shut down, and it is polled in another runtime then.
+///
+/// # Cancel safety
+///
+/// If `next()` is dropped before it is ready, no tick is lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use futures::StreamExt;
+/// use tickwheel::{Duration, Instant, interval, stream::IntervalStream};
+///
+/// let start = Instant::now();
+/// let mut ticks = IntervalStream::new(interval(Duration::from_secs(15)));
+/// assert_eq!(ticks.next().await, Some(start));
+/// assert_eq!(ticks.next().await, Some(start + Duration::from_secs(15)));
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub struct IntervalStream {
+    interval: Interval,
+    is_at_end: bool,
+}
+
+impl IntervalStream {
+    /// Wraps an interval.
+    pub fn new(interval: Interval) -> IntervalStream {
+        IntervalStream {
+            interval,
+            is_at_end: false,
+        }
+    }
+
+    /// Gives the interval back.
+    pub fn into_inner(self) -> Interval {
+        self.interval
+    }
+}
+
+impl Stream for IntervalStream {
+    type Item = Instant;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        if self.is_at_end {
+            return Poll::Ready(None);
+        }
+        let tick = ready!(self.interval.try_poll_tick(cx));
+        self.is_at_end = tick.is_none();
+        Poll::Ready(tick)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.is_at_end {
+            return (0, Some(0));
+        }
+        (usize::MAX, None)
+    }
+}
+
+impl FusedStream for IntervalStream {
+    fn is_terminated(&self) -> bool {
+        self.is_at_end
+    }
+}
+
+impl From<Interval> for IntervalStream {
+    fn from(interval: Interval) -> IntervalStream {
+        IntervalStream::new(interval)
+    }
+}
+
+impl AsRef<Interval> for IntervalStream {
+    fn as_ref(&self) -> &Interval {
+        &self.interval
+    }
+}
+
+impl AsMut<Interval> for IntervalStream {
+    fn as_mut(&mut self) -> &mut Interval {
+        &mut self.interval
+    }
+}
+
+// The `Throttle`: a shortest time between two items.
+//
+// Invariant: the stream within is not polled before `pause` is over. So what is held up is the
+// stream itself, and no item is kept here.
+
+pin_project! {
+    /// A stream with a shortest time between two items:
+    /// [`StreamExt::throttle`](StreamExt::throttle).
+    ///
+    /// It behaves as tokio-stream's does. The pause begins when an item is given. While it lasts
+    /// the stream within is not polled, so its end also comes after the pause. A duration of zero
+    /// holds nothing up. One that is longer than a timer counts, 146 years, gives one item, as
+    /// [`Duration::MAX`] does. The size hint and the end are those of the stream within: it is
+    /// fused if that is.
+    ///
+    /// # When the timer's runtime has shut down
+    ///
+    /// Nothing is held up any more: items pass as they come, also one whose pause has begun.
+    ///
+    /// # Cancel safety
+    ///
+    /// If `next()` is dropped before it is ready, no item is lost and the pause goes on.
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Throttle<S> {
+        #[pin]
+        stream: S,
+        timer: Timer,
+        duration: Duration,
+        pause: Option<Sleep>,
+    }
+}
+
+impl<S> Throttle<S> {
+    /// As [`StreamExt::throttle`](StreamExt::throttle), on this timer.
+    pub fn with_timer(timer: &Timer, stream: S, duration: Duration) -> Throttle<S> {
+        Throttle {
+            stream,
+            timer: timer.clone(),
+            duration,
+            pause: None,
+        }
+    }
+
+    /// The stream within.
+    pub fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// The stream within, to be changed. An item that is taken from it begins no pause.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// As [`get_mut`](Throttle::get_mut), for a stream that is pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().stream
+    }
+
+    /// Gives the stream back.
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+}
+
+impl<S: Stream> Stream for Throttle<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let this = self.project();
+        if let Some(pause) = this.pause {
+            let ended = ready!(pause.poll_ended(cx));
+            if ended == Ended::Elapsed && *this.duration > Moment::MAX.since_epoch() {
+                // The sleep has come to the end of what a timer counts, which is not the pause's.
+                return Poll::Pending;
+            }
+            // If the runtime has shut down, nobody can tell when the pause is over.
+            *this.pause = None;
+        }
+        let item = ready!(this.stream.poll_next(cx));
+        if item.is_some() && !this.duration.is_zero() {
+            *this.pause = Some(this.timer.sleep(*this.duration));
+        }
+        Poll::Ready(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.stream.size_hint()
+    }
+}
+
+impl<S: FusedStream> FusedStream for Throttle<S> {
+    fn is_terminated(&self) -> bool {
+        self.stream.is_terminated()
+    }
+}

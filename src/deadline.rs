@@ -1,0 +1,439 @@
+//! The [`Deadline`] future. It is armed when it is made. One task awaits it, and any task pushes it
+//! back.
+//!
+//! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
+//! timer in the wheel share. The word's file tells which thread may touch what.
+//!
+//! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
+//! settled, the word stays settled until it is restarted. Another poll gives the same answer.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Cancelled;
+use crate::runtime::coop;
+use crate::shard::deadline_state::Once;
+use crate::shard::word::{Outcome, Reset, Status, Word};
+use crate::shard::{LockedWord, Shard, Told};
+use crate::time::due::{Stamp, Start};
+use crate::time::tick::{Moment, Span};
+
+/// A deadline that one task awaits and any task pushes back:
+/// [`Timer::deadline`](crate::Timer::deadline).
+///
+/// It resolves to `Ok(())` when its timeout has passed since its last reset. It resolves to
+/// [`Cancelled`] when it is cancelled or its runtime shuts down. Everything else goes through a
+/// [`ResetHandle`].
+///
+/// - It is armed when it is made, and runs whether or not it is polled.
+/// - It is never early. It is late by at most one tick of its timer, or two after a reset under a
+///   load of very many operations. Tokio's rounding to a millisecond and its scheduling come on
+///   top.
+/// - A stall does not count: a deadline that passes while the driver cannot run, because the
+///   process was stopped or blocked for more than 50 ms and 16 ticks, stays pending for a grace.
+///   The grace is as long as the stall, at least 100 ms and at most the timeout. There is one
+///   between two resets. See [`Builder::count_stalls`](crate::Builder::count_stalls).
+/// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
+///   not expired.
+/// - To drop it takes its timer out in O(1). Its handles then answer `false`.
+/// - If it is polled again after it was ready, it gives the same answer, until
+///   [`restart`](Deadline::restart).
+/// - The task that polled last is the one that is woken.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, Timer, sleep};
+///
+/// let start = Instant::now();
+/// let idle = Timer::current().deadline(Duration::from_secs(30));
+/// let handle = idle.handle();
+/// tokio::spawn(async move {
+///     sleep(Duration::from_secs(20)).await;
+///     assert!(handle.reset(), "a heartbeat, in time");
+/// });
+/// assert_eq!(idle.await, Ok(()));
+/// assert_eq!(start.elapsed(), Duration::from_secs(50));
+/// # }
+/// ```
+#[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
+pub struct Deadline {
+    shard: Arc<Shard>,
+    word: Arc<Word>,
+}
+
+impl Deadline {
+    pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
+        // A deadline is made once, so it counts exactly.
+        let now = shard.clock().now();
+        let word = arm(&shard, now, timeout, |word| word);
+        Deadline { shard, word }
+    }
+
+    /// A deadline that no stall spares, for a caller that judges stalls itself.
+    #[cfg(feature = "quinn")]
+    pub(crate) fn counting_stalls(shard: Arc<Shard>, timeout: Duration) -> Deadline {
+        let now = shard.clock().now();
+        let word = arm(&shard, now, timeout, Word::counting_stalls);
+        Deadline { shard, word }
+    }
+
+    /// A handle that resets, cancels or expires this deadline from anywhere.
+    pub fn handle(&self) -> ResetHandle {
+        ResetHandle::new(self.shard.clone(), self.word.clone())
+    }
+
+    /// Makes the deadline pending again, after any outcome. It then expires when its timeout has
+    /// passed from now on.
+    ///
+    /// On a pending deadline this is a reset. Handles from before are good after it. If the runtime
+    /// that drives the timer has shut down, the deadline stays [`Cancelled`].
+    pub fn restart(&mut self) {
+        self.shard.restart_word(&self.word);
+    }
+}
+
+impl Future for Deadline {
+    type Output = Result<(), Cancelled>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        poll(&self.shard, &self.word, cx)
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        cancel_unawaited(&self.shard, &self.word);
+    }
+}
+
+/// Arms a deadline that is made at `now`.
+pub(crate) fn arm(
+    shard: &Shard,
+    now: Moment,
+    timeout: Duration,
+    finish: impl FnOnce(Word) -> Word,
+) -> Arc<Word> {
+    let word = Word::new(Start::At(now), timeout, shard.clock().tick());
+    let word = Arc::new(finish(word));
+    shard.arm_word(&word);
+    word
+}
+
+pub(crate) fn poll(
+    shard: &Arc<Shard>,
+    word: &Word,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Cancelled>> {
+    let coop = ready!(coop::poll_proceed(cx));
+    let status = match word.status() {
+        // A deadline that has passed is ready, whether or not the driver has come to it.
+        Status::Pending => shard.poll_word(word, cx.waker()),
+        settled => settled,
+    };
+    match status {
+        Status::Pending => Poll::Pending,
+        Status::Settled(outcome) => {
+            coop.made_progress();
+            Poll::Ready(match outcome {
+                Outcome::Expired => Ok(()),
+                Outcome::Cancelled => Err(Cancelled::BY_HANDLE),
+                Outcome::Replaced => Err(Cancelled::REPLACED),
+                Outcome::Drained => Err(Cancelled::DRAINED),
+                Outcome::ShutDown => Err(Cancelled::SHUTDOWN),
+            })
+        }
+    }
+}
+
+/// Cancels a deadline that nobody awaits any more.
+pub(crate) fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
+    if word.status() == Status::Pending {
+        shard.drop_word(word);
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadline")
+            .field("timeout", &self.word.timeout_set())
+            .field("status", &self.word.status())
+            .finish_non_exhaustive()
+    }
+}
+
+// The `ResetHandle`: all that can be done to a deadline without awaiting it.
+//
+// Invariant: every answer is exact. `true` means that this call found the deadline pending and did
+// what it says. `false` means that the deadline had come to its end before. A deadline that has
+// passed has come to its end, whether or not the driver has come to it. The thread that looks
+// first settles it.
+
+/// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
+///
+/// Clones are equal, and good for as long as the deadline lives, also after a
+/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. All are
+/// safe to call on a deadline that has ended or was dropped, or whose runtime has shut down. They
+/// then answer `false` or `None`.
+///
+/// | call | cost |
+/// |---|---|
+/// | [`reset`](ResetHandle::reset) in time | while the driver ticks, two loads if it is not the first in its tick, else a compare-exchange; while the driver rests, a compare-exchange and a clock reading |
+/// | [`reset_after`](ResetHandle::reset_after) and [`reset_at`](ResetHandle::reset_at) that move it later | two compare-exchanges, and a clock reading while the driver rests |
+/// | the others | one short lock of the deadline's shard |
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Timer};
+///
+/// let deadline = Timer::current().deadline(Duration::from_secs(30));
+/// let handle = deadline.handle();
+/// assert!(handle.reset());
+/// assert!(handle.set_timeout(Duration::from_secs(5)));
+/// assert_eq!(handle.remaining(), Some(Duration::from_secs(5)));
+/// assert!(handle.cancel());
+/// assert!(!handle.reset(), "too late");
+/// assert!(deadline.await.is_err());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ResetHandle {
+    shard: Arc<Shard>,
+    word: Arc<Word>,
+}
+
+impl ResetHandle {
+    pub(crate) fn new(shard: Arc<Shard>, word: Arc<Word>) -> ResetHandle {
+        ResetHandle { shard, word }
+    }
+
+    /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
+    ///
+    /// It takes no lock of the timer's, and makes at most one successful compare-exchange. The
+    /// timer in the wheel is moved when its slot comes.
+    ///
+    /// While the driver ticks, the call goes by the published tick. If the driver is stalled, the
+    /// call may not see yet that the deadline has passed. Then it moves a deadline that has not
+    /// expired. After a stall a reset is in time for as long as the deadline has its grace.
+    ///
+    /// Two kinds of reset take the lock of the deadline's shard: one that comes too late, and the
+    /// first one after a [`reset_after`](ResetHandle::reset_after) or a
+    /// [`reset_at`](ResetHandle::reset_at), because it may move the deadline earlier.
+    #[inline]
+    pub fn reset(&self) -> bool {
+        let stamp = self.shard.clock().take_stamp();
+        stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp)) || self.reset_from(stamp)
+    }
+
+    fn reset_from(&self, stamp: Option<Stamp>) -> bool {
+        let is_stampable = || self.word.timeout().is_stampable();
+        self.access()
+            .reset(self.shard.start_by(stamp, is_stampable))
+    }
+
+    /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
+    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
+    /// or was cancelled.
+    ///
+    /// Like [`reset`](ResetHandle::reset), a call that moves it later takes no lock. The exceptions
+    /// are a driver that went to rest or to tick since the last reset, and a driver that was late.
+    /// While the driver ticks, the call reads no clock if `delay` is a whole number of ticks, and
+    /// less than a million ticks.
+    pub fn reset_after(&self, delay: Duration) -> bool {
+        self.access().reset_after(self.shard.start(|| true), delay)
+    }
+
+    /// Moves the deadline, once, to an instant, earlier or later. An instant that has passed
+    /// expires the deadline here and now. `false` if the deadline has expired or was cancelled.
+    ///
+    /// Like [`reset_after`](ResetHandle::reset_after), a call that moves it later takes no lock,
+    /// and reads no clock while the driver ticks.
+    pub fn reset_at(&self, deadline: Instant) -> bool {
+        self.access().reset_at(self.shard.start(|| true), deadline)
+    }
+
+    /// Changes the timeout. A pending deadline counts it from its last
+    /// [`reset`](ResetHandle::reset), and expires at once if that makes it due already. A due that
+    /// was set by [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at)
+    /// stands, and the new timeout counts from the next `reset` on. `false` if the deadline has
+    /// expired or was cancelled. Then the new timeout holds from the next
+    /// [`restart`](crate::Deadline::restart) on.
+    pub fn set_timeout(&self, timeout: Duration) -> bool {
+        self.access().set_timeout(timeout)
+    }
+
+    /// The timeout that a reset counts.
+    pub fn timeout(&self) -> Duration {
+        self.word.timeout_set()
+    }
+
+    /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
+    /// cancelled before.
+    pub fn cancel(&self) -> bool {
+        self.access().settle(Outcome::Cancelled)
+    }
+
+    /// Expires the deadline now, which resolves to `Ok(())`. `false` if it has expired or was
+    /// cancelled before.
+    pub fn expire(&self) -> bool {
+        self.access().settle(Outcome::Expired)
+    }
+
+    /// Whether the deadline has neither expired nor been cancelled.
+    pub fn is_pending(&self) -> bool {
+        self.word.status() == Status::Pending && self.access().is_pending()
+    }
+
+    /// When the deadline expires if nothing resets it. This is never before the last reset plus the
+    /// timeout. `None` once the deadline is no longer pending.
+    pub fn deadline(&self) -> Option<Instant> {
+        let told = self.access().told()?;
+        Some(self.shard.clock().instant(told.deadline))
+    }
+
+    /// The time that is left. It is zero if the deadline is just about to expire. After a
+    /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
+    /// no longer pending.
+    pub fn remaining(&self) -> Option<Duration> {
+        Some(self.access().told()?.left)
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access {
+            shard: &self.shard,
+            word: &self.word,
+        }
+    }
+}
+
+impl fmt::Debug for ResetHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResetHandle")
+            .field("timeout", &self.timeout())
+            .field("is_pending", &self.is_pending())
+            .finish_non_exhaustive()
+    }
+}
+
+// What the code that has a deadline's shard and word can do to the deadline.
+//
+// Invariant: the caller holds no lock, because a call here may take the shard's lock and wake a
+// task. Only `try_reset` and `handle` may be called with a map's lock held.
+
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'a> {
+    pub(crate) shard: &'a Arc<Shard>,
+    pub(crate) word: &'a Arc<Word>,
+}
+
+impl Access<'_> {
+    pub(crate) fn handle(self) -> ResetHandle {
+        ResetHandle::new(self.shard.clone(), self.word.clone())
+    }
+
+    /// Resets from `start`, which the caller took with no lock held.
+    pub(crate) fn reset(self, start: Start) -> bool {
+        match self.try_reset(start) {
+            Reset::NeedsLock => self.change(start, |word| word.reset(|| self.fresh_start())),
+            reset => reset == Reset::Moved,
+        }
+    }
+
+    /// As `reset`, if that needs no lock.
+    pub(crate) fn try_reset(self, start: Start) -> Reset {
+        let tick = self.shard.clock().tick();
+        self.word.reset(start, || self.fresh_start(), tick)
+    }
+
+    /// Sets the due for once. Here and in the next two calls, `start` is from when the call counts.
+    pub(crate) fn reset_after(self, start: Start, delay: Duration) -> bool {
+        // Only whole ticks may count from a stamp. Otherwise the time that is left would be told to
+        // be more than was asked for.
+        let tick = self.shard.clock().tick();
+        let ticks = tick.stampable_ticks(delay);
+        let ticks = ticks.filter(|_| tick.is_whole(delay));
+        let stamped = |stamp| Once::stamped(stamp, ticks?);
+        let (start, once) = match start {
+            Start::At(now) => (start, Once::At(now.after(Span::from(delay)))),
+            Start::Stamp(stamp) => match stamped(stamp) {
+                Some(once) => (start, once),
+                None => {
+                    let now = self.now();
+                    (Start::At(now), Once::At(now.after(Span::from(delay))))
+                }
+            },
+        };
+        self.reset_once(start, once)
+    }
+
+    pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> bool {
+        let due = self.shard.clock().moment(deadline);
+        self.reset_once(start, Once::At(due))
+    }
+
+    pub(crate) fn set_timeout(self, timeout: Duration) -> bool {
+        let clock = self.shard.clock();
+        self.change(Start::At(clock.now()), |word| {
+            // By a stamp nobody could say whether the new timeout has passed.
+            word.count_from(|stamp| clock.told_start(stamp), clock.tick());
+            word.set_timeout(timeout, clock.tick());
+        })
+    }
+
+    fn reset_once(self, start: Start, once: Once) -> bool {
+        let clock = self.shard.clock();
+        let reset = self
+            .word
+            .reset_once(start, once, || clock.stamp(), clock.tick());
+        match reset {
+            Reset::Moved => true,
+            // W4 and W5 in `shard::word`.
+            Reset::MovedUnlinked => {
+                self.shard.link_word_anew(self.word);
+                true
+            }
+            Reset::TooLate => false,
+            Reset::NeedsLock => self.change(start, |word| word.reset_once(once)),
+        }
+    }
+
+    fn fresh_start(self) -> Start {
+        self.shard
+            .start_under_lock(self.word.timeout().is_stampable())
+    }
+
+    pub(crate) fn settle(self, outcome: Outcome) -> bool {
+        self.settle_at(self.now(), outcome).is_some()
+    }
+
+    /// Brings the deadline to its end, and gives the time that it had left at `now`. `None` if it
+    /// had come to its end before.
+    pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> Option<Duration> {
+        self.shard.settle_word(self.word, now, outcome)
+    }
+
+    pub(crate) fn is_pending(self) -> bool {
+        self.shard.word_is_pending(self.word, self.now())
+    }
+
+    /// When the deadline is due, and how much time is left. `None` if it has come to its end.
+    pub(crate) fn told(self) -> Option<Told> {
+        self.shard.told_of_word(self.word, self.now())
+    }
+
+    /// Changes when the deadline is due, under the shard's lock. `false` if it has come to its end.
+    fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> bool {
+        self.shard.change_word(self.word, start, change)
+    }
+
+    fn now(self) -> Moment {
+        self.shard.clock().now()
+    }
+}
