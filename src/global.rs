@@ -69,7 +69,7 @@
 //! # use std::time::Duration;
 //! use tickwheel::{DelayMap, global};
 //!
-//! let (sessions, mut expired) = DelayMap::new(&local::global_timer());
+//! let (sessions, mut expired) = DelayMap::new(&global::timer());
 //! sessions.insert("alice", 1, Duration::from_millis(20)).unwrap();
 //! let first = futures::executor::block_on(expired.recv());
 //! assert_eq!(first.unwrap().key, "alice");
