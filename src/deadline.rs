@@ -20,7 +20,7 @@ use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::shard::deadline_state::Once;
 use crate::shard::word::{Outcome, Reset, Status, Word};
-use crate::shard::{LockedWord, Shard, Told};
+use crate::shard::{LockedWord, Reported, Shard};
 use crate::time::due::{Stamp, Start};
 use crate::time::tick::{Moment, Span};
 
@@ -294,7 +294,7 @@ impl ResetHandle {
     /// When the deadline expires if nothing resets it. This is never before the last reset plus the
     /// timeout. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
-        let told = self.access().told()?;
+        let told = self.access().reported()?;
         Some(self.shard.clock().instant(told.deadline))
     }
 
@@ -302,7 +302,7 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
     /// no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
-        Some(self.access().told()?.left)
+        Some(self.access().reported()?.left)
     }
 
     fn access(&self) -> Access<'_> {
@@ -382,7 +382,7 @@ impl Access<'_> {
         let clock = self.shard.clock();
         self.change(Start::At(clock.now()), |word| {
             // By a stamp nobody could say whether the new timeout has passed.
-            word.count_from(|stamp| clock.told_start(stamp), clock.tick());
+            word.count_from(|stamp| clock.reported_start(stamp), clock.tick());
             word.set_timeout(timeout, clock.tick());
         })
     }
@@ -424,8 +424,8 @@ impl Access<'_> {
     }
 
     /// When the deadline is due, and how much time is left. `None` if it has come to its end.
-    pub(crate) fn told(self) -> Option<Told> {
-        self.shard.told_of_word(self.word, self.now())
+    pub(crate) fn reported(self) -> Option<Reported> {
+        self.shard.report_of_word(self.word, self.now())
     }
 
     /// Changes when the deadline is due, under the shard's lock. `false` if it has come to its end.

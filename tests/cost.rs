@@ -179,7 +179,7 @@ fn neither_a_tick_nor_an_earlier_timer_spawns_tasks() {
     let _alone = alone();
     for runtime in [multi_thread(1), multi_thread(2), current_thread()] {
         let sleeping = spawned_meanwhile(&runtime, || tickwheel::sleep(MS));
-        // A timer that is due before all others changes the plan.
+        // A timer that is due before all others changes the next expiry.
         let earlier = spawned_meanwhile(&runtime, || async {
             let _ = tickwheel::timeout(1_000 * MS, yield_now()).await;
             let _ = tickwheel::timeout(100 * MS, yield_now()).await;

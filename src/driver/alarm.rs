@@ -30,7 +30,7 @@
 //! alarm, once it was set, is then set for the end of time, where it wakes nobody.
 //!
 //! Invariant: once it was noted that the alarm has fired, it is not attached before the next poll.
-//! Only the attendant sets, unsets and polls it.
+//! Only the running thread sets, unsets and polls it.
 
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,7 +51,7 @@ use crate::time::tick::NEVER;
 pub(super) struct RuntimeAlarm {
     sleep: Pin<Box<Sleep>>,
     clock: Arc<Clock>,
-    ring: Arc<Ring>,
+    alarm_waker: Arc<AlarmWaker>,
     waker: Waker,
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: u64,
@@ -70,14 +70,14 @@ pub(super) enum Set {
 
 impl RuntimeAlarm {
     /// A new alarm, which is unset. To be called in the context of the runtime that drives it.
-    pub(super) fn new(clock: Arc<Clock>, ring: Ring) -> RuntimeAlarm {
-        let ring = Arc::new(ring);
+    pub(super) fn new(clock: Arc<Clock>, alarm_waker: AlarmWaker) -> RuntimeAlarm {
+        let alarm_waker = Arc::new(alarm_waker);
         RuntimeAlarm {
             // It is not among tokio's timers before it is set.
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             clock,
-            waker: Waker::from(ring.clone()),
-            ring,
+            waker: Waker::from(alarm_waker.clone()),
+            alarm_waker,
             at: NEVER,
             is_attached: false,
         }
@@ -184,7 +184,8 @@ impl RuntimeAlarm {
     /// waker, which is for the time driver alone. What the time driver fires meanwhile is muted
     /// too. So it has to be attached anew, and that finds out.
     fn reset(&mut self, instant: Instant) {
-        self.ring.while_muted(|| self.sleep.as_mut().reset(instant));
+        self.alarm_waker
+            .while_muted(|| self.sleep.as_mut().reset(instant));
         self.is_attached = false;
     }
 
@@ -236,15 +237,15 @@ impl RuntimeAlarm {
 }
 
 /// What the alarm wakes.
-pub(super) struct Ring {
+pub(super) struct AlarmWaker {
     driver: Weak<Driver>,
     /// The alarm is being unset, and so elapses for nobody.
     is_muted: AtomicBool,
 }
 
-impl Ring {
-    pub(super) fn new(driver: &Arc<Driver>) -> Ring {
-        Ring {
+impl AlarmWaker {
+    pub(super) fn new(driver: &Arc<Driver>) -> AlarmWaker {
+        AlarmWaker {
             driver: Arc::downgrade(driver),
             is_muted: AtomicBool::new(false),
         }
@@ -259,13 +260,13 @@ impl Ring {
     }
 }
 
-impl Wake for Ring {
+impl Wake for AlarmWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
-    /// While a thread sets the alarm, that thread attends already. So a thread that attends from
-    /// here is within tokio's time driver.
+    /// While a thread sets the alarm, that thread runs the driver already. So a thread that runs it
+    /// from here is within tokio's time driver.
     fn wake_by_ref(self: &Arc<Self>) {
         if self.is_muted.load(Ordering::Relaxed) {
             return;

@@ -4,41 +4,41 @@
 //!   a thread arms earlier than the alarm is set for                      the alarm fires, in tokio's time driver
 //!             |                                                                  |
 //!             v                                                                  v
-//!   set the alarm for that tick   <--- the earliest plan of all shards ---   turn (see `turner`)
+//!   set the alarm for that tick   <--- the earliest expiry of all shards ---   turn (see `turner`)
 //!                                      or, while ticking, the next tick
 //! ```
 //!
 //! There is no driver task. The waker of one tokio timer, the [alarm](alarm), makes the turn and
-//! plans the next one. It runs where tokio wakes its own timers. So nothing stands between a due
+//! sets it again. It runs where tokio wakes its own timers. So nothing stands between a due
 //! and its timer: no task to schedule, no queue of tasks, no waker that must wait for a task. A
-//! turn fires all that is due, as a pass of tokio's time driver does. A [bell](bell) settles which
-//! thread does this work at a moment. That thread is the [attendant](attendant).
+//! turn fires all that is due, as a pass of tokio's time driver does. The [requests] settle which
+//! thread does this work at a moment. That thread is the [running thread](self::core).
 //!
 //! The process's timer has no runtime. Its alarm is a [thread](thread_alarm), and all else is the
 //! same.
 //!
 //! Invariants:
 //!
-//! - One turn is made at a time, by the attendant. It holds no lock meanwhile: it alone has the
-//!   desk, which holds what it works with.
+//! - One turn is made at a time, by the running thread. It holds no lock meanwhile: it alone has
+//!   the core, which holds what it works with.
 //! - A thread that arms never turns. Wakers are user code, and run only where tokio would run them,
 //!   but for those that are woken when a thread finds that the runtime has ended.
-//! - While something is armed, the alarm is set for the earliest plan or before, or a turn is being
-//!   made or requested. While nothing is armed it wakes nobody. On a clock that can be paused there
-//!   is then no tokio timer at all. So whoever waits with nothing armed takes a [`Watch`].
+//! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
+//!   being made or requested. While nothing is armed it wakes nobody. On a clock that can be paused
+//!   there is then no tokio timer at all. So whoever waits with nothing armed takes a [`Watch`].
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. Whoever can still
 //!   arm a timer, or has one pending, holds a shard, and each shard holds the driver. When the last
 //!   of them has let go, all of it is dropped.
 //! - The shards are closed when the runtime's time driver has ended. The waker that the time driver
-//!   then fires closes them, after every task was dropped. Or the attendant closes them that finds
-//!   the time driver ended when it sets the alarm (see `alarm`).
+//!   then fires closes them, after every task was dropped. Or the running thread closes them that
+//!   finds the time driver ended when it sets the alarm (see `alarm`).
 
 mod alarm;
-mod attendant;
-pub(crate) mod bell;
-#[cfg(test)]
-mod bell_tests;
+mod core;
 mod mode;
+pub(crate) mod requests;
+#[cfg(test)]
+mod requests_tests;
 mod stalls;
 #[cfg(test)]
 mod stalls_tests;
@@ -53,15 +53,15 @@ use std::time::Duration;
 
 use crate::runtime::Handle;
 
+pub(crate) use self::core::Passed;
+use self::core::{Alarm, Core};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::time::tick::{Moment, NEVER};
 pub(crate) use alarm::Watch;
-use alarm::{Ring, RuntimeAlarm};
-pub(crate) use attendant::Passed;
-use attendant::{Alarm, Desk};
-use bell::{Bell, Request};
+use alarm::{AlarmWaker, RuntimeAlarm};
 use mode::Mode;
+use requests::{Request, Requests};
 pub(crate) use stalls::Spared;
 use stalls::Stalls;
 use thread_alarm::ThreadAlarm;
@@ -69,18 +69,18 @@ use turner::{Turner, WorstLateness};
 
 /// What turns the wheels of one timer.
 pub(crate) struct Driver {
-    bell: Bell,
+    requests: Requests,
     clock: Arc<Clock>,
-    /// What the attendant works with. It is here while nobody attends. Once the driver has ended,
-    /// it never is.
-    desk: Mutex<Option<Desk>>,
+    /// What the running thread works with. It is here while no thread runs the driver. Once the
+    /// driver has ended, it never is.
+    core: Mutex<Option<Core>>,
     /// Whether it may ever be better to tick.
     may_tick: bool,
     wake_ups: AtomicU64,
     lateness: WorstLateness,
     stalls: Stalls,
-    /// Since which tick what is due waits for the driver, if that tick has come. Only the attendant
-    /// writes it; `stalls` tells what it is for.
+    /// Since which tick what is due waits for the driver, if that tick has come. Only the running
+    /// thread writes it; `stalls` tells what it is for.
     waits_since: AtomicU64,
     /// Set before the shards are closed, never cleared.
     ended: AtomicBool,
@@ -88,7 +88,7 @@ pub(crate) struct Driver {
     runtime: Mutex<Option<Handle>>,
 }
 
-/// Where the attendant is.
+/// Where the running thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
     /// Within tokio's time driver, where it fires its timers; or on the alarm's own thread.
@@ -104,9 +104,9 @@ impl Driver {
         Driver {
             stalls: Stalls::new(clock.tick(), are_stalls_counted),
             may_tick: mode::may_tick(clock.tick()) && !are_stalls_counted,
-            bell: Bell::new(),
+            requests: Requests::new(),
             clock,
-            desk: Mutex::new(None),
+            core: Mutex::new(None),
             wake_ups: AtomicU64::new(0),
             lateness: WorstLateness::default(),
             waits_since: AtomicU64::new(NEVER),
@@ -118,7 +118,7 @@ impl Driver {
     /// Begins to drive these shards on the runtime of `handle`. To be called in the context of that
     /// runtime.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
-        let alarm = RuntimeAlarm::new(self.clock.clone(), Ring::new(self));
+        let alarm = RuntimeAlarm::new(self.clock.clone(), AlarmWaker::new(self));
         *self.runtime() = Some(handle.clone());
         self.begin_with(Alarm::Runtimes(alarm), shards);
     }
@@ -143,17 +143,17 @@ impl Driver {
         };
         let always_ticks = mode.always_ticks();
         let turner = Turner::new(shards, self.clock.clone(), mode);
-        *self.desk() = Some(Desk::new(alarm, turner));
+        *self.core() = Some(Core::new(alarm, turner));
         if always_ticks && !self.clock.is_virtual() {
             self.come_by(self.clock.current_tick() + 1);
         }
     }
 
-    /// Makes the driver turn at `tick` at the latest. To be called after a plan was lowered to that
-    /// tick, under no lock. Returns whether that has passed already.
+    /// Makes the driver turn at `tick` at the latest. To be called after an expiry was lowered to
+    /// that tick, under no lock. Returns whether that has passed already.
     #[inline]
     pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<Passed> {
-        if self.bell.is_set_by(tick) {
+        if self.requests.is_set_by(tick) {
             return None;
         }
         self.come_earlier(tick)
@@ -161,22 +161,22 @@ impl Driver {
 
     #[cold]
     fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<Passed> {
-        self.bell.ask_for(tick);
-        self.attend(Request::Plan, Whereabouts::Caller)
+        self.requests.ask_for(tick);
+        self.run(Request::SetAlarm, Whereabouts::Caller)
     }
 
-    /// Puts the alarm off too, if it is set for `tick`, from which a plan was put off. Under no
+    /// Puts the alarm off too, if it is set for `tick`, from which an expiry was deferred. Under no
     /// lock.
     pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) -> Option<Passed> {
         if self.is_set_before(tick) {
             return None;
         }
-        self.attend(Request::Plan, Whereabouts::Caller)
+        self.run(Request::SetAlarm, Whereabouts::Caller)
     }
 
     fn is_set_before(&self, tick: u64) -> bool {
         tick.checked_sub(1)
-            .is_some_and(|before| self.bell.is_set_by(before))
+            .is_some_and(|before| self.requests.is_set_by(before))
     }
 
     /// Whether callers are to count their readings of the clock, because it may be better to tick.
@@ -189,7 +189,7 @@ impl Driver {
     /// `Clock::want_ticking`, under no lock.
     #[cold]
     pub(crate) fn begin_to_tick(self: &Arc<Self>) {
-        self.attend(Request::Tick, Whereabouts::Caller);
+        self.run(Request::Tick, Whereabouts::Caller);
     }
 
     /// Whether the runtime has shut down, as far as anybody has noticed.
@@ -251,14 +251,14 @@ impl Driver {
     fn alarm_has_fired(self: &Arc<Self>) {
         // Relaxed: a count that nothing else hangs on.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.attend(Request::Fired, Whereabouts::TimeDriver);
+        self.run(Request::Fired, Whereabouts::TimeDriver);
     }
 }
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
-            .field("bell", &self.bell)
+            .field("requests", &self.requests)
             .field("stalls", &self.stalls.number())
             .field("has_ended", &self.has_ended())
             .finish_non_exhaustive()

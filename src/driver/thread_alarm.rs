@@ -2,7 +2,7 @@
 //! then makes the turn. It is a plain thread, in the context of no runtime.
 //!
 //! ```text
-//!   set for never: sleeps until it is set --(set)--> set: sleeps until that tick --(its time)--> fires: turns, plans, sets it again
+//!   set for never: sleeps until it is set --(set)--> set: sleeps until that tick --(its time)--> fires: turns, sets it again
 //!                                                      ^  |
 //!                                                      +--+ set for another tick: wakes up if that is earlier
 //! ```

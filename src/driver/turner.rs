@@ -69,10 +69,10 @@ impl Turner {
         // P2 and P3.
         self.clock.publish(ticking.then_some(now));
         // P4.
-        let (plan, is_long) = self.turn_shards(now);
+        let (expiry, is_long) = self.turn_shards(now);
         Turned {
             began: now,
-            next: if ticking { now + 1 } else { plan },
+            next: if ticking { now + 1 } else { expiry },
             is_long,
         }
     }
@@ -85,32 +85,32 @@ impl Turner {
     }
 
     /// Turns every shard up to `now`, a batch of each by turns, so that none waits for all of
-    /// another. Returns the earliest plan, and whether some shard had more than a batch. A pass
+    /// another. Returns the earliest expiry, and whether some shard had more than a batch. A pass
     /// fires all that is due, as tokio's does: work that was left for a task would wait in a run
     /// queue, behind tasks that are always ready.
     fn turn_shards(&mut self, now: u64) -> (u64, bool) {
         let mut is_long = false;
         loop {
-            let mut plan = NEVER;
+            let mut expiry = NEVER;
             let mut is_finished = true;
             for shard in self.shards.iter().filter_map(Weak::upgrade) {
                 match shard.turn(now, &mut self.wakers) {
-                    ShardTurned::Until(tick) => plan = plan.min(tick),
+                    ShardTurned::Until(tick) => expiry = expiry.min(tick),
                     ShardTurned::BatchFull => is_finished = false,
                 }
                 drop(shard);
                 wake_all(&mut self.wakers);
             }
             if is_finished {
-                return (plan, is_long);
+                return (expiry, is_long);
             }
             is_long = true;
         }
     }
 
-    /// The earliest plan of all shards.
-    pub(super) fn earliest_plan(&self) -> u64 {
-        let plans = self.shards().map(|shard| shard.plan());
+    /// The earliest expiry of all shards.
+    pub(super) fn earliest_expiry(&self) -> u64 {
+        let plans = self.shards().map(|shard| shard.next_expiry());
         plans.min().unwrap_or(NEVER)
     }
 
@@ -133,8 +133,8 @@ impl Turner {
 // A turn is late by the time from the tick that its alarm was set for to the last timer that it
 // fires. Seconds are counted on the timer's clock.
 //
-// Invariant: only the attendant writes. A reader may see a second that is just being replaced, and
-// takes the number for what it is, a gauge. So all operations are Relaxed.
+// Invariant: only the running thread writes. A reader may see a second that is just being replaced,
+// and takes the number for what it is, a gauge. So all operations are Relaxed.
 
 /// For how many seconds a lateness is kept.
 pub(super) const SECONDS: usize = 10;
@@ -217,7 +217,7 @@ mod tests {
         drop((deadline, again));
     }
 
-    /// Two threads tell the driver in the wrong order: of a plan, and that it was put off.
+    /// Two threads tell the driver in the wrong order: of an expiry, and that it was deferred.
     #[tokio::test(start_paused = true)]
     async fn a_plan_that_was_put_off_pulls_no_virtual_time_along() {
         let runtime = Handle::current();

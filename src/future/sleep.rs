@@ -176,7 +176,7 @@ impl Sleep {
         clock.instant(match self.due.into() {
             Due::At(moment) => moment,
             // It is the sleep of a timeout, whose deadline is shown by `Debug` alone.
-            Due::Stamped(due) => clock.tick().start_of(due.placed),
+            Due::Stamped(due) => clock.tick().start_of(due.scheduled_tick),
         })
     }
 
@@ -189,8 +189,8 @@ impl Sleep {
             (Phase::Touched, Some(key)) => self.shard.has_fired(key),
             (Phase::Touched, None) => {
                 let due = self.due.into();
-                let placed = self.shard.placed(due);
-                self.first_poll.finds_due(&self.shard, due, placed)
+                let scheduled_tick = self.shard.scheduled_tick(due);
+                self.first_poll.finds_due(&self.shard, due, scheduled_tick)
             }
         }
     }
@@ -334,11 +334,11 @@ impl Sleep {
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         let due = self.due.into();
-        let placed = self.shard.placed(due);
-        if self.first_poll.finds_due(&self.shard, due, placed) {
+        let scheduled_tick = self.shard.scheduled_tick(due);
+        if self.first_poll.finds_due(&self.shard, due, scheduled_tick) {
             return Poll::Ready(Ended::Elapsed);
         }
-        match self.shard.arm(due, placed, cx.waker().clone()) {
+        match self.shard.arm(due, scheduled_tick, cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
             Err(NotArmed::Fired) => return Poll::Ready(Ended::Elapsed),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.
@@ -410,7 +410,7 @@ pub(crate) enum FirstPoll {
     Looks,
     /// The sleep was not due when it was made. The poll looks at the clock only if the driver may
     /// have passed the due since then.
-    LooksIfUnplanned,
+    LooksIfMissed,
 }
 
 impl FirstPoll {
@@ -419,21 +419,21 @@ impl FirstPoll {
         if duration.is_zero() {
             FirstPoll::IsReady
         } else {
-            FirstPoll::LooksIfUnplanned
+            FirstPoll::LooksIfMissed
         }
     }
 
-    /// Whether a sleep was due when it was made, or may have been due then and is due now. `placed`
-    /// is the tick at which its due is placed.
+    /// Whether a sleep was due when it was made, or may have been due then and is due now.
+    /// `scheduled_tick` is the tick at which its due is scheduled.
     #[inline]
-    pub(crate) fn finds_due(self, shard: &Shard, due: Due, placed: u64) -> bool {
+    pub(crate) fn finds_due(self, shard: &Shard, due: Due, scheduled_tick: u64) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
-            // A sleep that is due at the plan or later fires with the turn that is planned, as an
+            // A sleep that is due at the next expiry or later fires with the turn that comes, as an
             // armed one does.
-            FirstPoll::LooksIfUnplanned => {
-                shard.is_unplanned(placed) && shard.clock().is_due_now(due)
+            FirstPoll::LooksIfMissed => {
+                shard.is_missed(scheduled_tick) && shard.clock().is_due_now(due)
             }
         }
     }

@@ -144,16 +144,16 @@ impl<P, H> Table<P, H> {
 
     /// Takes a place for a key, with its part locked. `false` if all places are taken.
     #[inline]
-    pub(crate) fn take_place(&self, part: usize) -> bool {
+    pub(crate) fn try_acquire(&self, part: usize) -> bool {
         let part = self.made(part).unwrap_or_else(|| self.make(part));
         self.limit.take(&part.places)
     }
 
     /// Gives back the places of some keys, with their part locked.
     #[inline]
-    pub(crate) fn give_back(&self, part: usize, places: usize) {
+    pub(crate) fn release(&self, part: usize, places: usize) {
         if let Some(part) = self.made(part) {
-            self.limit.give_back(&part.places, places);
+            self.limit.release(&part.places, places);
         }
     }
 
@@ -263,7 +263,7 @@ impl Limit {
             return true;
         }
         let take = |taken| (taken < self.limit).then_some(taken + 1);
-        // AcqRel: pairs with `give_back`, so that it comes after the removals whose places it
+        // AcqRel: pairs with `release`, so that it comes after the removals whose places it
         // takes. When it fails, nothing hangs on what it has read.
         self.taken
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
@@ -272,7 +272,7 @@ impl Limit {
 
     /// Gives back the places of some keys of a part, which is locked.
     #[inline]
-    pub(crate) fn give_back(&self, part: &Places, places: usize) {
+    pub(crate) fn release(&self, part: &Places, places: usize) {
         if self.is_none() {
             part.set(part.taken() - places);
         } else {
@@ -288,7 +288,7 @@ impl Limit {
         if self.is_none() {
             parts.map(Places::taken).sum()
         } else {
-            // Acquire: pairs with `give_back`, so that the reader sees the removals behind the
+            // Acquire: pairs with `release`, so that the reader sees the removals behind the
             // count.
             self.taken.load(Ordering::Acquire)
         }
@@ -429,11 +429,11 @@ mod limit_tests {
         let (limit, parts) = (Limit::new(2), places(2));
         assert!(limit.take(&parts[0]));
         assert!(limit.take(&parts[0]));
-        limit.give_back(&parts[0], 1);
+        limit.release(&parts[0], 1);
         assert_eq!(limit.taken(parts.iter()), 1);
         assert!(limit.take(&parts[1]));
         assert!(!limit.take(&parts[1]));
-        limit.give_back(&parts[0], 2);
+        limit.release(&parts[0], 2);
         assert_eq!(limit.taken(parts.iter()), 0);
     }
 
@@ -442,7 +442,7 @@ mod limit_tests {
         let (limit, parts) = (Limit::new(0), places(1));
         assert!(!limit.is_none());
         assert!(!limit.take(&parts[0]));
-        limit.give_back(&parts[0], 0);
+        limit.release(&parts[0], 0);
         assert_eq!(limit.taken(parts.iter()), 0);
     }
 
@@ -455,8 +455,8 @@ mod limit_tests {
         }
         assert_eq!(limit.taken(parts.iter()), 7);
         assert_eq!(limit.taken(parts[..1].iter()), 5);
-        limit.give_back(&parts[0], 4);
-        limit.give_back(&parts[2], 2);
+        limit.release(&parts[0], 4);
+        limit.release(&parts[2], 2);
         assert_eq!(limit.taken(parts.iter()), 1);
         assert_eq!(limit.taken.load(Ordering::Relaxed), 0, "the shared count");
     }

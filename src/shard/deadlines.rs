@@ -14,7 +14,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::Shard;
-use super::locked::{Entry, Locked, TrueDue};
+use super::locked::{DueSource, Entry, Locked};
 use super::locked_word::LockedWord;
 use super::word::{Expiry, Outcome, Status, Word};
 use crate::driver::Spared;
@@ -24,7 +24,7 @@ use crate::wheel::Key;
 
 /// What is told of a pending deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) deadline: Moment,
     /// The time that is left, never more than its timeout.
     pub(crate) left: Duration,
@@ -136,7 +136,7 @@ impl Shard {
     ) -> Option<Duration> {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.has_passed(word, due, now));
-        let now = now.max(self.stand_by_what_is_told(&locked, word, now));
+        let now = now.max(self.stand_by_what_is_reported(&locked, word, now));
         let before = locked.word(word).settle(outcome);
         let left = before.map(|before| {
             locked.unlink_word(word);
@@ -149,13 +149,13 @@ impl Shard {
     }
 
     /// When a pending word is due, and how much time is left at `now`.
-    pub(crate) fn told_of_word(&self, word: &Word, mut now: Moment) -> Option<Told> {
+    pub(crate) fn report_of_word(&self, word: &Word, mut now: Moment) -> Option<Reported> {
         let mut locked = self.lock();
         locked.expire_if(word, |due| self.has_passed(word, due, now));
         // A reset may come meanwhile while the driver ticks. Then the word counts from a stamp
         // again.
         let deadline = loop {
-            now = self.stand_by_what_is_told(&locked, word, now);
+            now = self.stand_by_what_is_reported(&locked, word, now);
             match locked.word(word).due() {
                 Some(Due::Stamped(_)) => {}
                 Some(Due::At(deadline)) => break Some(deadline),
@@ -163,7 +163,7 @@ impl Shard {
             }
         };
         let left = locked.word(word).left(now, self.clock.tick());
-        let told = deadline.map(|deadline| Told {
+        let told = deadline.map(|deadline| Reported {
             deadline,
             left: left.unwrap_or_default(),
         });
@@ -211,12 +211,12 @@ impl Shard {
     /// has ended. So what is told counts from a moment that is not before the call that took the
     /// stamp, nor after the window's end. Gives a moment that is not before that one, nor before
     /// `now`.
-    fn stand_by_what_is_told(&self, locked: &Locked<'_>, word: &Word, now: Moment) -> Moment {
+    fn stand_by_what_is_reported(&self, locked: &Locked<'_>, word: &Word, now: Moment) -> Moment {
         let word = locked.word(word);
         if !matches!(word.due(), Some(Due::Stamped(_))) {
             return now;
         }
-        word.count_from(|stamp| self.clock.told_start(stamp), self.clock.tick());
+        word.count_from(|stamp| self.clock.reported_start(stamp), self.clock.tick());
         self.clock.now()
     }
 }
@@ -249,8 +249,8 @@ impl Locked<'_> {
         let Some(due) = self.word(word).due() else {
             return;
         };
-        let tick = due.placed(self.tick());
-        let key = self.link(tick, TrueDue::Word(word.clone()), None);
+        let tick = due.scheduled_tick(self.tick());
+        let key = self.link(tick, DueSource::Word(word.clone()), None);
         self.word(word).set_key(key.to_parts());
     }
 
@@ -262,7 +262,7 @@ impl Locked<'_> {
     }
 
     fn relink_word_at(&mut self, word: &Word, due: Due) {
-        let tick = due.placed(self.tick());
+        let tick = due.scheduled_tick(self.tick());
         if let Some(key) = self.key_of(word) {
             self.relink(key, tick);
         }
@@ -271,7 +271,10 @@ impl Locked<'_> {
     /// Whether the timer of a pending word is linked where it was due, and the driver has not come
     /// to it.
     fn is_overdue(&self, word: &Word) -> bool {
-        let due = self.word(word).due().map(|due| due.placed(self.tick()));
+        let due = self
+            .word(word)
+            .due()
+            .map(|due| due.scheduled_tick(self.tick()));
         let linked = self.key_of(word).and_then(|key| self.linked_at(key));
         linked.is_some() && linked <= due
     }

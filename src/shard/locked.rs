@@ -1,31 +1,32 @@
 //! A shard whose lock is held: the only way to its wheel.
 //!
-//! All code that changes the wheel goes through here, and so through the plan. It takes four steps,
-//! which are written once: lock, change, [`unlock`](Locked::unlock), and then what is left to do
-//! [after](After) the lock. The last step tells the driver and wakes. It does nothing under the
-//! lock.
+//! All code that changes the wheel goes through here, and so through the next expiry. It takes four
+//! steps, which are written once: lock, change, [`unlock`](Locked::unlock), and then what is left
+//! to do [after](Deferred) the lock. The last step tells the driver and wakes. It does nothing
+//! under the lock.
 //!
 //! Invariants:
 //!
-//! - Each function here that links or unlinks a timer keeps the [plan](super::plan) right.
-//! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `After`, and is
-//!   dropped or woken from there.
+//! - Each function here that links or unlinks a timer keeps the [next expiry](super::next_expiry)
+//!   right.
+//! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `Deferred`, and
+//!   is dropped or woken from there.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use super::deadlines::spared_by;
 use super::locked_word::{LockHeld, LockedWord};
-use super::plan::{Change, LAST_TICK};
+use super::next_expiry::{Change, LAST_TICK};
 use super::word::{Expiry, Outcome, Word};
 use super::{Counts, Shard};
 use crate::time::due::{Due, Stamp, StampedDue};
 use crate::time::tick::{Moment, NEVER, TickLength};
 use crate::waking::wake;
-use crate::wheel::{Key, SlotCounts, Unlinked, Verdict, Wheel};
+use crate::wheel::{Decision, Key, SlotCounts, Unlinked, Wheel};
 
 /// What the lock of a shard guards.
-pub(super) struct Guarded {
+pub(super) struct ShardState {
     wheel: Wheel<Entry>,
     /// When the runtime shut down. Since then the wheel is empty, and nothing is armed.
     closed: Option<Moment>,
@@ -37,11 +38,11 @@ pub(super) struct Guarded {
 /// What a timer needs when its slot comes.
 pub(super) struct Entry {
     pub(super) waker: Option<Waker>,
-    pub(super) due: TrueDue,
+    pub(super) due: DueSource,
 }
 
 /// What says when a timer is truly due.
-pub(super) enum TrueDue {
+pub(super) enum DueSource {
     /// The tick at which it is linked.
     Linked,
     /// The tick at which it is linked, and by how much the window of this stamp ended late.
@@ -53,14 +54,14 @@ pub(super) enum TrueDue {
 /// A shard whose lock is held.
 pub(super) struct Locked<'a> {
     shard: &'a Shard,
-    state: MutexGuard<'a, Guarded>,
+    state: MutexGuard<'a, ShardState>,
     held: LockHeld,
-    after: After<'a>,
+    after: Deferred<'a>,
 }
 
 /// What is left to do once the lock is let go.
 #[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
-pub(super) struct After<'a> {
+pub(super) struct Deferred<'a> {
     shard: &'a Shard,
     change: Change,
     /// The waker of what was unlinked, if anything.
@@ -74,7 +75,7 @@ impl Shard {
             shard: self,
             state: self.state.lock().unwrap_or_else(PoisonError::into_inner),
             held: LockHeld::by_lock_of_shard(),
-            after: After {
+            after: Deferred {
                 shard: self,
                 change: Change::None,
                 waker: None,
@@ -86,7 +87,7 @@ impl Shard {
 impl<'a> Locked<'a> {
     /// Lets the lock go, and gives what is left to do.
     #[inline(always)]
-    pub(super) fn unlock(self) -> After<'a> {
+    pub(super) fn unlock(self) -> Deferred<'a> {
         self.after
     }
 
@@ -121,11 +122,11 @@ impl<'a> Locked<'a> {
 
     /// Links a new timer.
     #[inline]
-    pub(super) fn link(&mut self, tick: u64, due: TrueDue, waker: Option<Waker>) -> Key {
+    pub(super) fn link(&mut self, tick: u64, due: DueSource, waker: Option<Waker>) -> Key {
         // A blank entry is a constant. What it gets after that is written to where it stays.
         let (key, entry) = self.state.wheel.insert_mut(tick, Entry::BLANK);
         std::mem::forget(std::mem::replace(entry, Entry { waker, due }));
-        self.after.change = self.shard.plan.lower_to(tick, &self.held);
+        self.after.change = self.shard.next_expiry.lower_to(tick, &self.held);
         key
     }
 
@@ -134,10 +135,10 @@ impl<'a> Locked<'a> {
         let Some(unlinked) = self.state.wheel.relink(key, tick) else {
             return false;
         };
-        let lowered = self.shard.plan.lower_to(tick, &self.held);
-        // An earlier plan must be told, whatever else changed.
+        let lowered = self.shard.next_expiry.lower_to(tick, &self.held);
+        // An earlier expiry must be told, whatever else changed.
         if lowered == Change::None {
-            self.plan_without(unlinked);
+            self.defer_without(unlinked);
         } else {
             self.after.change = lowered;
         }
@@ -158,7 +159,7 @@ impl<'a> Locked<'a> {
         // The word has other owners, so this frees nothing under the lock.
         drop(entry.due);
         self.after.waker = entry.waker;
-        self.plan_without(unlinked);
+        self.defer_without(unlinked);
         true
     }
 
@@ -184,19 +185,19 @@ impl<'a> Locked<'a> {
         &mut self,
         now: u64,
         batch: usize,
-        mut judge: impl FnMut(u64, &mut Entry, &LockHeld) -> Verdict,
+        mut judge: impl FnMut(u64, &mut Entry, &LockHeld) -> Decision,
     ) -> bool {
         let Locked {
             shard, state, held, ..
         } = self;
-        let Guarded { wheel, fired, .. } = &mut **state;
+        let ShardState { wheel, fired, .. } = &mut **state;
         let is_finished = wheel.turn(now, batch, |linked, entry| {
             let verdict = judge(linked, entry, held);
-            *fired += u64::from(matches!(verdict, Verdict::Fire));
+            *fired += u64::from(matches!(verdict, Decision::Fire));
             verdict
         });
         if is_finished {
-            shard.plan.set(next_plan(wheel), held);
+            shard.next_expiry.set(earliest_in(wheel), held);
         }
         is_finished
     }
@@ -228,31 +229,31 @@ impl<'a> Locked<'a> {
         self.state.wheel.slot_counts()
     }
 
-    /// Puts off a plan for an earlier tick than this. The alarm is set for it already.
-    pub(super) fn plan_no_earlier_than(&self, tick: u64) {
-        let _ = self.shard.plan.put_off(&self.held, |_| Some(tick));
+    /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.
+    pub(super) fn defer_to(&self, tick: u64) {
+        let _ = self.shard.next_expiry.defer(&self.held, |_| Some(tick));
     }
 
-    /// Plans anew after a timer was unlinked from its slot. On the system's clock a plan that is
-    /// too early costs one empty turn. On a clock that can be paused it would pull virtual time
-    /// along.
+    /// Looks for the next expiry anew after a timer was unlinked from its slot. On the system's
+    /// clock a next expiry that is too early costs one empty turn. On a clock that can be paused it
+    /// would pull virtual time along.
     #[inline]
-    fn plan_without(&mut self, unlinked: Unlinked) {
+    fn defer_without(&mut self, unlinked: Unlinked) {
         if self.shard.clock.is_pausable() {
             let wheel = &self.state.wheel;
-            let put_off = self.shard.plan.put_off(&self.held, |plan| {
-                unlinked.may_change(plan).then(|| next_plan(wheel))
+            let defer = self.shard.next_expiry.defer(&self.held, |expiry| {
+                unlinked.may_change(expiry).then(|| earliest_in(wheel))
             });
-            if put_off != Change::None {
-                self.after.change = put_off;
+            if defer != Change::None {
+                self.after.change = defer;
             }
         }
     }
 }
 
-impl<'a> After<'a> {
-    /// Tells the driver, and drops what was unlinked, so that nobody is woken. `true` if the plan
-    /// was lowered to a tick up to which tokio's time driver has already worked.
+impl<'a> Deferred<'a> {
+    /// Tells the driver, and drops what was unlinked, so that nobody is woken. `true` if the next
+    /// expiry was lowered to a tick up to which tokio's time driver has already worked.
     #[inline(always)]
     pub(super) fn tell(self) -> bool {
         self.shard.tell(self.change)
@@ -271,7 +272,7 @@ impl Entry {
     /// It needs no drop.
     const BLANK: Entry = Entry {
         waker: None,
-        due: TrueDue::Linked,
+        due: DueSource::Linked,
     };
 
     #[inline]
@@ -280,9 +281,9 @@ impl Entry {
     }
 }
 
-impl Guarded {
-    pub(super) fn with_slots(slots: usize) -> Guarded {
-        Guarded {
+impl ShardState {
+    pub(super) fn with_slots(slots: usize) -> ShardState {
+        ShardState {
             wheel: Wheel::with_slots(slots),
             closed: None,
             fired: 0,
@@ -291,17 +292,17 @@ impl Guarded {
     }
 }
 
-impl From<Due> for TrueDue {
-    fn from(due: Due) -> TrueDue {
+impl From<Due> for DueSource {
+    fn from(due: Due) -> DueSource {
         match due {
-            Due::At(_) => TrueDue::Linked,
-            Due::Stamped(due) => TrueDue::Stamped(due.stamp),
+            Due::At(_) => DueSource::Linked,
+            Due::Stamped(due) => DueSource::Stamped(due.stamp),
         }
     }
 }
 
 /// The tick at which something may be due next.
-fn next_plan(wheel: &Wheel<Entry>) -> u64 {
+fn earliest_in(wheel: &Wheel<Entry>) -> u64 {
     // The wheel may name the start of a coarse slot. A timer that is linked at `NEVER` lies in a
     // slot of its own, which no moment comes near.
     wheel
@@ -346,10 +347,10 @@ pub(crate) enum Polled {
 impl Shard {
     /// Arms a timer that wakes `waker` when it is due.
     ///
-    /// `tick` is where its due is placed. The wheel may have been turned to that tick already, or
-    /// tokio's time driver may have worked up to it. Then the timer has fired, and nothing is
-    /// armed. A timer that counts from a stamp may be due later than it is placed. So a turn judges
-    /// it.
+    /// `tick` is where its due is scheduled. The wheel may have been turned to that tick already,
+    /// or tokio's time driver may have worked up to it. Then the timer has fired, and nothing is
+    /// armed. A timer that counts from a stamp may be due later than it is scheduled. So a turn
+    /// judges it.
     pub(crate) fn arm(&self, due: Due, tick: u64, waker: Waker) -> Result<Key, NotArmed> {
         let is_exact = matches!(due, Due::At(_));
         let mut locked = self.lock();
@@ -364,7 +365,7 @@ impl Shard {
                 NotArmed::Fired
             });
         }
-        let key = locked.link(tick, TrueDue::from(due), Some(waker));
+        let key = locked.link(tick, DueSource::from(due), Some(waker));
         if locked.unlock().tell() && is_exact {
             self.disarm(key);
             return Err(NotArmed::Fired);
@@ -384,13 +385,13 @@ impl Shard {
     /// already, or tokio's time driver may have worked up to it. Then the timer fires here and now,
     /// as tokio's do.
     pub(crate) fn move_to(&self, key: Key, due: Due) -> Moved {
-        let tick = due.placed(self.clock.tick());
+        let tick = due.scheduled_tick(self.clock.tick());
         let is_exact = matches!(due, Due::At(_));
         let mut locked = self.lock();
         if is_exact && tick <= locked.turned_to() {
             return fire(locked, key);
         }
-        if !locked.move_as(key, tick, TrueDue::from(due)) {
+        if !locked.move_as(key, tick, DueSource::from(due)) {
             return Moved::HadFired;
         }
         if locked.unlock().tell() && is_exact {
@@ -405,25 +406,25 @@ impl Shard {
         locked.closed().is_none() && locked.entry(key).is_none()
     }
 
-    /// The tick at which a timer with this due is placed.
+    /// The tick at which a timer with this due is scheduled.
     #[inline]
-    pub(crate) fn placed(&self, due: Due) -> u64 {
-        due.placed(self.clock.tick())
+    pub(crate) fn scheduled_tick(&self, due: Due) -> u64 {
+        due.scheduled_tick(self.clock.tick())
     }
 
-    /// Whether a tick lies before the plan. Then no turn is planned that would fire what is placed
-    /// there.
+    /// Whether a tick lies before the next expiry. Then no turn is to come that would fire what is
+    /// scheduled there.
     #[inline]
-    pub(crate) fn is_unplanned(&self, tick: u64) -> bool {
-        tick < self.plan.tick_about()
+    pub(crate) fn is_missed(&self, tick: u64) -> bool {
+        tick < self.next_expiry.tick_about()
     }
 
     /// Whether a timer that was armed for `due` has fired, as far as that can be told without the
-    /// lock. No timer in the wheel is due before the plan. But a timer that counts from a stamp may
-    /// be linked later than it was placed.
+    /// lock. No timer in the wheel is due before the next expiry. But a timer that counts from a
+    /// stamp may be linked later than it was scheduled.
     pub(crate) fn has_surely_fired(&self, due: Due) -> bool {
         let is_exact = matches!(due, Due::At(_));
-        is_exact && due.placed(self.clock.tick()) < self.plan.tick()
+        is_exact && due.scheduled_tick(self.clock.tick()) < self.next_expiry.tick()
     }
 
     /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed.
@@ -484,7 +485,7 @@ fn fire(mut locked: Locked<'_>, key: Key) -> Moved {
 
 impl Locked<'_> {
     /// Moves a timer, and sets anew what says when it is truly due.
-    fn move_as(&mut self, key: Key, tick: u64, due: TrueDue) -> bool {
+    fn move_as(&mut self, key: Key, tick: u64, due: DueSource) -> bool {
         match self.entry(key) {
             Some(entry) => entry.due = due,
             None => return false,
@@ -516,17 +517,17 @@ pub(crate) enum ShardTurned {
 impl Shard {
     /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
     pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> ShardTurned {
-        let plan = self.plan.tick();
-        if plan > now {
-            return ShardTurned::Until(plan);
+        let expiry = self.next_expiry.tick();
+        if expiry > now {
+            return ShardTurned::Until(expiry);
         }
         let tick = self.clock.tick();
         let mut locked = self.lock();
         let log = self.clock.log();
         let true_due = |due| match due {
             Due::At(moment) => tick.due(moment),
-            // If the window is open, the timers of its stamp are placed later than this turn.
-            Due::Stamped(due) => log.true_due(due).unwrap_or(due.placed.max(now + 1)),
+            // If the window is open, the timers of its stamp are scheduled later than this turn.
+            Due::Stamped(due) => log.true_due(due).unwrap_or(due.scheduled_tick.max(now + 1)),
         };
         let grace_end = |due, word: &Word| {
             let due = match due {
@@ -539,16 +540,16 @@ impl Shard {
         let mut spared = 0;
         let is_finished = locked.turn(now, BATCH, |linked, entry, held| {
             let due = match &entry.due {
-                TrueDue::Linked => linked,
-                TrueDue::Stamped(stamp) => {
+                DueSource::Linked => linked,
+                DueSource::Stamped(stamp) => {
                     let due = true_due(Due::Stamped(StampedDue {
                         stamp: *stamp,
-                        placed: linked,
+                        scheduled_tick: linked,
                     }));
-                    entry.due = TrueDue::Linked;
+                    entry.due = DueSource::Linked;
                     due
                 }
-                TrueDue::Word(word) => {
+                DueSource::Word(word) => {
                     let has_passed = |due| true_due(due) <= now && grace_end(due, word).is_none();
                     match word.locked(held).expire_if(has_passed) {
                         Expiry::Later(due) if true_due(due) <= now => {
@@ -561,14 +562,14 @@ impl Shard {
                 }
             };
             if due > now {
-                return Verdict::Later(due);
+                return Decision::Reschedule(due);
             }
             wakers.extend(entry.waker.take());
-            Verdict::Fire
+            Decision::Fire
         });
         locked.count_spared(spared);
         if is_finished {
-            ShardTurned::Until(self.plan.tick_about())
+            ShardTurned::Until(self.next_expiry.tick_about())
         } else {
             ShardTurned::BatchFull
         }
@@ -578,7 +579,7 @@ impl Shard {
     /// wakers of all that is pending.
     pub(crate) fn close(&self, now: Moment) -> Vec<Waker> {
         let entries = self.lock().close(now, |entry, held| {
-            let TrueDue::Word(word) = &entry.due else {
+            let DueSource::Word(word) = &entry.due else {
                 return;
             };
             let word = word.locked(held);

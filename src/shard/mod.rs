@@ -1,4 +1,4 @@
-//! One shard of a timer: a wheel behind a lock, and the driver's plan for it.
+//! One shard of a timer: a wheel behind a lock, and when the driver next comes to it.
 //!
 //! The states of a timer's entry, and what moves it, always under the shard's lock:
 //!
@@ -16,7 +16,7 @@
 //! | field | rule |
 //! |---|---|
 //! | `state`: the wheel, and whether it is closed | only with the lock, through [`locked::Locked`] |
-//! | `plan` | any thread reads it; only a thread with the lock writes it ([`plan`]) |
+//! | `next_expiry` | any thread reads it; only a thread with the lock writes it ([`next_expiry`]) |
 //! | a deadline's [`word`] | a reset to a later due needs no lock; see [`locked_word`] for the rest |
 //! | `readings` | any thread, at any time: nothing but speed hangs on them |
 //! | `clock`, `driver`, `number` | never written |
@@ -29,9 +29,9 @@ pub(crate) mod deadline_state;
 mod deadlines;
 mod locked;
 mod locked_word;
-mod plan;
+mod next_expiry;
 #[cfg(test)]
-mod plan_tests;
+mod next_expiry_tests;
 mod timeout;
 pub(crate) mod word;
 
@@ -45,17 +45,17 @@ use crate::time::clock::Clock;
 use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span, TickLength};
 use crate::wheel::SlotCounts;
-pub(crate) use deadlines::Told;
-use locked::Guarded;
+pub(crate) use deadlines::Reported;
+use locked::ShardState;
 pub(crate) use locked::{BATCH, Moved, NotArmed, Polled, ShardTurned};
 pub(crate) use locked_word::LockedWord;
-use plan::{Change, Plan};
+use next_expiry::{Change, NextExpiry};
 
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    state: Mutex<Guarded>,
-    plan: Plan,
+    state: Mutex<ShardState>,
+    next_expiry: NextExpiry,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
     readings: Readings,
@@ -81,8 +81,8 @@ impl Shard {
         number: usize,
     ) -> Shard {
         Shard {
-            state: Mutex::new(Guarded::with_slots(slots)),
-            plan: Plan::never(),
+            state: Mutex::new(ShardState::with_slots(slots)),
+            next_expiry: NextExpiry::never(),
             clock,
             driver,
             readings,
@@ -107,8 +107,8 @@ impl Shard {
     }
 
     /// The tick at which the driver comes next.
-    pub(crate) fn plan(&self) -> u64 {
-        self.plan.tick()
+    pub(crate) fn next_expiry(&self) -> u64 {
+        self.next_expiry.tick()
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -119,31 +119,31 @@ impl Shard {
         self.lock().slot_counts()
     }
 
-    /// Tells the driver what became of the plan. The caller holds no lock. `true` if tokio's time
-    /// driver has already worked up to the tick of the new plan.
+    /// Tells the driver what became of the next expiry. The caller holds no lock. `true` if tokio's
+    /// time driver has already worked up to the tick of the new expiry.
     #[inline]
     fn tell(&self, change: Change) -> bool {
         match change {
             Change::None => false,
             Change::Earlier(tick) => self
-                .plan_after(self.driver.come_by(tick))
+                .defer_after(self.driver.come_by(tick))
                 .is_some_and(|passed| passed >= tick),
             Change::Later(tick) => {
-                self.plan_after(self.driver.need_not_come_at(tick));
+                self.defer_after(self.driver.need_not_come_at(tick));
                 false
             }
         }
     }
 
-    /// Where a tick has passed for which the driver was to come, it comes only after that. The plan
-    /// says so. Otherwise whoever arms something for such a tick would take it for planned, and a
-    /// wheel with a cascade to do in the past goes on naming one.
+    /// Where a tick has passed for which the driver was to come, it comes only after that. The next
+    /// expiry says so. Otherwise whoever arms something for such a tick would take it for expected,
+    /// and a wheel with a cascade to do in the past goes on naming one.
     ///
     /// Returns the tick up to which tokio's time driver has worked.
     #[inline]
-    fn plan_after(&self, passed: Option<Passed>) -> Option<u64> {
+    fn defer_after(&self, passed: Option<Passed>) -> Option<u64> {
         let Passed { up_to, comes_from } = passed?;
-        self.lock().plan_no_earlier_than(comes_from);
+        self.lock().defer_to(comes_from);
         Some(up_to)
     }
 }

@@ -16,8 +16,8 @@
 //! - The timer in the wheel is linked at the due or earlier. When its slot comes, the driver asks
 //!   the word for the true due. If that is later, the driver links the timer again.
 //! - A due that goes from a stamp to a moment may come out up to two ticks earlier. The reason is
-//!   that a stamp counts from the end of its window. The timer then fires where it is placed. That
-//!   is no later than where it would fire by the stamp.
+//!   that a stamp counts from the end of its window. The timer then fires where it is scheduled.
+//!   That is no later than where it would fire by the stamp.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
@@ -35,9 +35,9 @@
 //!   reads the timeout again after its exchange. If the exchange came after the update of the word
 //!   in `set_timeout`, it reads the new timeout. If it came before, that update sees it.
 //! - **W5. The driver links a stamped timer at its true due while `reset_after` judges by where the
-//!   timer is placed.** A turn does so after it has replaced the stamp, or has found it replaced.
-//!   So `reset_after` reads the stamp again after its exchange. Each of the two has a sequentially
-//!   consistent fence between its two steps. So one of them sees the other.
+//!   timer is scheduled.** A turn does so after it has replaced the stamp, or has found it
+//!   replaced. So `reset_after` reads the stamp again after its exchange. Each of the two has a
+//!   sequentially consistent fence between its two steps. So one of them sees the other.
 //! - **W6. A reset after the deadline, but before the driver.** The reset sees that the deadline
 //!   may have passed, and settles it under the lock. So its answer does not depend on how busy the
 //!   driver is. By a stamp the reset sees only what the driver has published.
@@ -191,9 +191,9 @@ impl Word {
             return false;
         };
         let timeout = self.timeout();
-        let placed = StampedDue::new(before, timeout.ticks()).placed;
+        let scheduled_tick = StampedDue::new(before, timeout.ticks()).scheduled_tick;
         // W7, and W6.
-        let may_move = state < new && stamp.tick() < placed;
+        let may_move = state < new && stamp.tick() < scheduled_tick;
         // W1 and W2: the exchange fails if the state has changed.
         may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
     }
@@ -311,7 +311,7 @@ impl Word {
     fn is_later(&self, one: State, than: Packed, tick: TickLength) -> bool {
         match (self.due_of(one), self.due_of(than.into())) {
             (Some(Due::At(one)), Some(Due::At(than))) => one >= than,
-            (Some(one), Some(than)) => one.placed(tick) >= than.placed(tick),
+            (Some(one), Some(than)) => one.scheduled_tick(tick) >= than.scheduled_tick(tick),
             _ => false,
         }
     }

@@ -172,8 +172,8 @@ impl Clock {
     pub(crate) fn has_passed(&self, due: Due, now: Moment) -> bool {
         match due {
             Due::At(moment) => moment <= now,
-            // Its true due is no earlier than the tick at which it is placed.
-            Due::Stamped(due) if due.placed > self.tick.current(now) => false,
+            // Its true due is no earlier than the tick at which it is scheduled.
+            Due::Stamped(due) if due.scheduled_tick > self.tick.current(now) => false,
             Due::Stamped(due) => self
                 .log()
                 .true_due(due)
@@ -187,7 +187,7 @@ impl Clock {
         match due {
             Due::At(moment) => moment,
             Due::Stamped(due) => {
-                let tick = self.log().true_due(due).unwrap_or(due.placed);
+                let tick = self.log().true_due(due).unwrap_or(due.scheduled_tick);
                 self.tick.start_of(tick)
             }
         }
@@ -199,7 +199,7 @@ impl Clock {
         match start {
             Start::At(now) => self.has_passed(due, now),
             Start::Stamp(stamp) => {
-                due.placed(self.tick) <= stamp.tick() && self.has_passed(due, self.now())
+                due.scheduled_tick(self.tick) <= stamp.tick() && self.has_passed(due, self.now())
             }
         }
     }
@@ -222,7 +222,7 @@ impl Clock {
 
     /// What to tell as the moment from which a timer counts that has a stamp. It is the end of the
     /// stamp's window, or now if that comes first.
-    pub(crate) fn told_start(&self, stamp: Stamp) -> Moment {
+    pub(crate) fn reported_start(&self, stamp: Stamp) -> Moment {
         let end = self.log().window_end(stamp);
         let now = self.now();
         end.map_or(now, |end| self.tick.start_of(end).min(now))
@@ -272,7 +272,8 @@ impl Clock {
 
     /// Asks the driver, at its next turn, to tick.
     pub(crate) fn want_ticking(&self) {
-        // Relaxed: the caller rings the bell after it, and the attendant that answers takes it.
+        // Relaxed: the caller submits a request after it, and the running thread that answers takes
+        // it.
         self.ticking_wanted.store(true, Ordering::Relaxed);
     }
 }

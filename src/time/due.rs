@@ -2,10 +2,10 @@
 //!
 //! A *stamp* is the tick that the driver has published. A call that takes a stamp has read no
 //! clock. It knows only that it falls into the stamp's window (see `time`). So a timer that counts
-//! from stamp `s` is placed at `s + 2` plus its ticks. Its true due is later than that by as many
-//! ticks as the window of `s` ended late.
+//! from stamp `s` is scheduled at `s + 2` plus its ticks. Its true due is later than that by as
+//! many ticks as the window of `s` ended late.
 //!
-//! Invariant: the tick at which a timer is placed is never later than its true due.
+//! Invariant: the tick at which a timer is scheduled is never later than its true due.
 
 use crate::time::tick::{Moment, TickLength};
 
@@ -56,9 +56,9 @@ pub(crate) enum Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StampedDue {
     pub(crate) stamp: Stamp,
-    /// The tick at which the timer is placed. It is the true due if the window of the stamp did not
-    /// end late.
-    pub(crate) placed: u64,
+    /// The tick at which the timer is scheduled. It is the true due if the window of the stamp did
+    /// not end late.
+    pub(crate) scheduled_tick: u64,
 }
 
 impl StampedDue {
@@ -66,7 +66,7 @@ impl StampedDue {
     pub(crate) fn new(stamp: Stamp, ticks: u64) -> StampedDue {
         StampedDue {
             stamp,
-            placed: stamp.window_end().saturating_add(ticks),
+            scheduled_tick: stamp.window_end().saturating_add(ticks),
         }
     }
 }
@@ -78,17 +78,17 @@ impl Due {
         match (self, start) {
             (Due::At(due), Start::At(now)) => due <= now,
             (Due::At(due), Start::Stamp(stamp)) => due <= tick.start_of(stamp.tick()),
-            (Due::Stamped(due), Start::At(now)) => due.placed <= tick.current(now),
-            (Due::Stamped(due), Start::Stamp(stamp)) => due.placed <= stamp.tick(),
+            (Due::Stamped(due), Start::At(now)) => due.scheduled_tick <= tick.current(now),
+            (Due::Stamped(due), Start::Stamp(stamp)) => due.scheduled_tick <= stamp.tick(),
         }
     }
 
-    /// The tick at which a timer with this due is placed.
+    /// The tick at which a timer with this due is scheduled.
     #[inline]
-    pub(crate) fn placed(self, tick: TickLength) -> u64 {
+    pub(crate) fn scheduled_tick(self, tick: TickLength) -> u64 {
         match self {
             Due::At(moment) => tick.due(moment),
-            Due::Stamped(due) => due.placed,
+            Due::Stamped(due) => due.scheduled_tick,
         }
     }
 }
@@ -96,7 +96,7 @@ impl Due {
 /// A [`Due`] in sixteen bytes, for code that keeps very many of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedDue {
-    /// A moment, or the tick at which a stamped timer is placed.
+    /// A moment, or the tick at which a stamped timer is scheduled.
     at: u64,
     /// `EXACT`, or the stamp.
     stamp: u64,
@@ -113,7 +113,7 @@ impl From<Due> for PackedDue {
                 stamp: EXACT,
             },
             Due::Stamped(due) => PackedDue {
-                at: due.placed,
+                at: due.scheduled_tick,
                 stamp: due.stamp.tick(),
             },
         }
@@ -127,7 +127,7 @@ impl From<PackedDue> for Due {
             EXACT => Due::At(Moment::from_signed_bits(packed.at)),
             stamp => Due::Stamped(StampedDue {
                 stamp: Stamp::of(stamp),
-                placed: packed.at,
+                scheduled_tick: packed.at,
             }),
         }
     }

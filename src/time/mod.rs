@@ -30,20 +30,20 @@
 // | level | one wheel of the hierarchy |
 // | overflow | what does not fit a level and goes one level up |
 // | due | from when a timer may fire: a moment, or a stamp and some ticks |
-// | placed | the tick at which a timer is linked: its due or earlier |
+// | scheduled tick | the tick at which a timer is linked: its due or earlier |
 // | timeout | the duration that a user has set; also the future `Timeout` |
 // | arm, disarm | put a timer into a wheel, and take it out before it fires |
 // | link, unlink | put a timer into the list of a slot, and take it out again |
 // | cascade | move a timer from a coarse slot to a finer one when the coarse one's time comes |
 // | turn | one pass of the driver: it advances every wheel and fires what is due |
-// | plan | the tick at which the driver next comes to a shard |
+// | next expiry | the tick at which the driver next has work in a shard |
 // | reset | push a pending deadline to now plus its timeout |
 // | settle | bring a deadline to its end, with an outcome |
 // | resting, ticking | the two modes of the driver |
 // | stamp | the published tick, taken instead of a reading of the clock |
 // | window | the time from the publishing of a stamp until it has been replaced |
 // | alarm | what fires when the next turn is due |
-// | attendant | the thread that does the work of the driver at a moment |
+// | running thread | the thread that does the work of the driver at a moment |
 // | part | one share of a `DelayMap`'s keys, behind a lock of its own |
 // | place | room for one key or one entry, in a store, in a table or under a limit |
 // | left | what remains, of time or of a count |
@@ -87,13 +87,13 @@
 // late, for whatever reason, `r2` shows it. The look that a call takes is no P3 for the same
 // reason: other calls may take the stamp after it.
 //
-// **The true due is known when it is asked for.** A timer with stamp `s` is placed at `s + 2` plus
-// its own ticks. So a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was replaced, by
-// this turn at the latest, and the end of its window was noted. To close a window is one critical
-// section of the log, whoever does it. So a thread that holds the log sees a window either open and
-// still published, or noted. A stamp can be published twice, by two turns in one tick or after a
-// short rest. Its two windows count as one, with the later end. A timer whose window ended late is
-// linked again, at its true due.
+// **The true due is known when it is asked for.** A timer with stamp `s` is scheduled at `s + 2`
+// plus its own ticks. So a turn to `f1` looks at it only if `s + 2 <= f1`. By then `s` was
+// replaced, by this turn at the latest, and the end of its window was noted. To close a window is
+// one critical section of the log, whoever does it. So a thread that holds the log sees a window
+// either open and still published, or noted. A stamp can be published twice, by two turns in one
+// tick or after a short rest. Its two windows count as one, with the later end. A timer whose
+// window ended late is linked again, at its true due.
 //
 // **Virtual time is never stamped.** If the clock of a runtime is not between two readings of the
 // system's clock, it is paused or has been. The driver looks for that at each tick, and then rests.
@@ -106,7 +106,7 @@
 pub(crate) mod clock;
 pub(crate) mod due;
 pub(crate) mod grid;
-pub(crate) mod next_look;
+pub(crate) mod next_check;
 pub(crate) mod tick;
 mod windows;
 

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-/// The tick that never comes. Nothing is planned, armed, asked for or waited for.
+/// The tick that never comes. Nothing is armed, asked for or waited for.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A point in time: nanoseconds from the timer's epoch, negative before it.

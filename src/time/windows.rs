@@ -148,7 +148,7 @@ impl Log<'_> {
     /// ended.
     pub(crate) fn true_due(&self, due: StampedDue) -> Option<u64> {
         let lateness = self.lateness(due.stamp)?;
-        Some(due.placed.saturating_add(lateness))
+        Some(due.scheduled_tick.saturating_add(lateness))
     }
 
     /// The tick before which the window of a stamp has ended. `None` if it has not ended.

@@ -73,8 +73,8 @@ use crate::shrinking::Shrinking;
 pub(crate) use debug::SlotCounts;
 pub(crate) use slots::Unlinked;
 use slots::{Home, Level, MAX_SLOTS, Node};
+pub(crate) use turn::Decision;
 use turn::Step;
-pub(crate) use turn::Verdict;
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
 ///

@@ -35,14 +35,14 @@ pub(crate) struct Unlinked {
 }
 
 impl Unlinked {
-    /// Whether a turn that was planned for tick `plan` may have been planned for this timer. If
-    /// not, the planned turn is still the wheel's next turn, or it was planned for timers that are
+    /// Whether a turn that is to come at tick `expiry` may have been meant for this timer. If
+    /// not, it is still the wheel's next turn, or it was meant for timers that are
     /// still in the wheel.
-    pub(crate) fn may_change(self, plan: u64) -> bool {
-        self.due <= plan
+    pub(crate) fn may_change(self, expiry: u64) -> bool {
+        self.due <= expiry
             || self
                 .emptied
-                .is_some_and(|width| self.due >> width << width <= plan)
+                .is_some_and(|width| self.due >> width << width <= expiry)
     }
 }
 

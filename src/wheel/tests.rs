@@ -185,10 +185,10 @@ fn a_judged_timer_that_is_truly_due_later_is_linked_again() {
     for now in [10, 999, 1_000] {
         let finished = wheel.turn(now, 100, |_, truly_due| {
             if *truly_due > now {
-                return Verdict::Later(*truly_due);
+                return Decision::Reschedule(*truly_due);
             }
             fired.push((now, *truly_due));
-            Verdict::Fire
+            Decision::Fire
         });
         assert!(finished);
         wheel.check();
@@ -309,22 +309,22 @@ fn a_home_and_a_rank_give_back_what_they_were_made_of() {
 #[test]
 fn an_unlinked_timer_may_change_a_plan_that_was_made_for_it() {
     let mut wheel = Wheel::new();
-    let mut is_changed = |due, others: &[u64], plans: [u64; 4]| {
+    let mut is_changed = |due, others: &[u64], expiries: [u64; 4]| {
         wheel.extend(others.iter().map(|&due| (due, ())));
         let key = wheel.insert(due, ());
         let (_, unlinked) = wheel.take(key).unwrap();
         wheel.clear();
-        plans.map(|plan| unlinked.may_change(plan))
+        expiries.map(|expiry| unlinked.may_change(expiry))
     };
-    let plans = [4_095, 4_096, 4_999, 5_000];
-    // A plan may name the start of a coarse slot only for the last timer in it.
-    assert_eq!(is_changed(5_000, &[], plans), [false, true, true, true]);
+    let expiries = [4_095, 4_096, 4_999, 5_000];
+    // An expiry may name the start of a coarse slot only for the last timer in it.
+    assert_eq!(is_changed(5_000, &[], expiries), [false, true, true, true]);
     assert_eq!(
-        is_changed(5_000, &[4_100], plans),
+        is_changed(5_000, &[4_100], expiries),
         [false, false, false, true]
     );
     assert_eq!(
-        is_changed(5_000, &[9_000], plans),
+        is_changed(5_000, &[9_000], expiries),
         [false, true, true, true]
     );
     assert_eq!(is_changed(5, &[], [0, 4, 5, 6]), [false, false, true, true]);
@@ -337,7 +337,7 @@ fn an_unlinked_timer_may_change_a_plan_that_was_made_for_it() {
     let (_, unlinked) = wheel.take(overdue).unwrap();
     assert!(
         unlinked.may_change(0),
-        "a plan for what is overdue may be any tick"
+        "an expiry for what is overdue may be any tick"
     );
 }
 
@@ -412,7 +412,7 @@ fn a_wheel_that_is_set_to_a_tick_with_timers_in_it_keeps_them() {
 fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
     let mut wheel = Wheel::new();
     let keys: Vec<_> = (70..100).map(|due| wheel.insert(due, ())).collect();
-    assert!(!wheel.turn(64, 1, |_, ()| Verdict::Fire));
+    assert!(!wheel.turn(64, 1, |_, ()| Decision::Fire));
     assert!(wheel.cascading.is_some());
     assert!(keys.into_iter().all(|key| wheel.remove(key).is_some()));
     let mut wheel = wheel.starting_at(1 << 20);

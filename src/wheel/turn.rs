@@ -10,11 +10,11 @@ use super::Wheel;
 use super::slots::Home;
 
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// The timer is due. The judge has taken what it needs out of the value.
     Fire,
     /// The timer is truly due at this later tick.
-    Later(u64),
+    Reschedule(u64),
 }
 
 /// Judging a timer and waking the task that waits for it costs as much as cascading this many.
@@ -41,7 +41,7 @@ impl<T> Wheel<T> {
         &mut self,
         now: u64,
         budget: usize,
-        mut judge: impl FnMut(u64, &mut T) -> Verdict,
+        mut judge: impl FnMut(u64, &mut T) -> Decision,
     ) -> bool {
         self.now = self.now.max(now);
         let mut left = budget * JUDGED;
@@ -51,9 +51,9 @@ impl<T> Wheel<T> {
                     left = left.saturating_sub(JUDGED);
                     let node = &mut self.nodes[index as usize];
                     match judge(node.due, &mut node.value) {
-                        Verdict::Fire => drop(self.remove_node(index)),
+                        Decision::Fire => drop(self.remove_node(index)),
                         // Always later than this turn. Otherwise the turn would not end.
-                        Verdict::Later(due) => {
+                        Decision::Reschedule(due) => {
                             self.unlink(index);
                             self.link(index, due.max(self.now.saturating_add(1)));
                         }

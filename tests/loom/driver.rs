@@ -1,6 +1,6 @@
 //! The crate's own `driver` files that the models need.
 
-#[path = "../../src/driver/bell.rs"]
-pub(crate) mod bell;
+#[path = "../../src/driver/requests.rs"]
+pub(crate) mod requests;
 #[path = "../../src/driver/stalls.rs"]
 pub(crate) mod stalls;

@@ -4,8 +4,8 @@
 pub(crate) mod deadline_state;
 #[path = "../../src/shard/locked_word.rs"]
 pub(crate) mod locked_word;
-#[path = "../../src/shard/plan.rs"]
-pub(crate) mod plan;
+#[path = "../../src/shard/next_expiry.rs"]
+pub(crate) mod next_expiry;
 #[path = "../../src/shard/timeout.rs"]
 mod timeout;
 #[path = "../../src/shard/word.rs"]

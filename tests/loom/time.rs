@@ -2,8 +2,8 @@
 
 #[path = "../../src/time/due.rs"]
 pub(crate) mod due;
-#[path = "../../src/time/next_look.rs"]
-pub(crate) mod next_look;
+#[path = "../../src/time/next_check.rs"]
+pub(crate) mod next_check;
 #[path = "../../src/time/tick.rs"]
 pub(crate) mod tick;
 #[path = "../../src/time/windows.rs"]

@@ -64,10 +64,10 @@
 //! | a turn goes by the slot, and ignores a reset since | 117 | 15 | |
 //! | W6: a reset does not look whether the deadline has passed | 176 | | |
 //! | W7: an older reset replaces a later one | 1,976 | | |
-//! | the attendant leaves by a store, and loses requests | 115 | 2 | 12 |
+//! | the running thread releases by a store, and loses requests | 115 | 2 | 12 |
 //! | an alarm whose tick has passed requests no turn | 115 | 5 | 12 |
 //! | a timer that is moved earlier is not told to the driver | 4,391 | 2,379 | 1 |
-//! | a timer that is unlinked puts no plan off | 112 | 128 | 115 |
+//! | a timer that is unlinked defers no next expiry | 112 | 128 | 115 |
 //! | a deadline is armed on a shard that has closed | 6,570 | 27 | |
 //! | a shard that closes wakes nobody | 145 | 28 | |
 //! | the stream does not learn of the runtime's end while nothing is armed | | | 68 |

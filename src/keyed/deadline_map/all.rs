@@ -63,7 +63,7 @@ where
             }
             parts.extend(all.iter_mut().map(|(number, part)| {
                 let taken = part.take();
-                inner.table.give_back(number, taken.len());
+                inner.table.release(number, taken.len());
                 taken
             }));
         }

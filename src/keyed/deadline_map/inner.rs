@@ -118,7 +118,7 @@ impl<K> Inner<K> {
                     let older = std::mem::replace(&mut entry.word, keyed.word.clone());
                     (older, key)
                 }
-                None if !self.table.take_place(number) => return Err(InsertError::AtCapacity(())),
+                None if !self.table.try_acquire(number) => return Err(InsertError::AtCapacity(())),
                 None => {
                     let word = keyed.word.clone();
                     part.insert(Entry { key, word });
@@ -156,7 +156,7 @@ impl<K> Inner<K> {
         // Found by the identity of the deadline. So no code of the key is needed, and the entry of
         // a newer deadline is not touched.
         let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
-        self.table.give_back(self.part_of(hash), 1);
+        self.table.release(self.part_of(hash), 1);
         Some(entry)
     }
 }

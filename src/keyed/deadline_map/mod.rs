@@ -40,7 +40,7 @@ use crate::deadline::ResetHandle;
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::DefaultHashBuilder;
 use crate::shard::word::{Mark, Outcome, Reset, Word};
-use crate::shard::{Shard, Told};
+use crate::shard::{Reported, Shard};
 use crate::time::due::Start;
 use crate::time::tick::Moment;
 use crate::timer::Timer;
@@ -292,7 +292,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let told = self.told(key)?;
+        let told = self.reported(key)?;
         Some(self.inner.timer.shard().clock().instant(told.deadline))
     }
 
@@ -303,7 +303,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        Some(self.told(key)?.left)
+        Some(self.reported(key)?.left)
     }
 
     /// The reset handle of a key's deadline, for use without a look-up.
@@ -325,12 +325,12 @@ where
         self.inner.find(self.hash(key), key, |_| ()).is_some()
     }
 
-    fn told<Q>(&self, key: &Q) -> Option<Told>
+    fn reported<Q>(&self, key: &Q) -> Option<Reported>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.act(key, |deadline| deadline.told())
+        self.act(key, |deadline| deadline.reported())
     }
 
     fn is_done<Q>(&self, key: &Q, act: impl Fn(Access<'_>) -> bool) -> bool

@@ -40,7 +40,7 @@
 //! # Orders that could go wrong, and why they do not
 //!
 //! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   has those of a look. `time::next_look` proves that one of the two sees the other.
+//!   has those of a look. `time::next_check` proves that one of the two sees the other.
 //! - *A change finds that another one has written an earlier tick.* That other one is at C1 or
 //!   later. If the stream has to be woken, it wakes the stream in its C3, for both.
 //! - *The timer is taken away while the stream sets it* (C4 within S4). The key is not there, so it
@@ -237,7 +237,7 @@ impl<K, V> Inner<K, V> {
     fn earliest_of(&self, part: usize) -> u64 {
         // Acquire: pairs with the stores, so that the reader's next reading of the clock is no
         // earlier than the writer's. That the stream sees the tick in time is due to the fences of
-        // `time::next_look`.
+        // `time::next_check`.
         self.earliest[part].load(Ordering::Acquire)
     }
 
@@ -277,7 +277,7 @@ impl<K, V> Inner<K, V> {
                 let left = part.len();
                 taken.push(part.take_all());
                 // With all parts locked, so that nobody sees an empty map that has places taken.
-                self.table.give_back(number, left);
+                self.table.release(number, left);
                 changes.push(self.write_earliest(number, part));
             }
             if close {
@@ -367,7 +367,7 @@ impl<K, V> Inner<K, V> {
             };
             let taken = part.take_due(limit, budget);
             if let Taken::Item(_) = taken {
-                self.table.give_back(number, 1);
+                self.table.release(number, 1);
             }
             let (before, earliest) = self.write_earliest(number, &part);
             drop(part);

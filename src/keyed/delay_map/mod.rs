@@ -239,7 +239,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
             let_go(locked, key);
             return Ok(Some(value));
         }
-        if !inner.table.take_place(locked.number) {
+        if !inner.table.try_acquire(locked.number) {
             let_go(locked, key);
             return Err(InsertError::AtCapacity(value));
         }
@@ -273,7 +273,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
             return Err(InsertError::Closed(value));
         }
         let found = locked.part.find(hash, &key);
-        if found.is_none() && !inner.table.take_place(locked.number) {
+        if found.is_none() && !inner.table.try_acquire(locked.number) {
             let_go(locked, key);
             return Err(InsertError::AtCapacity(value));
         }
@@ -377,7 +377,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         let (mut locked, index) = self.find(key)?;
         let item = locked.part.remove(index);
         locked.part.shrink_if_due();
-        self.inner.table.give_back(locked.number, 1);
+        self.inner.table.release(locked.number, 1);
         self.inner.has_taken(locked);
         let Item { key, value, .. } = item;
         // After the lock. If this panics, the value is dropped and not lost.
@@ -562,7 +562,7 @@ impl<K, V> DelayMap<K, V> {
                     let item = locked.part.item_mut(index);
                     if !keep(&item.key, &mut item.value) {
                         removed.push(locked.part.remove(index));
-                        self.inner.table.give_back(locked.number, 1);
+                        self.inner.table.release(locked.number, 1);
                     }
                 }
             }));

@@ -16,24 +16,24 @@
 //!
 //! - *A change comes as the stream begins to wait.* The stream leaves its waker, begins its look,
 //!   and then reads the parts. The call writes the part, and then asks when that look is.
-//!   `time::next_look` proves that one of the two sees the other.
+//!   `time::next_check` proves that one of the two sees the other.
 //! - *An earlier call took the waker.* Then the stream was woken, and has not looked since.
 
 use std::task::Waker;
 
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::time::next_look::NextLook;
+use crate::time::next_check::NextCheck;
 
 pub(crate) struct StreamWaker {
     /// When the stream looks at the latest, if nobody wakes it.
-    next_look: NextLook,
+    next_check: NextCheck,
     waker: Mutex<Option<Waker>>,
 }
 
 impl StreamWaker {
     pub(crate) fn new() -> StreamWaker {
         StreamWaker {
-            next_look: NextLook::by_itself(),
+            next_check: NextCheck::by_itself(),
             waker: Mutex::new(None),
         }
     }
@@ -41,7 +41,7 @@ impl StreamWaker {
     /// Whether the stream has to be woken for what is due at `tick`. To be asked after the change
     /// was made.
     pub(crate) fn is_needed_for(&self, tick: u64) -> bool {
-        !self.next_look.comes_by(tick)
+        !self.next_check.comes_by(tick)
     }
 
     /// Whether the stream waits, and does not look by itself. To be asked after the change was
@@ -65,7 +65,7 @@ impl StreamWaker {
 impl StreamWaker {
     /// From now on the stream looks by itself.
     pub(crate) fn stops_waiting(&self) {
-        self.next_look.look_by_itself();
+        self.next_check.look_by_itself();
     }
 
     /// Leaves the waker here, unless it is here already. It is cloned and dropped under no lock.
@@ -80,11 +80,11 @@ impl StreamWaker {
 
     /// To be called after the waker was left, and before the parts are read.
     pub(crate) fn begins_to_wait(&self) {
-        self.next_look.begin();
+        self.next_check.begin();
     }
 
     /// To be called after the parts were read. The stream looks at that tick, unless it is woken.
     pub(crate) fn waits_until(&self, tick: u64) {
-        self.next_look.at(tick);
+        self.next_check.at(tick);
     }
 }

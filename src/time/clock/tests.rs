@@ -90,8 +90,8 @@ fn a_window_that_ends_in_time_leaves_the_due_where_it_is() {
     clock.publish(Some(1));
     let due = stamped(0, 10);
     assert_eq!(clock.log().window_end(due.stamp), Some(2));
-    assert_eq!(clock.log().true_due(due), Some(due.placed));
-    let passes_at = clock.tick().start_of(due.placed);
+    assert_eq!(clock.log().true_due(due), Some(due.scheduled_tick));
+    let passes_at = clock.tick().start_of(due.scheduled_tick);
     assert!(!clock.has_passed(Due::Stamped(due), passes_at.just_before()));
     assert!(clock.has_passed(Due::Stamped(due), passes_at));
 }
@@ -143,9 +143,9 @@ fn what_is_told_lies_between_the_call_and_the_true_due() {
     let ten_ticks = Span::from(10 * MILLISECOND);
     let due = stamped(0, 10);
     let call = clock.now();
-    let told_early = clock.told_start(due.stamp);
+    let told_early = clock.reported_start(due.stamp);
     clock.publish(None);
-    let told_late = clock.told_start(due.stamp);
+    let told_late = clock.reported_start(due.stamp);
     let true_due = clock.log().true_due(due).unwrap();
     for told in [told_early, told_late].map(|start| start.after(ten_ticks)) {
         assert!(told >= call.after(ten_ticks));
@@ -163,7 +163,7 @@ fn what_is_told_after_the_window_counts_from_its_end() {
     while clock.now() < end {
         thread::yield_now();
     }
-    assert_eq!(clock.told_start(Stamp::of(0)), end);
+    assert_eq!(clock.reported_start(Stamp::of(0)), end);
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Way {
             }
             Way::Turn => {
                 assert!(wheel.reset(key, now));
-                assert!(wheel.turn(now, 10, |_, _| Verdict::Fire));
+                assert!(wheel.turn(now, 10, |_, _| Decision::Fire));
             }
         }
         assert_eq!(wheel.len(), before - 1);

@@ -228,7 +228,7 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
                 let mut fired = Vec::new();
                 let finished = wheel.turn(model.now, budget, |_, &mut number| {
                     fired.push(number);
-                    Verdict::Fire
+                    Decision::Fire
                 });
                 for number in fired {
                     let (_, key) = model.pop_due().expect("the wheel fired what is not due");

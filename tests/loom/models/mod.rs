@@ -1,14 +1,14 @@
 //! One file for each part that is modelled. Each model names the mutation under which it was seen
 //! to fail.
 
-mod bell;
+mod requests;
 mod stalls;
 mod stream_waker;
 mod windows;
 mod word;
 
-/// Three threads at the bell interleave in too many ways for all of them; a lost request shows with
-/// few preemptions.
+/// Three threads at the requests interleave in too many ways for all of them; a lost request shows
+/// with few preemptions.
 fn with_few_preemptions(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);

@@ -34,7 +34,7 @@ impl Stalled {
         })
     }
 
-    /// As the attendant does when the alarm has fired.
+    /// As the running thread does when the alarm has fired.
     fn come(&self) {
         self.stalls.note(100, at(4_000));
         self.waits_since.store(4_000, Ordering::Release);

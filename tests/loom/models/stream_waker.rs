@@ -90,7 +90,7 @@ fn count(woken: &Woken) -> usize {
     woken.0.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Fails when `NextLook` has no fence between its two steps, on either side.
+/// Fails when `NextCheck` has no fence between its two steps, on either side.
 #[test]
 fn a_stream_that_waits_too_long_is_woken() {
     with_few_preemptions(|| {

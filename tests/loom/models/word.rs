@@ -32,11 +32,11 @@ fn stamp_of(start: Start) -> Option<Stamp> {
 
 /// Whether a due has passed at a tick; the window of a stamp has ended in time.
 fn has_passed(due: Due, tick: u64) -> bool {
-    due.placed(nanosecond()) <= tick
+    due.scheduled_tick(nanosecond()) <= tick
 }
 
 fn due_tick(word: LockedWord<'_>) -> Option<u64> {
-    word.due().map(|due| due.placed(nanosecond()))
+    word.due().map(|due| due.scheduled_tick(nanosecond()))
 }
 
 fn at(tick: u64) -> Moment {

@@ -38,7 +38,7 @@ pub(crate) enum Known {
     /// timer never had anything armed. It should tell that the runtime has shut down.
     RestartOfNoTimeAfterTheEnd,
     /// Of two intervals that have missed ticks and are polled one after the other, the second one
-    /// stays pending until the driver's next turn, as the first one has left an earlier plan.
+    /// stays pending until the driver's next turn, as the first one has left an earlier expiry.
     SecondMissedTickIsPending,
     /// Of two sleeps that are reset to now, the second one sleeps on for a millisecond, where the
     /// wheel has a cascade to do at a tick that tokio's time driver has passed.

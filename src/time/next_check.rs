@@ -1,17 +1,17 @@
 //! When one party looks next at what many others change, and which of them must tell it to look
 //! earlier.
 //!
-//! One party *looks*: the driver looks at the plans of its shards, and the stream of a map looks at
-//! its parts. It says at which tick it looks next. Many others make *changes*. Each change is due
-//! at a tick. A thread that makes a change before the next look must tell it. Every other change
-//! costs its thread a load.
+//! One party *checks*: the driver looks at the next expiries of its shards, and the stream of a map
+//! looks at its parts. It says at which tick it looks next. Many others make *changes*. Each change
+//! is due at a tick. A thread that makes a change before the next check must tell it. Every other
+//! change costs its thread a load.
 //!
 //! ```text
 //!   the thread that makes a change             the party that looks
 //!   ------------------------------             --------------------
 //!   C1  write the change                       L1  write: I look at NEVER       (`begin`)
 //!       fence, sequentially consistent             fence, sequentially consistent
-//!   C2  read when the next look is             L2  read all changes
+//!   C2  read when the next check is             L2  read all changes
 //!       it is later than the change: tell      L3  write: I look at that tick   (`at`)
 //! ```
 //!
@@ -34,17 +34,17 @@ use crate::sync::{AtomicU64, Ordering, fence};
 const BY_ITSELF: u64 = 0;
 
 #[derive(Debug)]
-pub(crate) struct NextLook(AtomicU64);
+pub(crate) struct NextCheck(AtomicU64);
 
-impl NextLook {
+impl NextCheck {
     /// The party does not look before it is told.
-    pub(crate) fn never() -> NextLook {
-        NextLook(AtomicU64::new(NEVER))
+    pub(crate) fn never() -> NextCheck {
+        NextCheck(AtomicU64::new(NEVER))
     }
 
     /// The party looks by itself first.
-    pub(crate) fn by_itself() -> NextLook {
-        NextLook(AtomicU64::new(BY_ITSELF))
+    pub(crate) fn by_itself() -> NextCheck {
+        NextCheck(AtomicU64::new(BY_ITSELF))
     }
 
     /// Whether the party looks in time at a change that is due at `tick`. The thread that made the
@@ -65,7 +65,7 @@ impl NextLook {
         fence(Ordering::SeqCst);
     }
 
-    /// The next look is at that tick, if nobody tells.
+    /// The next check is at that tick, if nobody tells.
     pub(crate) fn at(&self, tick: u64) {
         // L3. Release: pairs with the Acquire in `comes_by`.
         self.0.store(tick, Ordering::Release);

@@ -1,7 +1,8 @@
-//! The attendant: the thread that does the driver's work at a moment.
+//! The core of the driver, and the running thread: the thread that does the driver's work at a
+//! moment.
 //!
 //! ```text
-//!   ring --(nobody attends)--> take the desk --> serve the requests --> put the desk back --> leave
+//!   submit --(nobody runs)--> take the core --> serve the requests --> put the core back --> release
 //!                                ^                 turn, or see which turn is the next          |
 //!                                |                 set the alarm                                |
 //!                                +--------------------(requested meanwhile)---------------------+
@@ -10,29 +11,29 @@
 //! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
 //! thread. Elsewhere it sets the alarm for the next moment.
 //!
-//! Invariant: when the attendant leaves, the alarm is set for the earliest plan or before. An
-//! attendant that finds the time driver ended ends the driver.
+//! Invariant: when the running thread stops, the alarm is set for the earliest expiry or before. If
+//! it finds the time driver ended, it ends the driver.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::alarm::{RuntimeAlarm, Set};
-use super::bell::{Request, Requests};
+use super::requests::{Request, Submitted};
 use super::thread_alarm::ThreadAlarm;
 use super::turner::Turner;
 use super::{Driver, Whereabouts};
 use crate::time::tick::{Moment, NEVER};
 use crate::waking;
 
-/// What the attendant works with.
-pub(super) struct Desk {
+/// What the running thread works with.
+pub(super) struct Core {
     alarm: Alarm,
     turner: Turner,
 }
 
-/// What a thread finds out while it attends.
+/// What a thread finds out while it runs.
 #[derive(Default)]
-struct Attendance {
+struct Run {
     /// The tick at which it began, once that was read.
     began: Option<u64>,
     /// The tick up to which tokio's time driver has worked already, if the alarm was set for it.
@@ -59,39 +60,39 @@ pub(super) enum Alarm {
 }
 
 impl Driver {
-    /// Requests something, and attends if nobody does. Returns what it found of a tick that had
-    /// passed already when the alarm was set for it.
-    pub(super) fn attend(
+    /// Submits a request, and runs the driver if no other thread does. Returns what it found of a
+    /// tick that had passed already when the alarm was set for it.
+    pub(super) fn run(
         self: &Arc<Self>,
         request: Request,
         whereabouts: Whereabouts,
     ) -> Option<Passed> {
-        if !self.bell.ring(request) {
+        if !self.requests.submit(request) {
             return None;
         }
-        let mut attendance = Attendance::default();
+        let mut run = Run::default();
         loop {
-            let requests = self.bell.take_requests();
-            let desk = self.desk().take();
-            if let Some(mut desk) = desk {
-                match self.serve(&mut desk, requests, whereabouts, &mut attendance) {
+            let requests = self.requests.take_submitted();
+            let core = self.core().take();
+            if let Some(mut core) = core {
+                match self.serve(&mut core, requests, whereabouts, &mut run) {
                     Set::Done => {
-                        attendance.comes_at = desk.alarm.at();
-                        *self.desk() = Some(desk);
+                        run.comes_at = core.alarm.at();
+                        *self.core() = Some(core);
                     }
                     Set::Passed(tick) => {
-                        attendance.passed = attendance.passed.max(Some(tick));
-                        *self.desk() = Some(desk);
-                        // The attendant finds it next.
-                        let _ = self.bell.ring(Request::Turn);
+                        run.passed = run.passed.max(Some(tick));
+                        *self.core() = Some(core);
+                        // The running thread finds it next.
+                        let _ = self.requests.submit(Request::Turn);
                     }
-                    Set::Ended => self.end(desk),
+                    Set::Ended => self.end(core),
                 }
             }
-            if self.bell.leave() {
-                return attendance.passed.map(|up_to| Passed {
+            if self.requests.release() {
+                return run.passed.map(|up_to| Passed {
                     up_to,
-                    comes_from: self.clock.first_tick_with(attendance.comes_at),
+                    comes_from: self.clock.first_tick_with(run.comes_at),
                 });
             }
         }
@@ -100,55 +101,55 @@ impl Driver {
     /// Serves the requests, and returns what came of setting the alarm.
     fn serve(
         &self,
-        desk: &mut Desk,
-        requests: Requests,
+        core: &mut Core,
+        requests: Submitted,
         whereabouts: Whereabouts,
-        attendance: &mut Attendance,
+        run: &mut Run,
     ) -> Set {
         let has_fired = requests.has(Request::Fired);
         if has_fired {
-            desk.alarm.has_fired();
+            core.alarm.has_fired();
         }
         let turns = has_fired || requests.has(Request::Turn);
         let is_in_time_driver = whereabouts == Whereabouts::TimeDriver;
         // A call that sets the alarm to the past lets it fire too, and is no time driver.
         if turns && is_in_time_driver {
-            self.come(attendance);
+            self.come(run);
         }
         let tick = match turns {
             false => {
-                let tick = self.earliest_tick(desk, requests);
-                self.wait_for(tick, attendance);
+                let tick = self.earliest_tick(core, requests);
+                self.wait_for(tick, run);
                 tick
             }
-            true if is_in_time_driver => self.turn(desk),
+            true if is_in_time_driver => self.turn(core),
             true => {
                 let now = self.clock.current_tick();
-                self.wait_for(now, attendance);
-                let (set, tick) = desk.alarm.set_soon(now);
+                self.wait_for(now, run);
+                let (set, tick) = core.alarm.set_soon(now);
                 if tick > now {
-                    attendance.passed = Some(now);
+                    run.passed = Some(now);
                 }
-                self.bell.set_for(tick);
+                self.requests.set_for(tick);
                 return set;
             }
         };
-        self.bell.set_for(tick);
-        desk.alarm.set(tick, whereabouts)
+        self.requests.set_for(tick);
+        core.alarm.set(tick, whereabouts)
     }
 
     /// The driver comes, and notes how late it is. What is due from now on waits for it anew.
-    fn come(&self, attendance: &mut Attendance) {
+    fn come(&self, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
-        attendance.began.get_or_insert(present);
+        run.began.get_or_insert(present);
         self.note_lateness(now);
         self.wait_since(present);
     }
 
     /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
-    /// for already goes on to wait. If that is put off, nothing will tell of it later.
-    fn wait_for(&self, tick: u64, attendance: &mut Attendance) {
+    /// for already goes on to wait. If that is deferred, nothing will tell of it later.
+    fn wait_for(&self, tick: u64, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         let is_late = self.waits_since.load(Ordering::Relaxed) <= present;
@@ -159,8 +160,8 @@ impl Driver {
             self.note_lateness(now);
         }
         // A timer may be linked in the past, and has waited for nobody. But a request may be as old
-        // as this attendance, which may have been held up since.
-        self.wait_since(tick.max(*attendance.began.get_or_insert(present)));
+        // as this run, which may have been held up since.
+        self.wait_since(tick.max(*run.began.get_or_insert(present)));
     }
 
     fn wait_since(&self, tick: u64) {
@@ -170,7 +171,7 @@ impl Driver {
 
     /// Notes how late the driver is at `now`, before anything says that it has come.
     fn note_lateness(&self, now: Moment) {
-        // Relaxed: only the attendant writes it.
+        // Relaxed: only the running thread writes it.
         let since = self.waits_since.load(Ordering::Relaxed);
         let ticks = self.clock.tick().current(now).saturating_sub(since);
         self.lateness.note(now, ticks);
@@ -181,9 +182,9 @@ impl Driver {
     }
 
     /// Turns, and returns the tick of the next turn.
-    fn turn(&self, desk: &mut Desk) -> u64 {
-        self.bell.begin_to_read_plans();
-        let turned = desk.turner.turn();
+    fn turn(&self, core: &mut Core) -> u64 {
+        self.requests.begin_to_read();
+        let turned = core.turner.turn();
         if turned.is_long {
             // The last of what it fired came so much later than the first.
             let now = self.clock.now();
@@ -196,55 +197,56 @@ impl Driver {
     }
 
     /// The tick that the alarm is to be set for without a turn.
-    fn earliest_tick(&self, desk: &mut Desk, requests: Requests) -> u64 {
+    fn earliest_tick(&self, core: &mut Core, requests: Submitted) -> u64 {
         // A driver that is late does not tick: it is stalled, and a stamp would be late by the rest
         // of that. Then the turn that comes begins to tick.
-        // Relaxed: only the attendant writes it.
+        // Relaxed: only the running thread writes it.
         let is_in_time = || self.waits_since.load(Ordering::Relaxed) > self.clock.current_tick();
         let next_tick = if requests.has(Request::Tick) && is_in_time() {
-            desk.turner.begin_to_tick().unwrap_or(NEVER)
+            core.turner.begin_to_tick().unwrap_or(NEVER)
         } else {
             NEVER
         };
         if !self.clock.is_pausable() {
-            let asked_for = self.bell.take_asked_for();
-            return desk.alarm.at().min(asked_for).min(next_tick);
+            let asked_for = self.requests.take_asked_for();
+            return core.alarm.at().min(asked_for).min(next_tick);
         }
         // Not earlier than it must be. Otherwise a timer that was disarmed would pull virtual time
-        // along. So what was asked for does not count here: the plan that it was asked for may have
-        // been put off since, by another thread. Where it was not, the plans have it.
-        self.bell.begin_to_read_plans();
-        let plan = desk.turner.earliest_plan().min(next_tick);
+        // along. So what was asked for does not count here: the next expiry that it was asked for
+        // may have been deferred since, by another thread. Where it was not, the next expiries have
+        // it.
+        self.requests.begin_to_read();
+        let expiry = core.turner.earliest_expiry().min(next_tick);
         if self.clock.stamp().is_some() {
-            plan.min(desk.alarm.at())
+            expiry.min(core.alarm.at())
         } else {
-            plan
+            expiry
         }
     }
 
     /// Closes every shard, for ever.
-    fn end(&self, desk: Desk) {
+    fn end(&self, core: Core) {
         // Release: pairs with the Acquire in `has_ended`. It comes before the shards are closed, so
         // a thread that finds one closed, under its lock, finds the driver ended.
         self.ended.store(true, Ordering::Release);
         // Nobody needs to ring any more, and nothing waits.
-        self.bell.set_for(0);
+        self.requests.set_for(0);
         self.wait_since(NEVER);
         let runtime = self.runtime().take();
         // Under no lock: the last reference to a runtime drops what it still has.
         drop(runtime);
-        desk.turner.close();
+        core.turner.close();
     }
 
     /// Nothing panics under this lock.
-    pub(super) fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn core(&self) -> MutexGuard<'_, Option<Core>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Desk {
-    pub(super) fn new(alarm: Alarm, turner: Turner) -> Desk {
-        Desk { alarm, turner }
+impl Core {
+    pub(super) fn new(alarm: Alarm, turner: Turner) -> Core {
+        Core { alarm, turner }
     }
 }
 

@@ -1,0 +1,147 @@
+//! Requests: how any thread makes a request of the driver, without a task and without waiting.
+//!
+//! The driver is not a task. It is what its *running thread* does. A thread that submits a request
+//! while no thread runs the driver becomes the running thread. This is tokio's time driver when the
+//! alarm fires, or a thread that arms. A thread that submits a request while another runs the
+//! driver leaves it and goes on. The running thread serves the request before it stops.
+//!
+//! ```text
+//!   free --(submit: "run")--> running --(release, nothing was requested meanwhile)--> free
+//!                               |    ^
+//!                               +----+  submit: "left to the running thread";  take: the requests so far
+//! ```
+//!
+//! Who may touch what, and when:
+//!
+//! - Any thread submits, asks for a tick, and reads for which tick the alarm is set.
+//! - Only the running thread takes requests, takes the tick that was asked for, says when the next
+//!   turn is, and releases.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *A request comes while the running thread stops.* The release is one compare-exchange from
+//!   "running, nothing requested". If the request came first, the exchange fails, and the running
+//!   thread goes on. If the exchange came first, the thread that submits the request runs.
+//! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm
+//!   lowers its shard's next expiry and then asks the `next_turn`. A turn begins that look before
+//!   it reads the next expiries. `time::next_check` has the argument why one of the two sees the
+//!   other.
+//! - *The alarm fires while the running thread sets it.* Then that thread itself submits, with the
+//!   core in its hands. This is a request like any other, and takes no lock.
+//!
+//! Invariant: there is at most one running thread. A request that was made is served by the running
+//! thread of that moment, or by the thread that made it.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::next_check::NextCheck;
+use crate::time::tick::NEVER;
+
+/// What a thread wants of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// The alarm has fired, and its waker is spent: turn.
+    Fired = 2,
+    /// Turn.
+    Turn = 4,
+    /// Set the alarm for the right tick.
+    SetAlarm = 8,
+    /// Tick from now on, if that is better.
+    Tick = 16,
+}
+
+/// What was requested since the running thread looked last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submitted(u64);
+
+impl Submitted {
+    pub(crate) fn has(self, request: Request) -> bool {
+        self.0 & request as u64 != 0
+    }
+}
+
+const RUNNING: u64 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// `RUNNING`, and a bit for each request.
+    state: AtomicU64,
+    /// The earliest tick that was asked for.
+    asked_for: AtomicU64,
+    /// When the driver turns at the latest, and so looks at the next expiries.
+    next_turn: NextCheck,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Requests {
+        Requests {
+            state: AtomicU64::new(0),
+            asked_for: AtomicU64::new(NEVER),
+            next_turn: NextCheck::never(),
+        }
+    }
+
+    /// Whether the driver turns at `tick` or before. To be called after the next expiry was lowered
+    /// to `tick`.
+    #[inline]
+    pub(crate) fn is_set_by(&self, tick: u64) -> bool {
+        self.next_turn.comes_by(tick)
+    }
+
+    /// Asks for a turn at `tick`. To be followed by a request to `SetAlarm`.
+    pub(crate) fn ask_for(&self, tick: u64) {
+        // Release: pairs with the Acquire in `take_asked_for`. A turn that forgets this tick sees
+        // the next expiry that was lowered to it.
+        self.asked_for.fetch_min(tick, Ordering::AcqRel);
+    }
+
+    /// Submits a request; `true` if the caller has to run the driver.
+    #[must_use = "a caller that is told to run has to run it until it may leave"]
+    pub(crate) fn submit(&self, request: Request) -> bool {
+        // Release: pairs with the Acquire in `take_submitted`. The running thread that serves the
+        // request sees what its thread did before. Acquire: pairs with the Release in `release`. A
+        // running thread sees what the one before it did.
+        let before = self
+            .state
+            .fetch_or(RUNNING | request as u64, Ordering::AcqRel);
+        before & RUNNING == 0
+    }
+}
+
+/// For the running thread.
+impl Requests {
+    /// What was requested since this was last called.
+    pub(crate) fn take_submitted(&self) -> Submitted {
+        // Acquire: pairs with the Release in `submit`.
+        Submitted(self.state.swap(RUNNING, Ordering::AcqRel))
+    }
+
+    /// The earliest tick that was asked for since this was last called.
+    pub(crate) fn take_asked_for(&self) -> u64 {
+        // Acquire: pairs with the Release in `ask_for`.
+        self.asked_for.swap(NEVER, Ordering::AcqRel)
+    }
+
+    /// From here on the running thread reads the next expiries: a thread that lowers one after that
+    /// submits a request.
+    /// Forgets what was asked for, because the next expiries have it.
+    pub(crate) fn begin_to_read(&self) {
+        // Taken, and not overwritten by a store: so the next expiries that are read after this
+        // contain what was asked for before.
+        self.take_asked_for();
+        self.next_turn.begin();
+    }
+
+    /// Says at which tick the driver turns at the latest.
+    pub(crate) fn set_for(&self, tick: u64) {
+        self.next_turn.at(tick);
+    }
+
+    /// Stops; `false` if something was requested meanwhile, and then the caller goes on.
+    #[must_use = "a caller that could not leave is still the running thread"]
+    pub(crate) fn release(&self) -> bool {
+        // Release: pairs with the Acquire in the `submit` of the next running thread.
+        self.state
+            .compare_exchange(RUNNING, 0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}

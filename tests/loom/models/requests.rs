@@ -1,0 +1,112 @@
+//! The requests of the driver and the next expiries of its shards: every interleaving of arms with
+//! a turn and with those who attend.
+
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use super::with_few_preemptions;
+use crate::driver::requests::{Request, Requests};
+use crate::shard::lock_held;
+use crate::shard::next_expiry::{Change, NextExpiry};
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::tick::NEVER;
+
+/// A driver with two shards of which only the next expiries are left, and an alarm that is only a
+/// number.
+struct Driven {
+    requests: Requests,
+    /// Each with the lock of its shard.
+    plans: [(NextExpiry, Mutex<()>); 2],
+    /// Under a lock only to be seen by all; nobody but the running thread has it.
+    alarm: Mutex<u64>,
+    turns: AtomicU64,
+}
+
+impl Driven {
+    /// Its alarm has just fired, at tick 1.
+    fn new() -> Arc<Driven> {
+        let driven = Driven {
+            requests: Requests::new(),
+            plans: [0, 1].map(|_| (NextExpiry::never(), Mutex::new(()))),
+            alarm: Mutex::new(NEVER),
+            turns: AtomicU64::new(0),
+        };
+        driven.requests.set_for(1);
+        Arc::new(driven)
+    }
+
+    fn arm(&self, shard: usize, tick: u64) {
+        let (expiry, lock) = &self.plans[shard];
+        let locked = lock.lock().unwrap();
+        let change = expiry.lower_to(tick, &lock_held());
+        drop(locked);
+        if change != Change::None && !self.requests.is_set_by(tick) {
+            self.requests.ask_for(tick);
+            self.run(Request::SetAlarm);
+        }
+    }
+
+    fn run(&self, request: Request) {
+        if !self.requests.submit(request) {
+            return;
+        }
+        loop {
+            let requests = self.requests.take_submitted();
+            let mut alarm = self.alarm.try_lock().expect("one runs it at a time");
+            if requests.has(Request::Fired) {
+                *alarm = NEVER;
+                self.turns.fetch_add(1, Ordering::Relaxed);
+                self.requests.begin_to_read();
+                for (expiry, _) in &self.plans {
+                    *alarm = expiry.tick().min(*alarm);
+                }
+            } else {
+                *alarm = self.requests.take_asked_for().min(*alarm);
+            }
+            self.requests.set_for(*alarm);
+            drop(alarm);
+            if self.requests.release() {
+                return;
+            }
+        }
+    }
+}
+
+/// Fails when `NextCheck` has no fence between its two steps, on either side.
+#[test]
+fn no_arm_is_lost_between_a_turn_and_who_attends() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        let arms = [(0, 7), (1, 5)].map(|(shard, tick)| {
+            let driven = driven.clone();
+            thread::spawn(move || driven.arm(shard, tick))
+        });
+        driven.run(Request::Fired);
+        for arm in arms {
+            arm.join().unwrap();
+        }
+        assert_eq!(*driven.alarm.lock().unwrap(), 5);
+        assert_eq!(driven.turns.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Fails when `Requests::release` stores in place of the exchange.
+#[test]
+fn what_is_requested_of_a_running_thread_that_stops_is_done() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        let fire = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.run(Request::Fired))
+        };
+        driven.run(Request::Fired);
+        driven.run(Request::Fired);
+        fire.join().unwrap();
+        let turns = driven.turns.load(Ordering::Relaxed);
+        assert!((1..=3).contains(&turns), "{turns} turns");
+        assert!(
+            driven.requests.submit(Request::SetAlarm),
+            "nobody is left attending"
+        );
+    });
+}
