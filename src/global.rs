@@ -77,7 +77,7 @@
 
 use std::future::IntoFuture;
 
-use crate::future::limit;
+use crate::future::scope_deadline;
 use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
@@ -153,7 +153,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_after(local::global_shard(), duration);
+    let sleep = scope_deadline::sleep_after(local::global_shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -171,7 +171,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = limit::sleep_until(local::global_shard(), deadline);
+    let sleep = scope_deadline::sleep_until(local::global_shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,

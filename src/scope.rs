@@ -3,7 +3,7 @@
 //!
 //! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
-//! it. Which of the timeouts hears first that its deadline has passed is told in `future::limit`.
+//! it. Which of the timeouts hears first that its deadline has passed is told in `future::scope_deadline`.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Duration, Instant};
 
 use crate::error::Elapsed;
-use crate::future::limit::{self, Limit};
+use crate::future::scope_deadline::{self, ScopeDeadline};
 use crate::future::sleep::Ended;
 use crate::future::sleep::FirstPoll;
 use crate::future::sleep::Sleep;
@@ -86,7 +86,7 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 /// # }
 /// ```
 pub fn remaining() -> Option<Duration> {
-    limit::current().map(Limit::remaining)
+    scope_deadline::current().map(ScopeDeadline::remaining)
 }
 
 /// When the innermost [`scope`] ends; `None` where no scope is open. Reads no clock.
@@ -107,7 +107,7 @@ pub fn remaining() -> Option<Duration> {
 /// # }
 /// ```
 pub fn scope_deadline() -> Option<Instant> {
-    limit::current().map(Limit::deadline)
+    scope_deadline::current().map(ScopeDeadline::deadline)
 }
 
 pin_project! {
@@ -220,7 +220,7 @@ impl<F: Future> Future for Scope<F> {
 // Always inlined, so that the compiler makes the scope where it stays.
 #[inline(always)]
 pub(crate) fn end(shard: Arc<Shard>, deadline: Instant) -> (Sleep, Instant) {
-    let deadline = limit::bounded(deadline);
+    let deadline = scope_deadline::bounded(deadline);
     // The first poll that is pending sets it anew, by the clock of the runtime that polls.
     let due = Due::At(shard.clock().moment(deadline)).into();
     (Sleep::new(shard, due, FirstPoll::Looks), deadline)
@@ -234,16 +234,16 @@ pub(crate) fn poll_bounded<F: Future>(
     deadline: Instant,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, Ended>> {
-    let limit = Limit::until(deadline);
+    let limit = ScopeDeadline::until(deadline);
     let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(output) = limit::within(limit, || future.as_mut().poll(cx)) {
+    if let Poll::Ready(output) = scope_deadline::within(limit, || future.as_mut().poll(cx)) {
         return Poll::Ready(Ok(output));
     }
     let ended = ready!(poll_end(sleep, deadline, had_budget, cx));
     if limit.is_over() || ended == Ended::ShutDown {
         return Poll::Ready(Err(ended)); // That was the last poll.
     }
-    match limit::within(limit.over(), || future.poll(cx)) {
+    match scope_deadline::within(limit.over(), || future.poll(cx)) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
         Poll::Pending => Poll::Ready(Err(ended)),
     }
@@ -258,7 +258,7 @@ fn poll_end(
 ) -> Poll<Ended> {
     let is_first_poll = sleep.is_new();
     if is_first_poll {
-        sleep.reset_at(limit::by(sleep.shard().clock(), deadline));
+        sleep.reset_at(scope_deadline::by(sleep.shard().clock(), deadline));
     }
     let polled = if had_budget && Instant::now() >= deadline {
         sleep.elapse();
@@ -266,5 +266,5 @@ fn poll_end(
     } else {
         poll_after_inner(sleep, had_budget, cx)
     };
-    limit::judge(sleep, is_first_poll, polled, cx)
+    scope_deadline::judge(sleep, is_first_poll, polled, cx)
 }

@@ -37,7 +37,7 @@ pub(crate) struct Table<P, H = DefaultHashBuilder> {
     /// Written with all parts locked, never cleared.
     closed: AtomicBool,
     hashing: H,
-    limit: Limit,
+    limit: Capacity,
 }
 
 /// How many parts a group has. It has all of them if there are fewer.
@@ -49,7 +49,7 @@ type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
 #[repr(align(128))]
 struct Part<P> {
     holds: Mutex<P>,
-    places: Places,
+    slots: Slots,
 }
 
 /// All parts, locked. Those that were not made are empty, and nobody makes one meanwhile.
@@ -88,7 +88,7 @@ impl<P, H> Table<P, H> {
             making: Mutex::new(()),
             closed: AtomicBool::new(false),
             hashing,
-            limit: Limit::new(limit),
+            limit: Capacity::new(limit),
         }
     }
 
@@ -142,22 +142,22 @@ impl<P, H> Table<P, H> {
         self.parts
     }
 
-    /// Takes a place for a key, with its part locked. `false` if all places are taken.
+    /// Takes a slot for a key, with its part locked. `false` if all slots are taken.
     #[inline]
     pub(crate) fn try_acquire(&self, part: usize) -> bool {
         let part = self.made(part).unwrap_or_else(|| self.make(part));
-        self.limit.take(&part.places)
+        self.limit.take(&part.slots)
     }
 
-    /// Gives back the places of some keys, with their part locked.
+    /// Gives back the slots of some keys, with their part locked.
     #[inline]
-    pub(crate) fn release(&self, part: usize, places: usize) {
+    pub(crate) fn release(&self, part: usize, slots: usize) {
         if let Some(part) = self.made(part) {
-            self.limit.release(&part.places, places);
+            self.limit.release(&part.slots, slots);
         }
     }
 
-    /// How many places are taken, at one moment.
+    /// How many slots are taken, at one moment.
     pub(crate) fn len(&self) -> usize {
         if !self.limit.is_none() {
             return self.taken();
@@ -168,11 +168,11 @@ impl<P, H> Table<P, H> {
         taken
     }
 
-    /// How many places are taken, without a lock. While other threads change the table, this is the
+    /// How many slots are taken, without a lock. While other threads change the table, this is the
     /// sum of what each part had at some moment of the call.
     pub(crate) fn taken(&self) -> usize {
         let made = (0..self.parts).filter_map(|part| self.made(part));
-        self.limit.taken(made.map(|part| &part.places))
+        self.limit.taken(made.map(|part| &part.slots))
     }
 
     #[inline]
@@ -191,7 +191,7 @@ impl<P, H> Table<P, H> {
         let part = group[number % GROUP].get_or_init(|| {
             Box::new(Part {
                 holds: Mutex::new((self.make)()),
-                places: Places::default(),
+                slots: Slots::default(),
             })
         });
         drop(making);
@@ -226,26 +226,26 @@ impl<P> All<'_, P> {
 // When many threads write one count, each write costs more. So a map without a limit has no count
 // for all its keys: each part counts its own. Only a limit needs one count for all parts.
 //
-// Invariant: no more places are taken than the limit allows. A key has its place from before it is
+// Invariant: no more slots are taken than the limit allows. A key has its slot from before it is
 // put into the map until after it was taken out.
 
 /// How many keys a map may have.
 #[derive(Debug)]
-pub(crate) struct Limit {
-    /// How many places are taken in all parts, if there is a limit.
+pub(crate) struct Capacity {
+    /// How many slots are taken in all parts, if there is a limit.
     taken: AtomicUsize,
     /// `usize::MAX` is no limit.
     limit: usize,
 }
 
-/// How many places of one part are taken, if there is no limit. It is changed under the lock of
+/// How many slots of one part are taken, if there is no limit. It is changed under the lock of
 /// that part.
 #[derive(Debug, Default)]
-pub(crate) struct Places(AtomicUsize);
+pub(crate) struct Slots(AtomicUsize);
 
-impl Limit {
-    pub(crate) fn new(limit: usize) -> Limit {
-        Limit {
+impl Capacity {
+    pub(crate) fn new(limit: usize) -> Capacity {
+        Capacity {
             taken: AtomicUsize::new(0),
             limit,
         }
@@ -255,38 +255,38 @@ impl Limit {
         self.limit == usize::MAX
     }
 
-    /// Takes a place in a part, which is locked. `false` if all places are taken.
+    /// Takes a slot in a part, which is locked. `false` if all slots are taken.
     #[inline]
-    pub(crate) fn take(&self, part: &Places) -> bool {
+    pub(crate) fn take(&self, part: &Slots) -> bool {
         if self.is_none() {
             part.set(part.taken() + 1);
             return true;
         }
         let take = |taken| (taken < self.limit).then_some(taken + 1);
-        // AcqRel: pairs with `release`, so that it comes after the removals whose places it
+        // AcqRel: pairs with `release`, so that it comes after the removals whose slots it
         // takes. When it fails, nothing hangs on what it has read.
         self.taken
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
             .is_ok()
     }
 
-    /// Gives back the places of some keys of a part, which is locked.
+    /// Gives back the slots of some keys of a part, which is locked.
     #[inline]
-    pub(crate) fn release(&self, part: &Places, places: usize) {
+    pub(crate) fn release(&self, part: &Slots, slots: usize) {
         if self.is_none() {
-            part.set(part.taken() - places);
+            part.set(part.taken() - slots);
         } else {
             // Release: pairs with the loads in `take` and `taken`, and carries the removals. The
             // Acquire half carries nothing that is needed here.
-            self.taken.fetch_sub(places, Ordering::AcqRel);
+            self.taken.fetch_sub(slots, Ordering::AcqRel);
         }
     }
 
-    /// How many places are taken in all parts. This is exact while all parts are locked, or while
+    /// How many slots are taken in all parts. This is exact while all parts are locked, or while
     /// nobody changes them.
-    pub(crate) fn taken<'a>(&self, parts: impl Iterator<Item = &'a Places>) -> usize {
+    pub(crate) fn taken<'a>(&self, parts: impl Iterator<Item = &'a Slots>) -> usize {
         if self.is_none() {
-            parts.map(Places::taken).sum()
+            parts.map(Slots::taken).sum()
         } else {
             // Acquire: pairs with `release`, so that the reader sees the removals behind the
             // count.
@@ -295,7 +295,7 @@ impl Limit {
     }
 }
 
-impl Places {
+impl Slots {
     #[inline]
     fn taken(&self) -> usize {
         // Acquire: pairs with the store in `set`, so that a reader without the lock sees the
@@ -405,16 +405,16 @@ mod tests {
 }
 
 #[cfg(test)]
-mod limit_tests {
+mod capacity_tests {
     use super::*;
 
-    fn places(parts: usize) -> Vec<Places> {
-        (0..parts).map(|_| Places::default()).collect()
+    fn slots(parts: usize) -> Vec<Slots> {
+        (0..parts).map(|_| Slots::default()).collect()
     }
 
     #[test]
     fn a_limit_counts_the_places_of_all_parts_together() {
-        let (limit, parts) = (Limit::new(3), places(2));
+        let (limit, parts) = (Capacity::new(3), slots(2));
         assert!(limit.take(&parts[0]));
         assert!(limit.take(&parts[1]));
         assert!(limit.take(&parts[1]));
@@ -426,7 +426,7 @@ mod limit_tests {
 
     #[test]
     fn a_place_that_was_given_back_can_be_taken_in_any_part() {
-        let (limit, parts) = (Limit::new(2), places(2));
+        let (limit, parts) = (Capacity::new(2), slots(2));
         assert!(limit.take(&parts[0]));
         assert!(limit.take(&parts[0]));
         limit.release(&parts[0], 1);
@@ -439,7 +439,7 @@ mod limit_tests {
 
     #[test]
     fn a_limit_of_zero_has_no_place() {
-        let (limit, parts) = (Limit::new(0), places(1));
+        let (limit, parts) = (Capacity::new(0), slots(1));
         assert!(!limit.is_none());
         assert!(!limit.take(&parts[0]));
         limit.release(&parts[0], 0);
@@ -448,7 +448,7 @@ mod limit_tests {
 
     #[test]
     fn without_a_limit_each_part_counts_its_own_places() {
-        let (limit, parts) = (Limit::new(usize::MAX), places(3));
+        let (limit, parts) = (Capacity::new(usize::MAX), slots(3));
         assert!(limit.is_none());
         for (part, keys) in parts.iter().zip([5, 0, 2]) {
             assert!((0..keys).all(|_| limit.take(part)));
@@ -463,7 +463,7 @@ mod limit_tests {
 
     #[test]
     fn threads_that_race_take_as_many_places_as_there_are() {
-        let (limit, parts) = (Limit::new(1_000), places(4));
+        let (limit, parts) = (Capacity::new(1_000), slots(4));
         let taken: usize = std::thread::scope(|scope| {
             let takers: Vec<_> = parts
                 .iter()

@@ -21,7 +21,7 @@ pub use builder::Builder;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
-use crate::future::limit;
+use crate::future::scope_deadline;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::runtime;
@@ -139,7 +139,7 @@ impl Timer {
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = limit::sleep_after(self.shard().clone(), duration);
+        let sleep = scope_deadline::sleep_after(self.shard().clone(), duration);
         Timeout {
             future: future.into_future(),
             sleep,
@@ -154,7 +154,7 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = limit::sleep_until(self.shard().clone(), deadline);
+        let sleep = scope_deadline::sleep_until(self.shard().clone(), deadline);
         Timeout {
             future: future.into_future(),
             sleep,

@@ -17,9 +17,9 @@ use tower_service::Service;
 
 use super::BoxError;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::limit::Limit;
+use crate::future::scope_deadline::ScopeDeadline;
 use crate::future::sleep::Ended;
-use crate::future::{limit, timeout};
+use crate::future::{scope_deadline, timeout};
 use crate::shard::Shard;
 use crate::timer::local;
 use crate::{Instant, Sleep, Timer, scope};
@@ -226,7 +226,7 @@ where
                 call: self.inner.call(request),
                 end: match bound {
                     Call::Timeout(duration) => {
-                        End::Timeout(limit::sleep_after(shard(timer), duration))
+                        End::Timeout(scope_deadline::sleep_after(shard(timer), duration))
                     }
                     _ => End::Never,
                 },
@@ -247,8 +247,8 @@ fn call_within<S: Service<Request>, Request, O>(
     on_elapsed: Option<O>,
 ) -> ResponseFuture<S::Future, O> {
     let deadline = after(duration);
-    let limit = Limit::until(deadline);
-    let call = limit::within(limit, || service.call(request));
+    let limit = ScopeDeadline::until(deadline);
+    let call = scope_deadline::within(limit, || service.call(request));
     let (sleep, deadline) = scope::end(shard(timer), deadline);
     ResponseFuture {
         call,

@@ -15,7 +15,7 @@
 //! - *Drain against expiry, cancel, reset, restart.* Each of them settles or moves the deadline's
 //!   word, one after the other. The result of a drain has what the drain settled, and nothing else.
 //! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and the
-//!   call that takes it out gives its place back. One of the two settles the word.
+//!   call that takes it out gives its slot back. One of the two settles the word.
 //! - *A walk against inserts and drops.* A key is in one part for ever, and a part is copied at one
 //!   moment. So the walk sees an entry once that is there from its beginning to its end.
 

@@ -9,9 +9,9 @@
 //!
 //! Invariants:
 //!
-//! - A place is taken under the part's lock right before an entry is put in, and given back right
+//! - A slot is taken under the part's lock right before an entry is put in, and given back right
 //!   after one was taken out. Within each of these pairs there is no user code, so no panic in user
-//!   code costs a place.
+//!   code costs a slot.
 //! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops the `KeyedDeadline`,
 //!   that takes the entry out.
 

@@ -13,7 +13,7 @@
 //!
 //! - *Two inserts under one key.* The part's lock orders them. The later one makes the entry reach
 //!   its own deadline, and then settles the deadline of the earlier one.
-//! - *A call finds a word, and a newer deadline takes its place before the call acts.* The call
+//! - *A call finds a word, and a newer deadline takes its slot before the call acts.* The call
 //!   finds the word at its end, and looks at the key again. It answers `false` only if the key's
 //!   present deadline has come to its end, or if the key is gone. If it acts on the older deadline
 //!   in time, it came before the insert, which settles that deadline before it returns.
@@ -73,7 +73,7 @@ use inner::{Inner, fold};
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
 /// all locks. An insert calls its `Clone` with no lock held. `keys` and `for_each` call it under
 /// the lock of a part. If one of them panics, that call panics, no other key is harmed, and no
-/// place of a limit is lost. `Eq` and `Clone` must not call the map.
+/// slot of a limit is lost. `Eq` and `Clone` must not call the map.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

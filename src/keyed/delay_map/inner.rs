@@ -276,13 +276,13 @@ impl<K, V> Inner<K, V> {
             for (number, part) in parts.iter_mut() {
                 let left = part.len();
                 taken.push(part.take_all());
-                // With all parts locked, so that nobody sees an empty map that has places taken.
+                // With all parts locked, so that nobody sees an empty map that has slots taken.
                 self.table.release(number, left);
                 changes.push(self.write_earliest(number, part));
             }
             if close {
                 parts.close();
-                // At least Release: pairs with the load in `is_closed`, and carries the places that
+                // At least Release: pairs with the load in `is_closed`, and carries the slots that
                 // were given back above. The lock of the waker orders it with S3.
                 self.closed.store(true, Ordering::SeqCst);
             }

@@ -47,7 +47,7 @@ use crate::time::due::{Due, PackedDue};
 
 /// What bounds the timeouts that are made on this thread now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct ScopeDeadline {
     deadline: Instant,
     /// A scope that ends here or earlier makes its last poll.
     is_over: bool,
@@ -57,12 +57,12 @@ pub(crate) struct Limit {
 
 thread_local! {
     /// Without a destructor and without lazy initialisation, so that to look is to read a word.
-    static LIMIT: Cell<Option<Limit>> = const { Cell::new(None) };
+    static LIMIT: Cell<Option<ScopeDeadline>> = const { Cell::new(None) };
 }
 
 /// The limit of the innermost scope; `None` where this task has no scope open.
 #[inline]
-pub(crate) fn current() -> Option<Limit> {
+pub(crate) fn current() -> Option<ScopeDeadline> {
     match LIMIT.get() {
         None => None,
         Some(limit) => limit.if_of_this_task(),
@@ -70,8 +70,8 @@ pub(crate) fn current() -> Option<Limit> {
 }
 
 /// Runs `run` under `limit`.
-pub(crate) fn within<R>(limit: Limit, run: impl FnOnce() -> R) -> R {
-    struct PutBack(Option<Limit>);
+pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
+    struct PutBack(Option<ScopeDeadline>);
 
     impl Drop for PutBack {
         fn drop(&mut self) {
@@ -83,11 +83,11 @@ pub(crate) fn within<R>(limit: Limit, run: impl FnOnce() -> R) -> R {
     run()
 }
 
-impl Limit {
+impl ScopeDeadline {
     /// The limit that ends at `deadline`, or with the current one if that ends earlier.
-    pub(crate) fn until(deadline: Instant) -> Limit {
+    pub(crate) fn until(deadline: Instant) -> ScopeDeadline {
         let outer = current();
-        Limit {
+        ScopeDeadline {
             deadline: outer.map_or(deadline, |outer| outer.deadline.min(deadline)),
             is_over: outer.is_some_and(|outer| outer.is_over),
             task: try_id(),
@@ -95,13 +95,13 @@ impl Limit {
     }
 
     #[cold]
-    fn if_of_this_task(self) -> Option<Limit> {
+    fn if_of_this_task(self) -> Option<ScopeDeadline> {
         (self.task == try_id()).then_some(self)
     }
 
     /// This limit during the last poll.
-    pub(crate) fn over(self) -> Limit {
-        Limit {
+    pub(crate) fn over(self) -> ScopeDeadline {
+        ScopeDeadline {
             is_over: true,
             ..self
         }
@@ -169,7 +169,7 @@ fn due_at(shard: &Shard, deadline: Instant) -> PackedDue {
 }
 
 #[cold]
-fn due_after_within(limit: Limit, shard: &Shard, duration: Duration) -> Option<PackedDue> {
+fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<PackedDue> {
     let limit = limit.if_of_this_task()?;
     let clock = shard.clock();
     let own = clock.now().after(duration.into());
@@ -209,7 +209,7 @@ pub(crate) fn judge(
 
 #[cold]
 fn judge_within(
-    limit: Limit,
+    limit: ScopeDeadline,
     sleep: &Sleep,
     is_first_poll: bool,
     polled: Poll<Ended>,
