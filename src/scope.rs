@@ -3,7 +3,8 @@
 //!
 //! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
-//! it. Which of the timeouts hears first that its deadline has passed is told in `future::scope_deadline`.
+//! it. Which of the timeouts hears first that its deadline has passed is told in
+//! `future::scope_deadline`.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
