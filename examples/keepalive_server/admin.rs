@@ -28,18 +28,18 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tickwheel::Duration;
+use tickwheel::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use crate::command::{self, Command};
-use crate::seats::{Seat, Seats};
+use crate::options;
 use crate::server::PAUSE_AFTER_ACCEPT_ERROR;
-use crate::site::{Listed, Refusal, Site};
+use crate::server::{ConnectionId, Listed, Refusal, Site};
 
 /// The longest line, in bytes, without the end of the line.
 pub(crate) const LONGEST_LINE: usize = 256;
@@ -263,7 +263,7 @@ impl Session {
             Command::Extend(id, longer) => outcome(self.site.extend(id, longer)),
             Command::Drain => format!("ok {}", self.site.drain()),
             Command::Help => {
-                self.say(&command::help()).await?;
+                self.say(&help()).await?;
                 outcome(Ok(()))
             }
             Command::Quit => outcome(Ok(())),
@@ -316,5 +316,133 @@ fn outcome(done: Result<(), Refusal>) -> String {
     match done {
         Ok(()) => "ok".to_string(),
         Err(refusal) => format!("error {refusal}"),
+    }
+}
+
+// What the admin may say: one command a line, checked. The replies are in `admin.rs`.
+
+/// Each command as it is written, and what it does.
+const COMMANDS: [(&str, &str); 6] = [
+    (
+        "list",
+        "one line for each connection: ID, milliseconds it has left, address of the client",
+    ),
+    ("kick ID", "close a connection"),
+    (
+        "extend ID DURATION",
+        "from now on let it be silent for longer than the timeout, by 1500ms, 30s, 1m 30s",
+    ),
+    ("drain", "close all connections that are there now"),
+    ("help", "show this"),
+    ("quit", "end this session"),
+];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    List,
+    Kick(ConnectionId),
+    Extend(ConnectionId, Duration),
+    Drain,
+    Help,
+    Quit,
+}
+
+impl FromStr for Command {
+    /// What is wrong with the line, and what to do about it.
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Command, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["list"] => Ok(Command::List),
+            ["kick", id] => Ok(Command::Kick(connection_id(id)?)),
+            ["extend", id, ref longer @ ..] if !longer.is_empty() => {
+                let longer = longer.join(" ");
+                let duration = options::duration(&longer)
+                    .map_err(|problem| format!("bad duration {longer:?}: {problem}"))?;
+                Ok(Command::Extend(connection_id(id)?, duration))
+            }
+            ["drain"] => Ok(Command::Drain),
+            ["help"] => Ok(Command::Help),
+            ["quit"] => Ok(Command::Quit),
+            [] => Err("empty line; `help` shows the commands".to_string()),
+            [name, ..] => Err(match usage(name) {
+                Some(usage) => format!("bad arguments; write `{usage}`"),
+                None => format!("unknown command {name:?}; `help` shows the commands"),
+            }),
+        }
+    }
+}
+
+/// The commands with what they do, a line for each.
+pub(crate) fn help() -> String {
+    COMMANDS
+        .iter()
+        .map(|(usage, what)| format!("{usage:<20}{what}\n"))
+        .collect()
+}
+
+fn connection_id(word: &str) -> Result<ConnectionId, String> {
+    word.parse().map_err(|_| {
+        format!("{word:?} is no connection's number; `list` shows those that are there")
+    })
+}
+
+fn usage(name: &str) -> Option<&'static str> {
+    COMMANDS
+        .iter()
+        .map(|(usage, _)| *usage)
+        .find(|usage| usage.split_whitespace().next() == Some(name))
+}
+
+// The seats at the admin port: which sessions sit there, and which one gives way when all seats
+// are taken.
+//
+// Invariant: a seat is taken while its session holds it. The session that has been silent for
+// longest is asked to give way. So an operator that works is the last to be asked.
+
+/// All seats that are taken, and some that were.
+#[derive(Default)]
+pub(crate) struct Seats(Vec<Weak<Seat>>);
+
+/// The seat of one session.
+pub(crate) struct Seat {
+    /// When the operator last gave a whole line, or took some of a reply.
+    heard_at: Mutex<Instant>,
+    asked_to_give_way: Notify,
+}
+
+impl Seats {
+    pub(crate) fn take(&mut self) -> Arc<Seat> {
+        self.0.retain(|seat| seat.strong_count() > 0);
+        let seat = Arc::new(Seat {
+            heard_at: Mutex::new(Instant::now()),
+            asked_to_give_way: Notify::new(),
+        });
+        self.0.push(Arc::downgrade(&seat));
+        seat
+    }
+
+    /// To ask again before that session has gone asks no other one.
+    pub(crate) fn ask_the_most_silent_to_give_way(&self) {
+        let taken = self.0.iter().filter_map(Weak::upgrade);
+        if let Some(seat) = taken.min_by_key(|seat| *seat.heard_at()) {
+            seat.asked_to_give_way.notify_one();
+        }
+    }
+}
+
+impl Seat {
+    pub(crate) fn heard(&self) {
+        *self.heard_at() = Instant::now();
+    }
+
+    /// Completes when the session is to end for another one.
+    pub(crate) async fn asked_to_give_way(&self) {
+        self.asked_to_give_way.notified().await;
+    }
+
+    fn heard_at(&self) -> MutexGuard<'_, Instant> {
+        self.heard_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,49 +23,23 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `options.rs` | the command line |
-//! | `duration.rs` | durations as people write them |
-//! | `file_limit.rs` | how many connections the limit on open files allows |
-//! | `protocol.rs` | the two bytes that client and server agree on |
-//! | `server.rs` | the server: accepts, counts, shuts down; knows nothing of the load |
-//! | `site.rs` | what all connections of the server share: who is there, and what can be done to them |
-//! | `timer.rs` | the timer to wait by: tickwheel's or tokio's own |
-//! | `deadlines.rs` | the connections' deadlines, on either timer |
-//! | `last_seen.rs`, `last_seen_map.rs` | a deadline on tokio's own timer; all of them |
-//! | `counters.rs` | what the server has done so far |
-//! | `admin.rs`, `command.rs` | the admin port: sessions and replies; what may be said |
-//! | `seats.rs` | which session gives way to a further one |
-//! | `connection.rs` | one connection of the server: the two tasks around one deadline |
-//! | `load.rs` | the clients: what they do, and what they saw of the server |
-//! | `load_process.rs` | the clients as a process of their own, and its report |
-//! | `pause.rs` | stops this process for a while |
-//! | `progress.rs` | the line on the terminal while it runs |
-//! | `summary.rs` | the verdict and the table at the end |
+//! | `options.rs` | the command line, and how many connections the limit on open files allows |
+//! | `server.rs` | the server: what its connections share, and one connection with its two tasks around one deadline |
+//! | `timer.rs` | the timer to wait by, tickwheel's or tokio's own, and the connections' deadlines on either |
+//! | `admin.rs` | the admin port: what may be said, sessions, and replies |
+//! | `load.rs` | the clients, in a process of their own: what they do, and what they saw of the server |
+//! | `summary.rs` | the line on the terminal while it runs, the pause, and the verdict at the end |
 //!
 //! It exits with 0 if every deadline held. It exits with 1 if one did not, or if nothing could be
 //! tried, and with 2 if the options make no sense. Ctrl-C ends the run early, with the summary and
-//! the verdict so far. `connection.rs` and `load.rs` tell what counts as a violation, and why a
+//! the verdict so far. `server.rs` and `load.rs` tell what counts as a violation, and why a
 //! loaded machine does not raise a false one. `summary.rs` tells why the admin's doings count as
 //! none.
 
 mod admin;
-mod command;
-mod connection;
-mod counters;
-mod deadlines;
-mod duration;
-mod file_limit;
-mod last_seen;
-mod last_seen_map;
 mod load;
-mod load_process;
 mod options;
-mod pause;
-mod progress;
-mod protocol;
-mod seats;
 mod server;
-mod site;
 mod summary;
 mod timer;
 
@@ -77,7 +51,7 @@ use tickwheel::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use crate::admin::{Admin, Limits};
-use crate::load_process::LoadProcess;
+use crate::load::LoadProcess;
 use crate::options::Options;
 use crate::server::Server;
 use crate::summary::Summary;
@@ -114,7 +88,7 @@ fn main() -> ExitCode {
 }
 
 fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
-    options.connections = file_limit::connections_allowed(options.connections)?;
+    options.connections = options::connections_allowed(options.connections)?;
     println!("{options}");
     let runtime = runtime(&options)?;
     let summary = runtime.block_on(serve_under_load(&options));
@@ -123,8 +97,8 @@ fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
 }
 
 fn run_load(options: &Options, server: SocketAddr) -> Result<(), Box<dyn Error>> {
-    file_limit::connections_allowed(options.connections)?;
-    runtime(options)?.block_on(load_process::run(options, server))?;
+    options::connections_allowed(options.connections)?;
+    runtime(options)?.block_on(load::run(options, server))?;
     Ok(())
 }
 
@@ -148,7 +122,7 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     let pause = async {
         timer.sleep(options.before_pause()).await;
         match options.pause {
-            Some(pause) => pause::stop_this_process(pause).await,
+            Some(pause) => summary::stop_this_process(pause).await,
             None => Ok(()),
         }
     };
@@ -156,7 +130,7 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     let clients = tokio::select! {
         clients = load.clients() => clients?,
         Err(error) = pause => return Err(error),
-        never = progress::show(&timer, options.run_time, &server.site().counters) => match never {},
+        never = summary::show_progress(&timer, options.run_time, &server.site().counters) => match never {},
     };
     // The admin ends first, because the report is to hold all that it did.
     let admin_panics = admin.shut_down().await;
@@ -171,12 +145,4 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
         pause: options.pause.unwrap_or_default(),
         wall_time: started.elapsed(),
     })
-}
-
-/// Completes at Ctrl-C.
-async fn interrupted() {
-    if let Err(error) = tokio::signal::ctrl_c().await {
-        eprintln!("Ctrl-C will not give a summary: {error}");
-        std::future::pending::<()>().await;
-    }
 }

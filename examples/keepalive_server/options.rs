@@ -1,15 +1,14 @@
 //! The command line, checked: what comes out of here can be run.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::thread::available_parallelism;
+use std::{fmt, io};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, value_parser};
 use indicatif::HumanCount;
 use tickwheel::Duration;
 
-use crate::duration;
 use crate::timer::TimerKind;
 
 /// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
@@ -22,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) connections: usize,
 
     /// The server closes a connection when it has heard nothing for this long
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) timeout: Duration,
 
     /// The longest pause between two heartbeats of a client; each is random, from a tenth of this
@@ -31,7 +30,7 @@ pub(crate) struct Options {
     /// At most half of the timeout. The rest is room for a machine under load. A heartbeat may be
     /// late because the client or the server had to wait for a processor. Then the timer is not at
     /// fault.
-    #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "700ms", value_parser = duration)]
     pub(crate) heartbeat: Duration,
 
     /// The share of the clients that fall silent at a random moment, from 0 to 1
@@ -39,14 +38,14 @@ pub(crate) struct Options {
     pub(crate) silent: f64,
 
     /// How long the clients send; longer than the timeout
-    #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "12s", value_parser = duration)]
     pub(crate) run_time: Duration,
 
     /// Stop the server's process for this long in the middle of the run, while the clients go on
     ///
     /// As a virtual machine that is migrated, or a container that is throttled. The heartbeats of
     /// that time lie unread in the sockets, so no client that sends is to be closed for it.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) pause: Option<Duration>,
 
     /// The timer that the server and its clients wait by
@@ -182,4 +181,71 @@ fn share(text: &str) -> Result<f64, String> {
         return Err("it must lie between 0 and 1".to_string());
     }
     Ok(share)
+}
+
+// Durations as people write them, on the command line and to the admin port.
+
+/// The longest duration that is allowed, so that the run ends and no instant overflows.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`). The error says what is wrong,
+/// as half a sentence.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let duration = match text.trim().parse() {
+        Ok(millis) => Duration::from_millis(millis),
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
+    };
+    if duration < Duration::from_millis(1) {
+        return Err("it must be one millisecond at least".to_string());
+    }
+    if duration > LONGEST {
+        return Err("it must be a day at most".to_string());
+    }
+    Ok(duration)
+}
+
+// How many connections the system's limit on open files allows, once it is raised as far as the
+// system lets it.
+
+/// For all but the connections, of which each is one socket in the server's process and one in the
+/// load's: the standard streams, the listeners, the admin's sessions, the runtime's own, what the
+/// process was started with.
+const OTHER_FILES: u64 = 64;
+
+/// Raises the limit to what `wanted` connections need, and gives how many of them fit. Prints a
+/// line if not all of them fit.
+pub(crate) fn connections_allowed(wanted: usize) -> io::Result<usize> {
+    let needed = wanted as u64 + OTHER_FILES;
+    let limit = match rlimit::increase_nofile_limit(needed) {
+        Ok(limit) => limit,
+        Err(error) => {
+            eprintln!("The limit on open files could not be raised: {error}.");
+            current_limit()?
+        }
+    };
+    if limit >= needed {
+        return Ok(wanted);
+    }
+    let allowed = limit.saturating_sub(OTHER_FILES);
+    if allowed == 0 {
+        return Err(io::Error::other(format!(
+            "the limit of {limit} open files leaves none for connections; raise it with `ulimit -n`"
+        )));
+    }
+    eprintln!(
+        "The limit on open files may not be raised above {limit}, and {wanted} connections need {needed}: \
+         going on with {allowed} connections. To allow more, raise the hard limit (`ulimit -Hn`)."
+    );
+    Ok(allowed as usize)
+}
+
+#[cfg(unix)]
+fn current_limit() -> io::Result<u64> {
+    rlimit::Resource::NOFILE.get_soft()
+}
+
+/// Elsewhere sockets are not counted as files.
+#[cfg(not(unix))]
+fn current_limit() -> io::Result<u64> {
+    Ok(u64::MAX)
 }

@@ -11,16 +11,19 @@
 //! holds up everything must not pass for that reason. So half of the clients must be judged, and no
 //! closing may be later than [`grace`].
 
-use std::fmt;
+use std::convert::Infallible;
+use std::{fmt, io};
 
 use cpu_time::ProcessTime;
 use hdrhistogram::Histogram;
-use indicatif::HumanCount;
+use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use tickwheel::{Duration, Metrics};
+use tokio::process::Command;
 
 use crate::load::{Clients, ClosedInTime, grace};
 use crate::server::Report;
-use crate::timer::TimerKind;
+use crate::server::{Count, Counters};
+use crate::timer::{AnyTimer, TimerKind};
 
 /// All that is known when the run is over.
 pub(crate) struct Summary {
@@ -257,4 +260,64 @@ fn human(count: u64) -> String {
 
 fn seconds(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
+}
+
+// The line on the terminal while the server runs. Where there is no terminal, indicatif draws
+// nothing.
+
+const REFRESH: Duration = Duration::from_millis(100);
+
+const TEMPLATE: &str = "{spinner} {elapsed:>3} [{bar:20}] {msg}";
+
+/// Draws the line until it is dropped; then the line vanishes.
+pub(crate) async fn show_progress(
+    timer: &AnyTimer,
+    run_time: Duration,
+    counters: &Counters,
+) -> Infallible {
+    let style = ProgressStyle::with_template(TEMPLATE)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ");
+    let bar = ProgressBar::new(run_time.as_millis() as u64)
+        .with_style(style)
+        .with_finish(ProgressFinish::AndClear);
+    loop {
+        bar.set_position(bar.elapsed().min(run_time).as_millis() as u64);
+        bar.set_message(describe(counters));
+        timer.sleep(REFRESH).await;
+    }
+}
+
+fn describe(counters: &Counters) -> String {
+    let human = |count: &Count| HumanCount(count.get());
+    format!(
+        "{} open, {} heartbeats, {} resets, {} closed by deadline",
+        human(&counters.open),
+        human(&counters.heartbeats),
+        human(&counters.resets),
+        human(&counters.closed_by_deadline),
+    )
+}
+
+// Stops this process for a while, as a virtual machine that is migrated or a container that is
+// throttled: no thread runs, and then all go on.
+
+/// Stops this process as soon as a child of it can, and returns when it has gone on for a moment.
+///
+/// A process that is stopped cannot wake itself, so the child sends both signals.
+pub(crate) async fn stop_this_process(pause: Duration) -> io::Result<()> {
+    let script = r#"kill -STOP "$1" && sleep "$2" && kill -CONT "$1""#;
+    let status = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(std::process::id().to_string())
+        .arg(format!("{:.3}", pause.as_secs_f64()))
+        .status()
+        .await?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
+            "this process could not be stopped and let go on: {status}"
+        )))
+    }
 }

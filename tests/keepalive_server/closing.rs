@@ -8,11 +8,11 @@ use tickwheel::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 
 use crate::common::HOUR;
-use crate::deadlines::Outcome;
 use crate::load::{Clients, Load};
 use crate::options::Options;
-use crate::protocol::HEARTBEAT;
-use crate::site::{ConnectionId, Refusal, Site};
+use crate::server::HEARTBEAT;
+use crate::server::{ConnectionId, Refusal, Site};
+use crate::timer::Outcome;
 use crate::timer::{AnyTimer, TimerKind};
 use crate::{Running, address, assert_closed, assert_open, until, wait_for};
 

@@ -10,7 +10,7 @@ use tickwheel::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 
 use crate::load::Clients;
-use crate::protocol::{GREETING, HEARTBEAT};
+use crate::server::{GREETING, HEARTBEAT};
 use crate::timer::TimerKind;
 use crate::{LONGEST_WAIT, Running, address, assert_open, until};
 

@@ -8,37 +8,21 @@
 
 #[path = "../../examples/keepalive_server/admin.rs"]
 mod admin;
-#[path = "../../examples/keepalive_server/command.rs"]
-mod command;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../examples/keepalive_server/connection.rs"]
-mod connection;
-#[path = "../../examples/keepalive_server/counters.rs"]
-mod counters;
-#[path = "../../examples/keepalive_server/deadlines.rs"]
-mod deadlines;
-#[path = "../../examples/keepalive_server/duration.rs"]
-mod duration;
-#[path = "../../examples/keepalive_server/last_seen.rs"]
-mod last_seen;
-#[path = "../../examples/keepalive_server/last_seen_map.rs"]
-mod last_seen_map;
+#[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../../examples/keepalive_server/load.rs"]
 mod load;
 #[allow(dead_code, reason = "the command line is not read here")]
 #[path = "../../examples/keepalive_server/options.rs"]
 mod options;
-#[path = "../../examples/keepalive_server/protocol.rs"]
-mod protocol;
-#[path = "../../examples/keepalive_server/seats.rs"]
-mod seats;
+#[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../../examples/keepalive_server/server.rs"]
 mod server;
-#[path = "../../examples/keepalive_server/site.rs"]
-mod site;
+#[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../../examples/keepalive_server/summary.rs"]
 mod summary;
+#[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../../examples/keepalive_server/timer.rs"]
 mod timer;
 
@@ -76,7 +60,7 @@ use tokio::net::TcpStream;
 
 use crate::admin::{Admin, Limits};
 use crate::load::Clients;
-use crate::protocol::GREETING;
+use crate::server::GREETING;
 use crate::server::Server;
 use crate::summary::Summary;
 use crate::timer::{AnyTimer, TimerKind};
