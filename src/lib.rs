@@ -35,8 +35,8 @@
 //! # }
 //! ```
 //!
-//! **A deadline that is passed on.** A call that is made within a call has no longer to live than
-//! its caller. A [`scope`] bounds a future and each timeout that is made within it, and
+//! **A deadline that is passed on.** A call that is made within another call must not outlive its
+//! caller's deadline. A [`scope`] bounds a future and each timeout that is made within it, and
 //! [`remaining`] tells what is left, for the header of the next call.
 //!
 //! ```
@@ -113,8 +113,8 @@
 //! # }
 //! ```
 //!
-//! **One timer for the process**, on a thread of its own: [`global`]. It is for any executor, and
-//! for what must fire though a runtime is stalled or has shut down.
+//! **One timer for the process**, on a thread of its own: [`global`]. It works under any executor,
+//! and fires even while a runtime is stalled or after it has shut down.
 //!
 //! ```
 //! use tickwheel::{Duration, global};
@@ -173,8 +173,8 @@
 //!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's
 //!   time driver. A waker that belongs to no task of tokio's is woken as early as by tokio's
 //!   timers.
-//! - **What is told is true.** A deadline that is told is never before the call plus its duration.
-//!   The remaining time that is told is never more than the timeout. Neither changes by itself.
+//! - **What is reported is true.** A reported deadline is never before the call plus its duration,
+//!   and a reported remaining time is never more than the timeout. Neither changes by itself.
 //! - **Memory follows what is pending.** It comes back as timers and keys go, at an amortised
 //!   constant cost. A wheel gives it back as far as the timers that are left allow.
 //! - **Paused clock.** Under tokio's `test-util` everything is deterministic, and follows `pause`,

@@ -1,5 +1,5 @@
-//! Deadlines that are passed on: a call that is made within a call has no longer to live than its
-//! caller.
+//! Deadlines that are passed on: a call that is made within another call never outlives its
+//! caller's deadline.
 //!
 //! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by

@@ -1,9 +1,10 @@
 //! All that `tokio::time` holds, under its names. Replace `tokio::time` by `tickwheel::time`, and
 //! nothing else.
 //!
-//! All that sleeps is this crate's own, on the current runtime's own timer. All that only names or
-//! tells time is tokio's. Types of other crates that hold tokio's timers go on as before. The
-//! [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) has the way round for each.
+//! What sleeps is this crate's and runs on the current runtime's own timer. What only names or
+//! measures time is tokio's. Types of other crates that hold tokio's timers work as before. The
+//! [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) says what to use in their
+//! place.
 //!
 //! ```
 //! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};
