@@ -4,7 +4,7 @@
 //!   main.rs     what the command line asks for
 //!   conductor   runs the parts, each in a process of its own, and gathers their records
 //!   parts/      the parts: each sets up contenders side by side and measures some rows
-//!   harness/    how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
+//!   harness     how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
 //!   goals       what tickwheel sets out to reach in which row
 //!   report/     tables, RESULTS.md and charts
