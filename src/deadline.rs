@@ -20,7 +20,7 @@ use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::shard::deadline_state::Once;
 use crate::shard::word::{Outcome, Reset, Status, Word};
-use crate::shard::{LockedWord, Reported, Shard};
+use crate::shard::{By, LockedWord, Reported, Shard};
 use crate::time::due::{Stamp, Start};
 use crate::time::tick::{Moment, Span};
 
@@ -309,6 +309,7 @@ impl ResetHandle {
         Access {
             shard: &self.shard,
             word: &self.word,
+            by: By::Handle,
         }
     }
 }
@@ -326,11 +327,15 @@ impl fmt::Debug for ResetHandle {
 //
 // Invariant: the caller holds no lock, because a call here may take the shard's lock and wake a
 // task. Only `try_reset` and `handle` may be called with a map's lock held.
+//
+// By key everything else takes the shard's lock: only under it can be told whether the key still
+// leads to the word.
 
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     pub(crate) shard: &'a Arc<Shard>,
     pub(crate) word: &'a Arc<Word>,
+    pub(crate) by: By,
 }
 
 impl Access<'_> {
@@ -340,7 +345,11 @@ impl Access<'_> {
 
     /// Resets from `start`, which the caller took with no lock held.
     pub(crate) fn reset(self, start: Start) -> bool {
-        match self.try_reset(start) {
+        let reset = match self.by {
+            By::Handle => self.try_reset(start),
+            By::Key => Reset::NeedsLock,
+        };
+        match reset {
             Reset::NeedsLock => self.change(start, |word| word.reset(|| self.fresh_start())),
             reset => reset == Reset::Moved,
         }
@@ -389,9 +398,11 @@ impl Access<'_> {
 
     fn reset_once(self, start: Start, once: Once) -> bool {
         let clock = self.shard.clock();
-        let reset = self
-            .word
-            .reset_once(start, once, || clock.stamp(), clock.tick());
+        let published = || clock.stamp();
+        let reset = match self.by {
+            By::Handle => self.word.reset_once(start, once, published, clock.tick()),
+            By::Key => Reset::NeedsLock,
+        };
         match reset {
             Reset::Moved => true,
             // W4 and W5 in `shard::word`.
@@ -416,7 +427,7 @@ impl Access<'_> {
     /// Brings the deadline to its end, and gives the time that it had left at `now`. `None` if it
     /// had come to its end before.
     pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> Option<Duration> {
-        self.shard.settle_word(self.word, now, outcome)
+        self.shard.settle_word(self.word, self.by, now, outcome)
     }
 
     pub(crate) fn is_pending(self) -> bool {
@@ -425,12 +436,12 @@ impl Access<'_> {
 
     /// When the deadline is due, and how much time is left. `None` if it has come to its end.
     pub(crate) fn reported(self) -> Option<Reported> {
-        self.shard.report_of_word(self.word, self.now())
+        self.shard.report_of_word(self.word, self.by, self.now())
     }
 
     /// Changes when the deadline is due, under the shard's lock. `false` if it has come to its end.
     fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> bool {
-        self.shard.change_word(self.word, start, change)
+        self.shard.change_word(self.word, self.by, start, change)
     }
 
     fn now(self) -> Moment {

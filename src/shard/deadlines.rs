@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::Shard;
 use super::locked::{DueSource, Entry, Locked};
 use super::locked_word::LockedWord;
-use super::word::{Expiry, Outcome, Status, Word};
+use super::word::{Before, Expiry, Outcome, Status, Word};
 use crate::driver::Spared;
 use crate::time::due::{Due, Start};
 use crate::time::tick::Moment;
@@ -28,6 +28,23 @@ pub(crate) struct Reported {
     pub(crate) deadline: Moment,
     /// The time that is left, never more than its timeout.
     pub(crate) left: Duration,
+}
+
+/// How a call has found the word that it acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The caller has it.
+    Handle,
+    /// By a key, in a map that may have let it go since. It may even have been restarted since, as
+    /// a deadline to which no key leads.
+    Key,
+}
+
+impl By {
+    /// Whether the key leads elsewhere by now. To be asked under the shard's lock.
+    fn misses(self, word: &Word) -> bool {
+        self == By::Key && word.has_left_map()
+    }
 }
 
 impl Shard {
@@ -94,10 +111,14 @@ impl Shard {
     pub(crate) fn change_word(
         &self,
         word: &Word,
+        by: By,
         start: Start,
         change: impl FnOnce(LockedWord<'_>),
     ) -> bool {
         let mut locked = self.lock();
+        if by.misses(word) {
+            return false;
+        }
         let is_spared = Cell::new(false);
         let looked = locked.expire_if(word, |due| {
             let has_passed = self.clock.has_passed_by(due, start);
@@ -131,26 +152,31 @@ impl Shard {
     pub(crate) fn settle_word(
         &self,
         word: &Word,
+        by: By,
         now: Moment,
         outcome: Outcome,
     ) -> Option<Duration> {
         let mut locked = self.lock();
+        if by.misses(word) {
+            return None;
+        }
         locked.expire_if(word, |due| self.has_passed(word, due, now));
         let now = now.max(self.stand_by_what_is_reported(&locked, word, now));
         let before = locked.word(word).settle(outcome);
         let left = before.map(|before| {
             locked.unlink_word(word);
-            locked
-                .word(word)
-                .left_before(before, now, self.clock.tick())
+            self.left(&locked, word, before, now)
         });
         locked.unlock().wake();
         left
     }
 
     /// When a pending word is due, and how much time is left at `now`.
-    pub(crate) fn report_of_word(&self, word: &Word, mut now: Moment) -> Option<Reported> {
+    pub(crate) fn report_of_word(&self, word: &Word, by: By, mut now: Moment) -> Option<Reported> {
         let mut locked = self.lock();
+        if by.misses(word) {
+            return None;
+        }
         locked.expire_if(word, |due| self.has_passed(word, due, now));
         // A reset may come meanwhile while the driver ticks. Then the word counts from a stamp
         // again.
@@ -162,7 +188,8 @@ impl Shard {
                 None => break None,
             }
         };
-        let left = locked.word(word).left(now, self.clock.tick());
+        let present = locked.word(word).present();
+        let left = present.map(|present| self.left(&locked, word, present, now));
         let told = deadline.map(|deadline| Reported {
             deadline,
             left: left.unwrap_or_default(),
@@ -173,6 +200,18 @@ impl Shard {
         }
         locked.unlock().wake();
         told
+    }
+
+    /// The time that is left at `now` by what the word said. A reset for once takes no lock, and
+    /// may have come after `now` was read. So then the clock is read again.
+    fn left(&self, locked: &Locked<'_>, word: &Word, said: Before, now: Moment) -> Duration {
+        let now = if said.is_set_once() {
+            self.clock.now()
+        } else {
+            now
+        };
+        let tick = self.clock.tick();
+        locked.word(word).left_before(said, now, tick)
     }
 
     /// Whether a word is pending.

@@ -99,14 +99,15 @@ impl LockedWord<'_> {
         });
     }
 
-    /// How much time is left at `now`, never more than what was set. `None` once it is settled.
-    pub(crate) fn left(&self, now: Moment, tick: TickLength) -> Option<Duration> {
+    /// What the word says of a pending deadline. `None` once it is settled.
+    pub(crate) fn present(&self) -> Option<Before> {
         let state = self.load().into();
         let is_pending = !matches!(state, State::Settled(_));
-        is_pending.then(|| self.left_before(Before(state), now, tick))
+        is_pending.then_some(Before(state))
     }
 
-    /// How much time was left at `now` before it was settled.
+    /// How much time was left at `now`, never more than what was set. If the due was set for once,
+    /// `now` must have been read after the word.
     pub(crate) fn left_before(
         &self,
         Before(state): Before,

@@ -45,7 +45,7 @@ use crate::time::clock::Clock;
 use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span, TickLength};
 use crate::wheel::SlotCounts;
-pub(crate) use deadlines::Reported;
+pub(crate) use deadlines::{By, Reported};
 use locked::ShardState;
 pub(crate) use locked::{BATCH, Moved, NotArmed, Polled, ShardTurned};
 pub(crate) use locked_word::LockedWord;

@@ -55,7 +55,7 @@ pub(crate) use super::deadline_state::Outcome;
 use super::deadline_state::{Once, Packed, State};
 use super::locked_word::{LockHeld, LockedWord};
 pub(crate) use super::timeout::TimeoutTicks;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Span, TickLength};
 
@@ -96,6 +96,12 @@ pub(crate) enum Expiry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before(pub(super) State);
 
+impl Before {
+    pub(crate) fn is_set_once(self) -> bool {
+        matches!(self.0, State::Once(_))
+    }
+}
+
 /// The word, and what is kept beside it under the shard's lock.
 #[derive(Debug)]
 pub(crate) struct Word {
@@ -111,6 +117,8 @@ pub(crate) struct Word {
     mark: Mark,
     /// Whether stalls count against the deadline, whatever its timer says.
     counts_stalls: bool,
+    /// Whether it has left its map. It is never cleared.
+    has_left_map: AtomicBool,
 }
 
 /// What a map knows one of its words by.
@@ -133,6 +141,7 @@ impl Word {
             key_index: AtomicU32::new(0),
             mark: Mark::default(),
             counts_stalls: false,
+            has_left_map: AtomicBool::new(false),
         }
     }
 
@@ -145,6 +154,18 @@ impl Word {
 
     pub(crate) fn counts_stalls(&self) -> bool {
         self.counts_stalls
+    }
+
+    /// No key leads to it from now on. To be called before the word is settled for that.
+    pub(crate) fn leave_map(&self) {
+        // Relaxed: who restarts the word after it was settled takes the shard's lock, and whoever
+        // acts on that life by key asks under the same lock.
+        self.has_left_map.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no key leads to it any more. To be asked under the shard's lock.
+    pub(super) fn has_left_map(&self) -> bool {
+        self.has_left_map.load(Ordering::Relaxed)
     }
 
     pub(crate) fn with_mark(mut self, mark: Mark) -> Word {

@@ -131,3 +131,44 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
         act(&map);
     }
 }
+
+/// Takes a keyed deadline out of its map when it is woken, and restarts it.
+struct Restarts {
+    map: DeadlineMap<u32, Constant>,
+    deadline: Mutex<Option<KeyedDeadline<u32>>>,
+}
+
+impl Wake for Restarts {
+    fn wake(self: Arc<Self>) {
+        let mut deadline = self.deadline.lock().unwrap();
+        let deadline = deadline.as_mut().unwrap();
+        if self.map.remove(deadline) {
+            deadline.restart();
+        }
+    }
+}
+
+/// `expire_all` has found both. The one that expires first takes the other one out and restarts it.
+#[test]
+fn what_was_restarted_after_it_left_its_map_is_no_longer_acted_on_by_key() {
+    let runtime = crate::common::multi_thread(1);
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    for swap in [false, true] {
+        let map = DeadlineMap::with_hasher(&timer, Constant);
+        let mut pair = [1, 2].map(|key| map.insert(key, HOUR).unwrap());
+        if swap {
+            pair.swap(0, 1);
+        }
+        let [mut first, other] = pair;
+        let restarts = Arc::new(Restarts {
+            map: map.clone(),
+            deadline: Mutex::new(Some(other)),
+        });
+        arm(&mut first, &Waker::from(restarts.clone()));
+        assert!(map.expire_all() >= 1);
+        let mut other = restarts.deadline.lock().unwrap();
+        let handle = other.as_mut().unwrap().handle();
+        // Its restart came last, whether it had expired before or not.
+        assert!(handle.is_pending(), "swap: {swap}");
+    }
+}

@@ -302,3 +302,28 @@ fn calls_go_on_during_a_drain() {
     });
     assert!(waits.went_on.load(Ordering::SeqCst), "others waited");
 }
+
+/// A reset for once takes no lock, so it may come while another thread asks.
+#[test]
+fn no_more_time_is_reported_than_was_set() {
+    let runtime = multi_thread(1);
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let map = DeadlineMap::new(&timer);
+    let _keyed = map.insert(1, HOUR).unwrap();
+    let handle = map.handle(&1).unwrap();
+    let delay = Duration::from_secs(5) + Duration::from_nanos(1);
+    assert!(handle.reset_after(delay));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert!(handle.reset_after(delay));
+            }
+        });
+        for _ in 0..100_000 {
+            assert!(handle.remaining() <= Some(delay));
+            assert!(map.remaining(&1) <= Some(delay));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

@@ -25,6 +25,7 @@ use std::time::Duration;
 use super::DeadlineMap;
 use super::inner::{Entry, Inner};
 use crate::deadline::ResetHandle;
+use crate::shard::By;
 use crate::shard::word::Outcome;
 
 impl<K, S> DeadlineMap<K, S>
@@ -71,7 +72,7 @@ where
         // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
-            match inner.access(&entry.word).settle_at(now, Outcome::Drained) {
+            match inner.settle(&entry.word, now, Outcome::Drained) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -85,8 +86,9 @@ where
     /// the deadlines live.
     ///
     /// It is atomic for each key, and not against all of them. An insert or a reset of a key comes
-    /// wholly before or wholly after the expiry of that key. It reaches every key that is in the
-    /// map from the beginning of the call to its end.
+    /// wholly before or wholly after the expiry of that key. It reaches every deadline that is in
+    /// the map from the beginning of the call to its end. A key that is replaced meanwhile may keep
+    /// its newer deadline.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let now = inner.now();
@@ -94,7 +96,9 @@ where
         inner.walk(
             |entry| entry.word.clone(),
             |word| {
-                let left = inner.access(&word).settle_at(now, Outcome::Expired);
+                let left = inner
+                    .access(&word, By::Key)
+                    .settle_at(now, Outcome::Expired);
                 expired += usize::from(left.is_some());
             },
         );
@@ -141,7 +145,7 @@ where
         let inner = &*self.inner;
         inner.walk(
             |entry| (entry.key.clone(), entry.word.clone()),
-            |(key, word)| f(&key, &inner.access(&word).handle()),
+            |(key, word)| f(&key, &inner.access(&word, By::Key).handle()),
         );
     }
 }

@@ -17,6 +17,7 @@
 
 use std::borrow::Borrow;
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use hashbrown::HashTable;
 
@@ -24,6 +25,7 @@ use super::KeyedDeadline;
 use crate::deadline::Access;
 use crate::error::InsertError;
 use crate::keyed::table::Table;
+use crate::shard::By;
 use crate::shard::word::{Outcome, Word};
 use crate::time::tick::Moment;
 use crate::timer::Timer;
@@ -80,12 +82,24 @@ impl<K> Inner<K> {
     }
 
     #[inline]
-    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>) -> Access<'a> {
+    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>, by: By) -> Access<'a> {
         let shard = word.mark().shard as usize;
         Access {
             shard: self.timer.shard_of_number(shard),
             word,
+            by,
         }
+    }
+
+    /// Settles a word that has just left the map.
+    pub(super) fn settle(
+        &self,
+        word: &Arc<Word>,
+        now: Moment,
+        outcome: Outcome,
+    ) -> Option<Duration> {
+        word.leave_map();
+        self.access(word, By::Handle).settle_at(now, outcome)
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -126,7 +140,7 @@ impl<K> Inner<K> {
                 }
             }
         };
-        self.access(&older).settle(Outcome::Replaced);
+        self.settle(&older, self.now(), Outcome::Replaced);
         // The key that was not needed is dropped here, after all else.
         Ok(true)
     }
@@ -186,8 +200,8 @@ pub(super) struct Part<K> {
     reserved: usize,
 }
 
-/// A table with no more places than this is not worth shrinking.
-const KEPT: usize = 3;
+/// A table with no more buckets than this is not worth shrinking.
+const KEPT: usize = 4;
 
 impl<K> Part<K> {
     pub(super) fn new() -> Part<K> {
@@ -229,8 +243,9 @@ impl<K> Part<K> {
     ) -> Option<Entry<K>> {
         let found = self.entries.find_entry(spread(hash), is);
         let (entry, _) = found.ok()?.remove();
-        let (left, capacity) = (self.entries.len(), self.entries.capacity());
-        if capacity > KEPT.max(self.reserved) && left < capacity / 4 {
+        // Not by the capacity, which falls where many keys collide.
+        let (left, buckets) = (self.entries.len(), self.entries.num_buckets());
+        if buckets > KEPT.max(self.reserved + self.reserved / 7) && left < buckets / 5 {
             // With room for half as many again, so that it does not grow at the next insert.
             let kept = (left + left / 2).max(self.reserved);
             self.entries.shrink_to(kept, hash_of);
