@@ -22,8 +22,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime;
-use crate::runtime::{Handle, RuntimeFlavor};
+use crate::runtime::{self, Handle, RuntimeFlavor};
 use crate::time::due::{Due, Stamp, Start};
 use crate::time::grid;
 use crate::time::tick::{Moment, TickLength};

@@ -13,7 +13,7 @@
 //!
 //! - *Two inserts under one key.* The part's lock orders them. The later one makes the entry reach
 //!   its own deadline, and then settles the deadline of the earlier one.
-//! - *A call finds a word, and a newer deadline takes its slot before the call acts.* The call
+//! - *A call finds a word, and a newer deadline takes its place before the call acts.* The call
 //!   finds the word at its end, and looks at the key again. It answers `false` only if the key's
 //!   present deadline has come to its end, or if the key is gone. If it acts on the older deadline
 //!   in time, it came before the insert, which settles that deadline before it returns.
@@ -37,9 +37,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::deadline;
-use crate::deadline::Access;
-use crate::deadline::ResetHandle;
+use crate::deadline::{self, Access, ResetHandle};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::DefaultHashBuilder;
 use crate::shard::word::{Mark, Outcome, Reset, Word};
