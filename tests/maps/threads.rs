@@ -320,10 +320,10 @@ fn no_more_time_is_reported_than_was_set() {
                 assert!(handle.reset_after(delay));
             }
         });
-        for _ in 0..100_000 {
-            assert!(handle.remaining() <= Some(delay));
-            assert!(map.remaining(&1) <= Some(delay));
-        }
+        let longest = (0..100_000).map(|_| handle.remaining().max(map.remaining(&1)));
+        let longest = longest.max().unwrap();
+        // Before the assertion, or the other thread would go on for ever.
         stop.store(true, Ordering::Relaxed);
+        assert!(longest <= Some(delay), "{longest:?}");
     });
 }
