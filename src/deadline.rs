@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 use crate::error::Cancelled;
 use crate::runtime::coop;
-use crate::shard::deadline_state::Once;
+use crate::shard::deadline_state::State;
 use crate::shard::word::{Outcome, Reset, Status, Word};
 use crate::shard::{By, LockedWord, Reported, Shard};
-use crate::time::due::{Stamp, Start};
+use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span};
 
 /// A deadline that one task awaits and any task pushes back:
@@ -229,9 +229,11 @@ impl ResetHandle {
     #[inline]
     pub fn reset(&self) -> bool {
         let stamp = self.shard.clock().take_stamp();
-        stamp.is_some_and(|stamp| self.word.reset_to_later_stamp(stamp)) || self.reset_from(stamp)
+        stamp.is_some_and(|stamp| self.word.counts_from(stamp)) || self.reset_from(stamp)
     }
 
+    /// All resets but those that come again in one tick.
+    #[inline(never)]
     fn reset_from(&self, stamp: Option<Stamp>) -> bool {
         let is_stampable = || self.word.timeout().is_stampable();
         self.access()
@@ -344,6 +346,7 @@ impl Access<'_> {
     }
 
     /// Resets from `start`, which the caller took with no lock held.
+    #[inline]
     pub(crate) fn reset(self, start: Start) -> bool {
         let reset = match self.by {
             By::Handle => self.try_reset(start),
@@ -356,6 +359,7 @@ impl Access<'_> {
     }
 
     /// As `reset`, if that needs no lock.
+    #[inline]
     pub(crate) fn try_reset(self, start: Start) -> Reset {
         let tick = self.shard.clock().tick();
         self.word.reset(start, || self.fresh_start(), tick)
@@ -368,23 +372,20 @@ impl Access<'_> {
         let tick = self.shard.clock().tick();
         let ticks = tick.stampable_ticks(delay);
         let ticks = ticks.filter(|_| tick.is_whole(delay));
-        let stamped = |stamp| Once::stamped(stamp, ticks?);
-        let (start, once) = match start {
-            Start::At(now) => (start, Once::At(now.after(Span::from(delay)))),
-            Start::Stamp(stamp) => match stamped(stamp) {
-                Some(once) => (start, once),
-                None => {
-                    let now = self.now();
-                    (Start::At(now), Once::At(now.after(Span::from(delay))))
-                }
-            },
+        let start = match (start, ticks) {
+            (Start::Stamp(stamp), Some(ticks)) if State::fits(stamp, ticks) => {
+                return self.reset_once(start, Due::Stamped(StampedDue::new(stamp, ticks)));
+            }
+            (Start::Stamp(_), _) => self.now(),
+            (Start::At(now), _) => now,
         };
-        self.reset_once(start, once)
+        let due = start.after(Span::from(delay));
+        self.reset_once(Start::At(start), Due::At(due))
     }
 
     pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> bool {
         let due = self.shard.clock().moment(deadline);
-        self.reset_once(start, Once::At(due))
+        self.reset_once(start, Due::At(due))
     }
 
     pub(crate) fn set_timeout(self, timeout: Duration) -> bool {
@@ -396,11 +397,11 @@ impl Access<'_> {
         })
     }
 
-    fn reset_once(self, start: Start, once: Once) -> bool {
+    fn reset_once(self, start: Start, due: Due) -> bool {
         let clock = self.shard.clock();
         let published = || clock.stamp();
         let reset = match self.by {
-            By::Handle => self.word.reset_once(start, once, published, clock.tick()),
+            By::Handle => self.word.reset_once(start, due, published, clock.tick()),
             By::Key => Reset::NeedsLock,
         };
         match reset {
@@ -411,7 +412,7 @@ impl Access<'_> {
                 true
             }
             Reset::TooLate => false,
-            Reset::NeedsLock => self.change(start, |word| word.reset_once(once)),
+            Reset::NeedsLock => self.change(start, |word| word.reset_once(due)),
         }
     }
 

@@ -223,7 +223,7 @@ impl<F: Future> Future for Scope<F> {
 pub(crate) fn end(shard: Arc<Shard>, deadline: Instant) -> (Sleep, Instant) {
     let deadline = scope_deadline::bounded(deadline);
     // The first poll that is pending sets it anew, by the clock of the runtime that polls.
-    let due = Due::At(shard.clock().moment(deadline)).into();
+    let due = Due::At(shard.clock().moment(deadline));
     (Sleep::new(shard, due, FirstPoll::Looks), deadline)
 }
 

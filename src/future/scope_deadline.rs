@@ -43,7 +43,7 @@ use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
-use crate::time::due::{Due, PackedDue};
+use crate::time::due::Due;
 
 /// What bounds the timeouts that are made on this thread now.
 #[derive(Clone, Copy, Debug)]
@@ -152,29 +152,29 @@ pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
 }
 
 #[inline(never)]
-fn due_after(shard: &Shard, duration: Duration) -> PackedDue {
+fn due_after(shard: &Shard, duration: Duration) -> Due {
     let within = LIMIT
         .get()
         .and_then(|limit| due_after_within(limit, shard, duration));
-    within.unwrap_or_else(|| shard.due_after(duration).into())
+    within.unwrap_or_else(|| shard.due_after(duration))
 }
 
 #[inline(never)]
-fn due_at(shard: &Shard, deadline: Instant) -> PackedDue {
+fn due_at(shard: &Shard, deadline: Instant) -> Due {
     let deadline = match current() {
         None => deadline,
         Some(limit) => deadline.min(by(shard.clock(), limit.deadline)),
     };
-    Due::At(shard.clock().moment(deadline)).into()
+    Due::At(shard.clock().moment(deadline))
 }
 
 #[cold]
-fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<PackedDue> {
+fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<Due> {
     let limit = limit.if_of_this_task()?;
     let clock = shard.clock();
     let own = clock.now().after(duration.into());
     let limit = clock.moment(by(clock, limit.deadline));
-    Some(Due::At(own.min(limit)).into())
+    Some(Due::At(own.min(limit)))
 }
 
 /// A deadline of a limit, in the time of `clock`.

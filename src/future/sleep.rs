@@ -30,7 +30,7 @@ use crate::error::Cancelled;
 use crate::error::Elapsed;
 use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
-use crate::time::due::{Due, PackedDue};
+use crate::time::due::Due;
 use crate::timer::local;
 use crate::wheel::Key;
 
@@ -119,7 +119,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     shard: Arc<Shard>,
-    due: PackedDue,
+    due: Due,
     /// Its key while it is armed, taken apart to save space.
     key_sequence: Option<NonZeroU64>,
     key_index: u32,
@@ -145,16 +145,16 @@ impl Sleep {
     #[inline]
     pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
         let due = due_after(&shard, duration);
-        Sleep::new(shard, due.into(), FirstPoll::after(duration))
+        Sleep::new(shard, due, FirstPoll::after(duration))
     }
 
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
         let due = Due::At(shard.clock().moment(deadline));
-        Sleep::new(shard, due.into(), FirstPoll::Looks)
+        Sleep::new(shard, due, FirstPoll::Looks)
     }
 
     #[inline(always)]
-    pub(crate) fn new(shard: Arc<Shard>, due: PackedDue, first_poll: FirstPoll) -> Sleep {
+    pub(crate) fn new(shard: Arc<Shard>, due: Due, first_poll: FirstPoll) -> Sleep {
         Sleep {
             shard,
             due,
@@ -173,7 +173,7 @@ impl Sleep {
     /// is too far away to be counted is taken to be 146 years after the timer was made.
     pub fn deadline(&self) -> Instant {
         let clock = self.shard.clock();
-        clock.instant(match self.due.into() {
+        clock.instant(match self.due {
             Due::At(moment) => moment,
             // It is the sleep of a timeout, whose deadline is shown by `Debug` alone.
             Due::Stamped(due) => clock.tick().start_of(due.scheduled_tick),
@@ -188,7 +188,7 @@ impl Sleep {
             (Phase::Elapsed, _) => true,
             (Phase::Touched, Some(key)) => self.shard.has_fired(key),
             (Phase::Touched, None) => {
-                let due = self.due.into();
+                let due = self.due;
                 let scheduled_tick = self.shard.scheduled_tick(due);
                 self.first_poll.finds_due(&self.shard, due, scheduled_tick)
             }
@@ -234,7 +234,7 @@ impl Sleep {
     }
 
     fn reset_to(&mut self, due: Due, first_poll: FirstPoll) {
-        self.due = due.into();
+        self.due = due;
         self.phase = Phase::Touched;
         self.first_poll = first_poll;
         let Some(key) = self.key() else { return };
@@ -260,7 +260,7 @@ impl Sleep {
     /// Whether the deadline has passed, by the clock of the timer's runtime.
     pub(crate) fn has_passed(&self) -> bool {
         let clock = self.shard.clock();
-        clock.has_passed(self.due.into(), clock.now())
+        clock.has_passed(self.due, clock.now())
     }
 
     #[inline]
@@ -333,7 +333,7 @@ impl Sleep {
 
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        let due = self.due.into();
+        let due = self.due;
         let scheduled_tick = self.shard.scheduled_tick(due);
         if self.first_poll.finds_due(&self.shard, due, scheduled_tick) {
             return Poll::Ready(Ended::Elapsed);
@@ -350,7 +350,7 @@ impl Sleep {
     }
 
     fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Ended> {
-        let due = self.due.into();
+        let due = self.due;
         if self.shard.has_surely_fired(due) {
             return Poll::Ready(Ended::Elapsed);
         }

@@ -14,7 +14,7 @@
 //! Invariant: of two words with the tag `COUNTING`, or two with `STAMPED`, the later one is the
 //! greater. An outcome is less than any stamp with its ticks, because no stamp is zero there.
 
-use crate::time::due::{Stamp, Start};
+use crate::time::due::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::Moment;
 
 const TAG_BITS: u32 = 2;
@@ -42,27 +42,20 @@ pub(crate) enum Outcome {
 pub(crate) enum State {
     /// Its timeout counts from here.
     Counting(Start),
-    /// It is due once, at this time.
-    Once(Once),
+    /// It is due then, once. A stamped one must be one that [`fits`](State::fits).
+    Once(Due),
     Settled(Outcome),
 }
 
-/// When a deadline is due that was set for once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Once {
-    At(Moment),
-    /// This many ticks after the window of this stamp.
-    Stamped {
-        stamp: Stamp,
-        ticks: u64,
-    },
-}
+impl State {
+    /// Whether a due that is this many ticks after a stamp's window can be packed.
+    pub(crate) fn fits(stamp: Stamp, ticks: u64) -> bool {
+        (1..1 << STAMP_BITS).contains(&stamp.tick()) && ticks < 1 << TICKS_BITS
+    }
 
-impl Once {
-    /// `None` for what does not fit a word.
-    pub(crate) fn stamped(stamp: Stamp, ticks: u64) -> Option<Once> {
-        let fits = (1..1 << STAMP_BITS).contains(&stamp.tick()) && ticks < 1 << TICKS_BITS;
-        fits.then_some(Once::Stamped { stamp, ticks })
+    /// Whether the due was set for once.
+    pub(crate) fn is_once(self) -> bool {
+        matches!(self, State::Once(_))
     }
 }
 
@@ -79,16 +72,17 @@ impl Packed {
         }
     }
 
-    /// The stamp from which a deadline counts, if it counts from one.
-    #[inline]
-    pub(crate) fn counts_from_stamp(self) -> Option<Stamp> {
-        (self.tag() == STAMPED).then_some(Stamp::of(self.bits()))
-    }
-
     /// Whether both count from a moment, or both from a stamp. Then the greater one is the later
     /// one.
+    #[inline]
     pub(crate) fn can_be_compared(self, other: Packed) -> bool {
         self.tag() == other.tag() && matches!(self.tag(), COUNTING | STAMPED)
+    }
+
+    /// Whether it counts from a stamp.
+    #[inline]
+    pub(crate) fn is_stamped(self) -> bool {
+        self.tag() == STAMPED
     }
 
     #[inline]
@@ -96,8 +90,9 @@ impl Packed {
         self.0 & TAG_MASK
     }
 
+    /// All but the tag.
     #[inline]
-    fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         self.0 >> TAG_BITS
     }
 }
@@ -111,9 +106,9 @@ impl From<State> for Packed {
     fn from(state: State) -> Packed {
         match state {
             State::Counting(start) => Packed::counting_from(start),
-            State::Once(Once::At(due)) => pack(ONCE, due.to_bits()),
-            State::Once(Once::Stamped { stamp, ticks }) => {
-                pack(OTHER, stamp.tick() << TICKS_BITS | ticks)
+            State::Once(Due::At(due)) => pack(ONCE, due.to_bits()),
+            State::Once(Due::Stamped(due)) => {
+                pack(OTHER, due.stamp.tick() << TICKS_BITS | due.ticks())
             }
             State::Settled(outcome) => pack(OTHER, outcome as u64),
         }
@@ -121,22 +116,23 @@ impl From<State> for Packed {
 }
 
 impl From<Packed> for State {
+    #[inline]
     fn from(packed: Packed) -> State {
         let bits = packed.bits();
         match packed.tag() {
             COUNTING => State::Counting(Start::At(Moment::from_bits(bits))),
             STAMPED => State::Counting(Start::Stamp(Stamp::of(bits))),
-            ONCE => State::Once(Once::At(Moment::from_bits(bits))),
+            ONCE => State::Once(Due::At(Moment::from_bits(bits))),
             _ => match bits {
                 0 => State::Settled(Outcome::Expired),
                 1 => State::Settled(Outcome::Cancelled),
                 2 => State::Settled(Outcome::Replaced),
                 3 => State::Settled(Outcome::Drained),
                 4 => State::Settled(Outcome::ShutDown),
-                _ => State::Once(Once::Stamped {
-                    stamp: Stamp::of(bits >> TICKS_BITS),
-                    ticks: bits & ((1 << TICKS_BITS) - 1),
-                }),
+                _ => State::Once(Due::Stamped(StampedDue::new(
+                    Stamp::of(bits >> TICKS_BITS),
+                    bits & ((1 << TICKS_BITS) - 1),
+                ))),
             },
         }
     }
@@ -152,13 +148,10 @@ mod tests {
         prop_oneof![
             moment().prop_map(|moment| State::Counting(Start::At(moment))),
             (0..1_u64 << 60).prop_map(|stamp| State::Counting(Start::Stamp(Stamp::of(stamp)))),
-            moment().prop_map(|due| State::Once(Once::At(due))),
-            (1..1_u64 << STAMP_BITS, 0..1_u64 << TICKS_BITS).prop_map(
-                |(stamp, ticks)| State::Once(Once::Stamped {
-                    stamp: Stamp::of(stamp),
-                    ticks
-                })
-            ),
+            moment().prop_map(|due| State::Once(Due::At(due))),
+            (1..1_u64 << STAMP_BITS, 0..1_u64 << TICKS_BITS).prop_map(|(stamp, ticks)| {
+                State::Once(Due::Stamped(StampedDue::new(Stamp::of(stamp), ticks)))
+            }),
             prop_oneof![
                 Just(Outcome::Expired),
                 Just(Outcome::Cancelled),
@@ -179,10 +172,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_packed() {
-        let stamped = |stamp, ticks| Once::stamped(Stamp::of(stamp), ticks);
-        assert_eq!(stamped(0, 5), None);
-        assert_eq!(stamped(1 << STAMP_BITS, 5), None);
-        assert_eq!(stamped(7, 1 << TICKS_BITS), None);
-        assert!(stamped((1 << STAMP_BITS) - 1, (1 << TICKS_BITS) - 1).is_some());
+        let fits = |stamp, ticks| State::fits(Stamp::of(stamp), ticks);
+        assert!(!fits(0, 5));
+        assert!(!fits(1 << STAMP_BITS, 5));
+        assert!(!fits(7, 1 << TICKS_BITS));
+        assert!(fits((1 << STAMP_BITS) - 1, (1 << TICKS_BITS) - 1));
     }
 }

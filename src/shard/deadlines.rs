@@ -16,7 +16,8 @@ use std::time::Duration;
 use super::Shard;
 use super::locked::{DueSource, Entry, Locked};
 use super::locked_word::LockedWord;
-use super::word::{Before, Expiry, Outcome, Status, Word};
+use super::deadline_state::State;
+use super::word::{Expiry, Outcome, Status, Word};
 use crate::driver::Spared;
 use crate::time::due::{Due, Start};
 use crate::time::tick::Moment;
@@ -204,8 +205,8 @@ impl Shard {
 
     /// The time that is left at `now` by what the word said. A reset for once takes no lock, and
     /// may have come after `now` was read. So then the clock is read again.
-    fn left(&self, locked: &Locked<'_>, word: &Word, said: Before, now: Moment) -> Duration {
-        let now = if said.is_set_once() {
+    fn left(&self, locked: &Locked<'_>, word: &Word, said: State, now: Moment) -> Duration {
+        let now = if said.is_once() {
             self.clock.now()
         } else {
             now

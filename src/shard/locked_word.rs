@@ -7,8 +7,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::deadline_state::{Once, Outcome, Packed, State};
-use super::word::{Before, Expiry, Status, TimeoutTicks, Word, covers};
+use super::deadline_state::{Outcome, Packed, State};
+use super::word::{Expiry, Status, TimeoutTicks, Word, covers};
 use crate::sync::Ordering;
 use crate::time::due::{Due, Stamp, Start};
 use crate::time::tick::{Moment, Span, TickLength};
@@ -61,8 +61,8 @@ impl LockedWord<'_> {
 
     /// Brings the deadline to its end, and gives its state from before. `None` if it had come to an
     /// end already.
-    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Before> {
-        self.update(|_| State::Settled(outcome).into()).map(Before)
+    pub(crate) fn settle(&self, outcome: Outcome) -> Option<State> {
+        self.update(|_| State::Settled(outcome).into())
     }
 
     /// Counts anew, whatever it was set to, from a start that is taken after the word was read.
@@ -80,8 +80,8 @@ impl LockedWord<'_> {
     }
 
     /// Sets the due for once, earlier or later.
-    pub(crate) fn reset_once(&self, once: Once) {
-        self.update(|_| State::Once(once).into());
+    pub(crate) fn reset_once(&self, due: Due) {
+        self.update(|_| State::Once(due).into());
     }
 
     /// Makes a deadline that counts from a stamp count from the moment that `start` gives for the
@@ -92,32 +92,33 @@ impl LockedWord<'_> {
     pub(crate) fn count_from(&self, start: impl Fn(Stamp) -> Moment, tick: TickLength) {
         self.update(|state| match state.into() {
             State::Counting(Start::Stamp(stamp)) => Packed::counting_from(Start::At(start(stamp))),
-            State::Once(Once::Stamped { stamp, ticks }) => {
-                State::Once(Once::At(start(stamp).after(tick.span(ticks)))).into()
+            State::Once(Due::Stamped(due)) => {
+                let due = start(due.stamp).after(tick.span(due.ticks()));
+                State::Once(Due::At(due)).into()
             }
             _ => state,
         });
     }
 
     /// What the word says of a pending deadline. `None` once it is settled.
-    pub(crate) fn present(&self) -> Option<Before> {
+    pub(crate) fn present(&self) -> Option<State> {
         let state = self.load().into();
         let is_pending = !matches!(state, State::Settled(_));
-        is_pending.then_some(Before(state))
+        is_pending.then_some(state)
     }
 
     /// How much time was left at `now`, never more than what was set. If the due was set for once,
     /// `now` must have been read after the word.
     pub(crate) fn left_before(
         &self,
-        Before(state): Before,
+        state: State,
         now: Moment,
         tick: TickLength,
     ) -> Duration {
         // A reset may have come since the caller read the clock.
         match (state, self.due_of(state)) {
-            (State::Once(Once::Stamped { ticks, .. }), _) => tick.span(ticks).into(),
-            (State::Once(_), Some(Due::At(due))) => due.since(now),
+            (State::Once(Due::Stamped(due)), _) => tick.span(due.ticks()).into(),
+            (State::Once(Due::At(due)), _) => due.since(now),
             (_, Some(Due::At(due))) => due.since(now).min(self.timeout_set()),
             (_, Some(Due::Stamped(_))) => self.timeout_set(),
             (_, None) => Duration::ZERO,

@@ -52,12 +52,12 @@
 use std::time::Duration;
 
 pub(crate) use super::deadline_state::Outcome;
-use super::deadline_state::{Once, Packed, State};
+use super::deadline_state::{Packed, State};
 use super::locked_word::{LockHeld, LockedWord};
 pub(crate) use super::timeout::TimeoutTicks;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use crate::time::due::{Due, Stamp, StampedDue, Start};
-use crate::time::tick::{Span, TickLength};
+use crate::time::due::{Due, Stamp, StampedDue, Start, WINDOW};
+use crate::time::tick::{Moment, Span, TickLength};
 
 /// What became of a reset that took no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +90,6 @@ pub(crate) enum Expiry {
     Later(Due),
     /// It had been settled before.
     Settled(Outcome),
-}
-
-/// What a word said of a pending deadline before it was settled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Before(pub(super) State);
-
-impl Before {
-    pub(crate) fn is_set_once(self) -> bool {
-        matches!(self.0, State::Once(_))
-    }
 }
 
 /// The word, and what is kept beside it under the shard's lock.
@@ -198,59 +188,76 @@ impl Word {
         TimeoutTicks::from_bits(self.timeout_ticks.load(Ordering::Relaxed))
     }
 
-    /// Counts anew from `stamp`, in the case of nearly every reset while the driver ticks. In that
-    /// case the deadline is pending, counts from `stamp` or an earlier one, and by `stamp` it has
-    /// not passed. If this is `false`, nothing was done, and the caller calls `reset`.
+    /// Whether the deadline is pending and counts from that stamp. Then a reset by the same stamp
+    /// has nothing to do.
     #[inline]
-    pub(crate) fn reset_to_later_stamp(&self, stamp: Stamp) -> bool {
-        let state = self.load();
-        let new = Packed::counting_from(Start::Stamp(stamp));
-        if state == new {
-            return true;
-        }
-        let Some(before) = state.counts_from_stamp() else {
-            return false;
-        };
-        let timeout = self.timeout();
-        let scheduled_tick = StampedDue::new(before, timeout.ticks()).scheduled_tick;
-        // W7, and W6.
-        let may_move = state < new && stamp.tick() < scheduled_tick;
-        // W1 and W2: the exchange fails if the state has changed.
-        may_move && timeout.is_stampable() && self.exchange(state, new).is_ok()
+    pub(crate) fn counts_from(&self, stamp: Stamp) -> bool {
+        self.load() == Packed::counting_from(Start::Stamp(stamp))
     }
 
     /// Counts anew from `start` if the deadline is pending, or from a fresh start where W7 asks for
     /// one. Takes no lock.
+    #[inline]
     pub(crate) fn reset(
         &self,
-        mut start: Start,
+        start: Start,
         fresh_start: impl Fn() -> Start,
         tick: TickLength,
     ) -> Reset {
+        let mut new = Packed::counting_from(start);
         let mut state = self.load();
         loop {
-            match state.into() {
-                State::Settled(_) => return Reset::TooLate,
-                // It may move it earlier.
-                State::Once(_) => return Reset::NeedsLock,
-                State::Counting(_) if !state.can_be_compared(Packed::counting_from(start)) => {
-                    // W7: the start is taken after the word was read.
-                    start = fresh_start();
+            if !state.can_be_compared(new) {
+                match self.counting_afresh(state, &fresh_start, tick) {
+                    Ok(fresh) => new = fresh,
+                    Err(reset) => return reset,
                 }
-                State::Counting(_) => {}
-            }
-            // W6. A timeout of zero has passed in the moment from which it counts.
-            if self.may_have_passed(state, start, tick) {
-                return Reset::NeedsLock;
-            }
-            // W7.
-            if covers(state, start) {
-                return Reset::Moved;
+            } else if self.has_passed_at(state, new) {
+                return Reset::NeedsLock; // W6.
+            } else if state >= new {
+                return Reset::Moved; // W7.
             }
             // W1 and W2: if the state has changed, it is looked at again.
-            match self.exchange(state, Packed::counting_from(start)) {
+            match self.exchange(state, new) {
                 Ok(()) => return Reset::Moved,
                 Err(changed) => state = changed,
+            }
+        }
+    }
+
+    /// Whether a deadline that counts from `state` has passed for a reset to `new`, which can be
+    /// compared with that. A timeout of zero has passed in the moment from which it counts.
+    #[inline]
+    fn has_passed_at(&self, state: Packed, new: Packed) -> bool {
+        let length = if new.is_stamped() {
+            WINDOW + self.timeout().ticks()
+        } else {
+            // Relaxed: as in `timeout`.
+            self.timeout.load(Ordering::Relaxed)
+        };
+        let due = state.bits().saturating_add(length);
+        due.min(Moment::MAX.to_bits()) <= new.bits()
+    }
+
+    /// What a reset makes of a state that cannot be compared with its start.
+    #[cold]
+    fn counting_afresh(
+        &self,
+        state: Packed,
+        fresh_start: impl Fn() -> Start,
+        tick: TickLength,
+    ) -> Result<Packed, Reset> {
+        match state.into() {
+            State::Settled(_) => Err(Reset::TooLate),
+            // It may move it earlier.
+            State::Once(_) => Err(Reset::NeedsLock),
+            State::Counting(_) => {
+                // W7: the start is taken after the word was read.
+                let start = fresh_start();
+                if self.may_have_passed(state, start, tick) {
+                    return Err(Reset::NeedsLock); // W6.
+                }
+                Ok(Packed::counting_from(start))
             }
         }
     }
@@ -260,11 +267,11 @@ impl Word {
     pub(crate) fn reset_once(
         &self,
         start: Start,
-        once: Once,
+        due: Due,
         published: impl Fn() -> Option<Stamp>,
         tick: TickLength,
     ) -> Reset {
-        self.move_later(start, State::Once(once), published, tick)
+        self.move_later(start, State::Once(due), published, tick)
     }
 
     /// Moves to a state that is due no earlier.
@@ -345,7 +352,7 @@ impl Word {
 
     /// Whether its due was set for once, and it does not count its timeout.
     pub(crate) fn is_set_once(&self) -> bool {
-        matches!(self.load().into(), State::Once(_))
+        State::from(self.load()).is_once()
     }
 
     /// The word as a thread may read and write it only with the lock of its shard held.
@@ -365,10 +372,7 @@ impl Word {
                 let ticks = self.timeout().ticks();
                 Some(Due::Stamped(StampedDue::new(stamp, ticks)))
             }
-            State::Once(Once::At(due)) => Some(Due::At(due)),
-            State::Once(Once::Stamped { stamp, ticks }) => {
-                Some(Due::Stamped(StampedDue::new(stamp, ticks)))
-            }
+            State::Once(due) => Some(due),
             State::Settled(_) => None,
         }
     }

@@ -96,10 +96,12 @@ impl Clock {
         None
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> Moment {
         self.moment(self.now_instant())
     }
 
+    #[inline]
     pub(crate) fn now_instant(&self) -> Instant {
         match &self.source {
             Source::System => system_now(),
@@ -244,11 +246,17 @@ impl Clock {
         earlier.find_map(|instant| instant).unwrap_or(self.epoch)
     }
 
+    #[inline]
     pub(crate) fn moment(&self, instant: Instant) -> Moment {
         match instant.checked_duration_since(self.epoch) {
             Some(distance) => Moment::after_epoch(distance),
-            None => Moment::before_epoch(self.epoch.duration_since(instant)),
+            None => self.moment_before(instant),
         }
+    }
+
+    #[cold]
+    fn moment_before(&self, instant: Instant) -> Moment {
+        Moment::before_epoch(self.epoch.duration_since(instant))
     }
 
     pub(crate) fn instant(&self, moment: Moment) -> Instant {

@@ -7,6 +7,9 @@
 //!
 //! Invariant: the tick at which a timer is scheduled is never later than its true due.
 
+use std::fmt;
+use std::num::NonZeroU64;
+
 use crate::time::tick::{Moment, TickLength};
 
 /// How many ticks after its stamp a window ends, unless the driver was late.
@@ -14,25 +17,45 @@ pub(crate) const WINDOW: u64 = 2;
 
 /// The published tick, which a caller took instead of a reading of the clock. Of two stamps the
 /// greater one was published later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Stamp(u64);
+///
+/// It is one more than the tick. So no stamp is zero, which is published while the driver rests, and
+/// by which the compiler keeps a [`Due`] in sixteen bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(NonZeroU64);
 
 impl Stamp {
     #[inline]
     pub(crate) fn of(tick: u64) -> Stamp {
-        Stamp(tick)
+        Stamp(NonZeroU64::MIN.saturating_add(tick))
     }
 
     /// The tick that was published.
     #[inline]
     pub(crate) fn tick(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// The tick before which its window ends, unless the driver was late.
     #[inline]
     pub(crate) fn window_end(self) -> u64 {
-        self.0 + WINDOW
+        (self.0.get() - 1).saturating_add(WINDOW)
+    }
+
+    /// What is published while this is the stamp.
+    pub(crate) fn to_published(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The stamp that is published; `None` while the driver rests.
+    #[inline]
+    pub(crate) fn from_published(published: u64) -> Option<Stamp> {
+        NonZeroU64::new(published).map(Stamp)
+    }
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stamp").field(&self.tick()).finish()
     }
 }
 
@@ -69,6 +92,11 @@ impl StampedDue {
             scheduled_tick: stamp.window_end().saturating_add(ticks),
         }
     }
+
+    /// How many ticks after the stamp's window it is due.
+    pub(crate) fn ticks(self) -> u64 {
+        self.scheduled_tick - self.stamp.window_end()
+    }
 }
 
 impl Due {
@@ -93,42 +121,23 @@ impl Due {
     }
 }
 
-/// A [`Due`] in sixteen bytes, for code that keeps very many of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PackedDue {
-    /// A moment, or the tick at which a stamped timer is scheduled.
-    at: u64,
-    /// `EXACT`, or the stamp.
-    stamp: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-const EXACT: u64 = u64::MAX;
-
-impl From<Due> for PackedDue {
-    #[inline]
-    fn from(due: Due) -> PackedDue {
-        match due {
-            Due::At(moment) => PackedDue {
-                at: moment.to_signed_bits(),
-                stamp: EXACT,
-            },
-            Due::Stamped(due) => PackedDue {
-                at: due.scheduled_tick,
-                stamp: due.stamp.tick(),
-            },
-        }
+    #[test]
+    fn a_due_takes_sixteen_bytes() {
+        // Very many of them are kept. The number that no stamp has tells the two kinds apart.
+        assert_eq!(size_of::<Due>(), 16);
     }
-}
 
-impl From<PackedDue> for Due {
-    #[inline]
-    fn from(packed: PackedDue) -> Due {
-        match packed.stamp {
-            EXACT => Due::At(Moment::from_signed_bits(packed.at)),
-            stamp => Due::Stamped(StampedDue {
-                stamp: Stamp::of(stamp),
-                scheduled_tick: packed.at,
-            }),
+    #[test]
+    fn a_stamp_is_published_and_read_again() {
+        for tick in [0, 1, 7, u64::MAX - 1] {
+            let stamp = Stamp::of(tick);
+            assert_eq!(stamp.tick(), tick);
+            assert_eq!(Stamp::from_published(stamp.to_published()), Some(stamp));
         }
+        assert_eq!(Stamp::from_published(0), None);
     }
 }

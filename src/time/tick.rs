@@ -61,16 +61,6 @@ impl Moment {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The moment as 64 bits, also if it lies before the epoch.
-    pub(crate) fn to_signed_bits(self) -> u64 {
-        self.0 as u64
-    }
-
-    /// The moment of which `to_signed_bits` made these bits.
-    pub(crate) fn from_signed_bits(bits: u64) -> Moment {
-        Moment(bits as i64)
-    }
-
     /// The moment as 62 bits for an atomic word. Moments before the epoch become the epoch.
     pub(crate) fn to_bits(self) -> u64 {
         u64::try_from(self.0).unwrap_or(0)
@@ -219,10 +209,14 @@ const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
 #[inline]
 fn saturating_nanos(duration: Duration) -> u64 {
-    // It counts in 64 bits, because what does not fit them saturates in any case.
-    let nanos = duration.as_secs().checked_mul(NANOS_PER_SECOND);
-    let nanos = nanos.and_then(|nanos| nanos.checked_add(u64::from(duration.subsec_nanos())));
-    nanos.unwrap_or(u64::MAX)
+    /// All of such a second fits.
+    const SECONDS: u64 = u64::MAX / NANOS_PER_SECOND;
+    match duration.as_secs() {
+        seconds if seconds < SECONDS => {
+            seconds * NANOS_PER_SECOND + u64::from(duration.subsec_nanos())
+        }
+        _ => u64::MAX,
+    }
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ use std::cell::Cell;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::time::due::{Stamp, StampedDue};
 
-/// What is published instead of a tick while the driver rests.
-const RESTING: u64 = u64::MAX;
+/// What is published while the driver rests.
+const RESTING: u64 = 0;
 
 /// Of the calls that take a stamp on a thread, every one of this number looks at the clock. It is a
 /// prime, so a program that uses several timers by turns looks at each of them.
@@ -63,8 +63,7 @@ impl Windows {
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         // SeqCst: pairs with P2 in `replace`, for step 1 of the proof. On x86 and ARM a load of
         // this strength costs as much as an Acquire load.
-        let published = self.published.0.load(Ordering::SeqCst);
-        (published != RESTING).then_some(Stamp::of(published))
+        Stamp::from_published(self.published.0.load(Ordering::SeqCst))
     }
 
     /// Whether the calling call is one that looks at the clock.
@@ -101,7 +100,7 @@ impl Windows {
     /// Publishes a tick, or that the driver rests. This closes the window of the stamp before.
     /// `end` reads the clock, rounded up.
     pub(crate) fn publish(&self, tick: Option<u64>, end: impl FnOnce() -> u64) {
-        let new = tick.unwrap_or(RESTING);
+        let new = tick.map_or(RESTING, |tick| Stamp::of(tick).to_published());
         let mut late = lock(&self.late);
         // P2. SeqCst: pairs with the load in `stamp`. Both are in the one order of sequentially
         // consistent operations, which step 1 of the proof needs.
@@ -110,9 +109,9 @@ impl Windows {
         // without a lock. Either that reset sees this stamp, or the turn that follows sees its
         // word.
         fence(Ordering::SeqCst);
-        if old != RESTING && old != new {
+        if let Some(old) = Stamp::from_published(old).filter(|old| old.to_published() != new) {
             // P3. The clock is read only now, because the window reaches to the swap.
-            late.ended(Stamp::of(old), end());
+            late.ended(old, end());
         }
     }
 

@@ -42,7 +42,6 @@ use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::DefaultHashBuilder;
 use crate::shard::word::{Mark, Outcome, Reset, Word};
 use crate::shard::{By, Reported, Shard};
-use crate::time::due::Start;
 use crate::time::tick::Moment;
 use crate::timer::Timer;
 use inner::{Inner, fold};
@@ -224,11 +223,9 @@ where
         // Taken before the lock, because it may wake the driver.
         let start = self.inner.timer.shard().start(|| true);
         let hash = self.hash(key);
-        let is_reset = |word: &Arc<Word>| match start {
-            // While the driver ticks, nearly every reset ends here.
-            Start::Stamp(stamp) if word.reset_to_later_stamp(stamp) => true,
-            _ => self.inner.access(word, By::Key).try_reset(start) == Reset::Moved,
-        };
+        // Nearly every reset ends here.
+        let is_reset =
+            |word: &Arc<Word>| self.inner.access(word, By::Key).try_reset(start) == Reset::Moved;
         let Some(word) = self
             .inner
             .find(hash, key, |word| (!is_reset(word)).then(|| word.clone()))

@@ -7,12 +7,11 @@ use std::time::Duration;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-use crate::shard::deadline_state::Once;
 use crate::shard::lock_held;
 use crate::shard::locked_word::LockedWord;
 use crate::shard::word::{Expiry, Outcome, Reset, Status, Word};
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::time::due::{Due, Stamp, Start, WINDOW};
+use crate::time::due::{Due, Stamp, StampedDue, Start, WINDOW};
 use crate::time::tick::{Moment, TickLength};
 
 fn span(ticks: u64) -> Duration {
@@ -66,11 +65,6 @@ impl Shared {
     fn reset_with(&self, start: Start, fresh: Start) -> JoinHandle<bool> {
         let shared = self.clone();
         thread::spawn(move || {
-            if let Start::Stamp(stamp) = start {
-                if shared.word.reset_to_later_stamp(stamp) {
-                    return true;
-                }
-            }
             match shared.word.reset(start, || fresh, nanosecond()) {
                 Reset::Moved => true,
                 Reset::TooLate => false,
@@ -93,11 +87,11 @@ impl Shared {
     }
 
     /// Sets the due for once, as a handle does it.
-    fn reset_once(&self, start: Start, once: Once) -> JoinHandle<bool> {
+    fn reset_once(&self, start: Start, due: Due) -> JoinHandle<bool> {
         let shared = self.clone();
         thread::spawn(move || {
             let published = move || stamp_of(start);
-            match shared.word.reset_once(start, once, published, nanosecond()) {
+            match shared.word.reset_once(start, due, published, nanosecond()) {
                 Reset::Moved => true,
                 Reset::MovedUnlinked => shared.locked(|_| true),
                 Reset::TooLate => false,
@@ -107,7 +101,7 @@ impl Shared {
                         Start::Stamp(stamp) => stamp.tick(),
                     };
                     let looked = word.expire_if(|due| has_passed(due, now));
-                    word.reset_once(once);
+                    word.reset_once(due);
                     matches!(looked, Expiry::Later(_))
                 }),
             }
@@ -245,7 +239,7 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
     in_both_modes(|start, later| {
         let shared = Shared::new(start(0));
         let reset = shared.reset(start(6));
-        shared.locked(|word| word.reset_once(Once::At(at(100))));
+        shared.locked(|word| word.reset_once(Due::At(at(100))));
         assert!(reset.join().unwrap());
         let due = shared.locked(due_tick).unwrap();
         assert!(due == 16 + later || due == 100, "{due}");
@@ -253,10 +247,10 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
 }
 
 /// So many ticks after a start, for once.
-fn once(start: Start, ticks: u64) -> Once {
+fn once(start: Start, ticks: u64) -> Due {
     match start {
-        Start::At(moment) => Once::At(moment.after(span(ticks).into())),
-        Start::Stamp(stamp) => Once::stamped(stamp, ticks).unwrap(),
+        Start::At(moment) => Due::At(moment.after(span(ticks).into())),
+        Start::Stamp(stamp) => Due::Stamped(StampedDue::new(stamp, ticks)),
     }
 }
 
@@ -307,10 +301,10 @@ fn a_reset_at_by_an_old_stamp_beside_a_late_turn_leaves_the_timer_linked_in_time
         let (of_reset, stamp) = (shared.clone(), published.clone());
         let reset = thread::spawn(move || {
             let published = || Some(Stamp::of(stamp.load(Ordering::SeqCst)));
-            let (start, once) = (Start::Stamp(Stamp::of(6)), Once::At(at(103)));
+            let (start, due) = (Start::Stamp(Stamp::of(6)), Due::At(at(103)));
             match of_reset
                 .word
-                .reset_once(start, once, published, nanosecond())
+                .reset_once(start, due, published, nanosecond())
             {
                 Reset::Moved => {}
                 Reset::MovedUnlinked => of_reset.locked(|_| {}),
