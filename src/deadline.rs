@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 use crate::error::Cancelled;
 use crate::runtime::coop;
-use crate::shard::deadline_state::State;
+use crate::shard::word::State;
 use crate::shard::word::{Outcome, Reset, Status, Word};
 use crate::shard::{By, LockedWord, Reported, Shard};
-use crate::time::due::{Due, Stamp, StampedDue, Start};
+use crate::time::stamp::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span};
 
 /// A deadline that one task awaits and any task pushes back:

@@ -77,7 +77,7 @@
 
 use std::future::IntoFuture;
 
-use crate::future::scope_deadline;
+use crate::future::scope;
 use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
@@ -153,7 +153,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope_deadline::sleep_after(local::global_shard(), duration);
+    let sleep = scope::sleep_after(local::global_shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -171,7 +171,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope_deadline::sleep_until(local::global_shard(), deadline);
+    let sleep = scope::sleep_until(local::global_shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -203,7 +203,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = crate::scope::end(local::global_shard(), deadline);
+    let (sleep, deadline) = crate::future::scope::end(local::global_shard(), deadline);
     Scope {
         future: future.into_future(),
         sleep,

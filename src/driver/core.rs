@@ -17,9 +17,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::alarm::{RuntimeAlarm, Set};
+use super::alarm::{RuntimeAlarm, Set, ThreadAlarm};
 use super::requests::{Request, Submitted};
-use super::thread_alarm::ThreadAlarm;
 use super::turner::Turner;
 use super::{Driver, Whereabouts};
 use crate::time::tick::{Moment, NEVER};

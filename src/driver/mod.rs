@@ -14,7 +14,7 @@
 //! turn fires all that is due, as a pass of tokio's time driver does. The [requests] settle which
 //! thread does this work at a moment. That thread is the [running thread](self::core).
 //!
-//! The process's timer has no runtime. Its alarm is a [thread](thread_alarm), and all else is the
+//! The process's timer has no runtime. Its alarm is a thread, and all else is the
 //! same.
 //!
 //! Invariants:
@@ -42,7 +42,6 @@ mod requests_tests;
 mod stalls;
 #[cfg(test)]
 mod stalls_tests;
-mod thread_alarm;
 mod turner;
 
 use std::fmt;
@@ -59,12 +58,11 @@ use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::time::tick::{Moment, NEVER};
 pub(crate) use alarm::Watch;
-use alarm::{AlarmWaker, RuntimeAlarm};
+use alarm::{AlarmWaker, RuntimeAlarm, ThreadAlarm};
 use mode::Mode;
 use requests::{Request, Requests};
 pub(crate) use stalls::Spared;
 use stalls::Stalls;
-use thread_alarm::ThreadAlarm;
 use turner::{Turner, WorstLateness};
 
 /// What turns the wheels of one timer.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! While the driver rests, callers count their readings of the clock, and ask for ticks when there
-//! are very many. While it ticks, some of the calls look at the clock (`time::windows`), and these
+//! are very many. While it ticks, some of the calls look at the clock (`time::stamp`), and these
 //! looks tell how many calls there are. So a burst costs one useless tick at its end, and a lasting
 //! load costs none.
 //!

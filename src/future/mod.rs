@@ -5,7 +5,7 @@
 //! timer.
 
 pub(crate) mod interval;
-pub(crate) mod scope_deadline;
+pub(crate) mod scope;
 pub(crate) mod sleep;
 pub(crate) mod timeout;
 

@@ -30,7 +30,7 @@ use crate::error::Cancelled;
 use crate::error::Elapsed;
 use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
-use crate::time::due::Due;
+use crate::time::stamp::Due;
 use crate::timer::local;
 use crate::wheel::Key;
 

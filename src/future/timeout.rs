@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use crate::error::Elapsed;
-use crate::future::scope_deadline;
+use crate::future::scope;
 use crate::future::sleep::{Ended, Sleep};
 use crate::runtime::coop;
 use crate::timer::local;
@@ -43,7 +43,7 @@ use crate::timer::local;
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope_deadline::sleep_after(local::shard(), duration);
+    let sleep = scope::sleep_after(local::shard(), duration);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -72,7 +72,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope_deadline::sleep_until(local::shard(), deadline);
+    let sleep = scope::sleep_until(local::shard(), deadline);
     Timeout {
         future: future.into_future(),
         sleep,
@@ -158,7 +158,7 @@ pub(crate) fn poll_deadline(
 ) -> Poll<Ended> {
     let is_first_poll = sleep.is_new();
     let polled = poll_after_inner(sleep, had_budget, cx);
-    scope_deadline::judge(sleep, is_first_poll, polled, cx)
+    scope::judge(sleep, is_first_poll, polled, cx)
 }
 
 /// Polls the sleep after a future that may have used the task's budget up.
@@ -209,7 +209,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        let sleep = scope_deadline::sleep_after(local::shard(), duration);
+        let sleep = scope::sleep_after(local::shard(), duration);
         Timeout {
             future: self,
             sleep,
@@ -227,7 +227,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        let sleep = scope_deadline::sleep_until(local::shard(), deadline);
+        let sleep = scope::sleep_until(local::shard(), deadline);
         Timeout {
             future: self,
             sleep,

@@ -16,10 +16,10 @@ use std::time::Duration;
 use super::Shard;
 use super::locked::{DueSource, Entry, Locked};
 use super::locked_word::LockedWord;
-use super::deadline_state::State;
+use super::word::State;
 use super::word::{Expiry, Outcome, Status, Word};
 use crate::driver::Spared;
-use crate::time::due::{Due, Start};
+use crate::time::stamp::{Due, Start};
 use crate::time::tick::Moment;
 use crate::wheel::Key;
 

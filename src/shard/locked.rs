@@ -20,7 +20,7 @@ use super::locked_word::{LockHeld, LockedWord};
 use super::next_expiry::{Change, LAST_TICK};
 use super::word::{Expiry, Outcome, Word};
 use super::{Counts, Shard};
-use crate::time::due::{Due, Stamp, StampedDue};
+use crate::time::stamp::{Due, Stamp, StampedDue};
 use crate::time::tick::{Moment, NEVER, TickLength};
 use crate::waking::wake;
 use crate::wheel::{Decision, Key, SlotCounts, Unlinked, Wheel};

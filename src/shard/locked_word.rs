@@ -7,10 +7,10 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::deadline_state::{Outcome, Packed, State};
 use super::word::{Expiry, Status, TimeoutTicks, Word, covers};
+use super::word::{Outcome, Packed, State};
 use crate::sync::Ordering;
-use crate::time::due::{Due, Stamp, Start};
+use crate::time::stamp::{Due, Stamp, Start};
 use crate::time::tick::{Moment, Span, TickLength};
 
 /// A proof that the lock of a deadline's shard is held. It comes with the lock, and goes with it.
@@ -109,12 +109,7 @@ impl LockedWord<'_> {
 
     /// How much time was left at `now`, never more than what was set. If the due was set for once,
     /// `now` must have been read after the word.
-    pub(crate) fn left_before(
-        &self,
-        state: State,
-        now: Moment,
-        tick: TickLength,
-    ) -> Duration {
+    pub(crate) fn left_before(&self, state: State, now: Moment, tick: TickLength) -> Duration {
         // A reset may have come since the caller read the clock.
         match (state, self.due_of(state)) {
             (State::Once(Due::Stamped(due)), _) => tick.span(due.ticks()).into(),

@@ -25,14 +25,12 @@
 //! and wakes or drops one after it has let the lock go. A key of a map never comes here. Hence a
 //! poisoned lock tells nothing, and poison is ignored.
 
-pub(crate) mod deadline_state;
 mod deadlines;
 mod locked;
 mod locked_word;
 mod next_expiry;
 #[cfg(test)]
 mod next_expiry_tests;
-mod timeout;
 pub(crate) mod word;
 
 use std::fmt;
@@ -42,7 +40,7 @@ use std::time::Duration;
 
 use crate::driver::{Driver, Passed};
 use crate::time::clock::Clock;
-use crate::time::due::{Due, Stamp, StampedDue, Start};
+use crate::time::stamp::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span, TickLength};
 use crate::wheel::SlotCounts;
 pub(crate) use deadlines::{By, Reported};

@@ -105,11 +105,9 @@
 // not before `t`, and not after `end(s)`. The timer keeps what was told, so it does not change.
 
 pub(crate) mod clock;
-pub(crate) mod due;
-pub(crate) mod grid;
 pub(crate) mod next_check;
+pub(crate) mod stamp;
 pub(crate) mod tick;
-mod windows;
 
 #[doc(no_inline)]
 pub use crate::{

@@ -13,8 +13,7 @@ use super::{Inner, Timer};
 use crate::driver::Driver;
 use crate::error::BuildError;
 use crate::shard::{Readings, Shard};
-use crate::time::clock::Clock;
-use crate::time::grid;
+use crate::time::clock::{self, Clock};
 use crate::time::tick::TickLength;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
@@ -139,7 +138,7 @@ impl Builder {
         let _context = handle.enter();
         // tokio panics here, at the caller's line, if the runtime has no time driver.
         drop(tokio::time::sleep(Duration::ZERO));
-        let clock = Clock::new(handle, tick, grid::epoch(handle));
+        let clock = Clock::new(handle, tick, clock::epoch(handle));
         let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)

@@ -21,11 +21,11 @@ pub use builder::Builder;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
-use crate::future::scope_deadline;
+use crate::future::scope;
+use crate::future::scope::Scope;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::runtime;
-use crate::scope::{self, Scope};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::timer::metrics::{Metrics, Snapshot};
@@ -139,7 +139,7 @@ impl Timer {
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = scope_deadline::sleep_after(self.shard().clone(), duration);
+        let sleep = scope::sleep_after(self.shard().clone(), duration);
         Timeout {
             future: future.into_future(),
             sleep,
@@ -154,7 +154,7 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = scope_deadline::sleep_until(self.shard().clone(), deadline);
+        let sleep = scope::sleep_until(self.shard().clone(), deadline);
         Timeout {
             future: future.into_future(),
             sleep,

@@ -1,13 +1,9 @@
 //! The crate's own `shard` files that the models need.
 
-#[path = "../../src/shard/deadline_state.rs"]
-pub(crate) mod deadline_state;
 #[path = "../../src/shard/locked_word.rs"]
 pub(crate) mod locked_word;
 #[path = "../../src/shard/next_expiry.rs"]
 pub(crate) mod next_expiry;
-#[path = "../../src/shard/timeout.rs"]
-mod timeout;
 #[path = "../../src/shard/word.rs"]
 pub(crate) mod word;
 

@@ -17,12 +17,12 @@ use tower_service::Service;
 
 use super::BoxError;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::scope_deadline::ScopeDeadline;
+use crate::future::scope::ScopeDeadline;
 use crate::future::sleep::Ended;
-use crate::future::{scope_deadline, timeout};
+use crate::future::{scope, timeout};
 use crate::shard::Shard;
 use crate::timer::local;
-use crate::{Instant, Sleep, Timer, scope};
+use crate::{Instant, Sleep, Timer};
 
 /// Puts a [`Timeout`] around a service.
 ///
@@ -226,7 +226,7 @@ where
                 call: self.inner.call(request),
                 end: match bound {
                     Call::Timeout(duration) => {
-                        End::Timeout(scope_deadline::sleep_after(shard(timer), duration))
+                        End::Timeout(scope::sleep_after(shard(timer), duration))
                     }
                     _ => End::Never,
                 },
@@ -248,7 +248,7 @@ fn call_within<S: Service<Request>, Request, O>(
 ) -> ResponseFuture<S::Future, O> {
     let deadline = after(duration);
     let limit = ScopeDeadline::until(deadline);
-    let call = scope_deadline::within(limit, || service.call(request));
+    let call = scope::within(limit, || service.call(request));
     let (sleep, deadline) = scope::end(shard(timer), deadline);
     ResponseFuture {
         call,

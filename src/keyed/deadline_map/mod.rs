@@ -42,6 +42,7 @@ use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::DefaultHashBuilder;
 use crate::shard::word::{Mark, Outcome, Reset, Word};
 use crate::shard::{By, Reported, Shard};
+use crate::time::stamp::Start;
 use crate::time::tick::Moment;
 use crate::timer::Timer;
 use inner::{Inner, fold};
@@ -223,9 +224,11 @@ where
         // Taken before the lock, because it may wake the driver.
         let start = self.inner.timer.shard().start(|| true);
         let hash = self.hash(key);
-        // Nearly every reset ends here.
-        let is_reset =
-            |word: &Arc<Word>| self.inner.access(word, By::Key).try_reset(start) == Reset::Moved;
+        // Nearly every reset ends here, and of those in one tick all but the first at once.
+        let is_reset = |word: &Arc<Word>| {
+            matches!(start, Start::Stamp(stamp) if word.counts_from(stamp))
+                || self.inner.access(word, By::Key).try_reset(start) == Reset::Moved
+        };
         let Some(word) = self
             .inner
             .find(hash, key, |word| (!is_reset(word)).then(|| word.clone()))

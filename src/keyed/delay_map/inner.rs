@@ -65,7 +65,7 @@ use super::stream_waker::StreamWaker;
 use crate::keyed::table::Table;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::clock::Clock;
-use crate::time::due::Due;
+use crate::time::stamp::Due;
 use crate::time::tick::{Moment, NEVER};
 use crate::timer::Timer;
 use crate::waking::wake;

@@ -6,8 +6,8 @@ use loom::thread;
 
 use super::with_few_preemptions;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::due::{Stamp, StampedDue};
-use crate::time::windows::Windows;
+use crate::time::stamp::Windows;
+use crate::time::stamp::{Stamp, StampedDue};
 
 /// A clock that goes on by a tick at each reading, so that of two readings the later one is later.
 struct Clocked {

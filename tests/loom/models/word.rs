@@ -11,7 +11,7 @@ use crate::shard::lock_held;
 use crate::shard::locked_word::LockedWord;
 use crate::shard::word::{Expiry, Outcome, Reset, Status, Word};
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::time::due::{Due, Stamp, StampedDue, Start, WINDOW};
+use crate::time::stamp::{Due, Stamp, StampedDue, Start, WINDOW};
 use crate::time::tick::{Moment, TickLength};
 
 fn span(ticks: u64) -> Duration {
@@ -64,8 +64,8 @@ impl Shared {
     /// cannot be compared with what the word holds, `fresh` is what the driver says by then.
     fn reset_with(&self, start: Start, fresh: Start) -> JoinHandle<bool> {
         let shared = self.clone();
-        thread::spawn(move || {
-            match shared.word.reset(start, || fresh, nanosecond()) {
+        thread::spawn(
+            move || match shared.word.reset(start, || fresh, nanosecond()) {
                 Reset::Moved => true,
                 Reset::TooLate => false,
                 Reset::MovedUnlinked => panic!("only one that is set once is linked anew"),
@@ -78,8 +78,8 @@ impl Shared {
                     word.reset(|| fresh);
                     matches!(looked, Expiry::Later(_))
                 }),
-            }
-        })
+            },
+        )
     }
 
     fn reset(&self, start: Start) -> JoinHandle<bool> {
