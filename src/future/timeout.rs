@@ -170,7 +170,14 @@ pub(crate) fn poll_after_inner(
 ) -> Poll<Ended> {
     if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
-    } else if had_budget {
+    } else {
+        poll_after_budget(sleep, had_budget, cx)
+    }
+}
+
+#[cold]
+fn poll_after_budget(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+    if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the
         // budget would never be looked at.
         let unconstrained = coop::unconstrained(poll_fn(|cx| sleep.poll_within_budget(cx)));
