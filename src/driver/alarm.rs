@@ -25,9 +25,11 @@
 //! elapsed at once. Therefore an alarm that has elapsed, while the instant that it was reset to
 //! lies ahead, shows the end for certain, on any thread.
 //!
-//! While nothing is armed, the alarm is unset on a clock that can be paused. Otherwise virtual time
-//! would run to it, because it runs to the next timer whatever that is. On the system's clock the
-//! alarm, once it was set, is then set for the end of time, where it wakes nobody.
+//! While nothing is armed, the alarm is unset. On a clock that can be paused virtual time would run
+//! to it, because it runs to the next timer whatever that is. On the system's clock a second sleep
+//! of tokio's lies at the end of time from the start, and tells of the runtime's end. To set the
+//! alarm itself there each time that it fires would cost a system call: tokio wakes its time driver
+//! for whatever comes before all else that it has.
 //!
 //! Invariant: once it was noted that the alarm has fired, it is not attached before the next poll.
 //! Only the running thread sets, unsets and polls it.
@@ -41,9 +43,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use std::{io, thread};
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{Driver, Whereabouts};
+use super::Driver;
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{JoinHandle, coop};
 use crate::time::clock::Clock;
@@ -57,6 +59,10 @@ pub(super) struct RuntimeAlarm {
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: u64,
     is_attached: bool,
+    /// It fired before its time, or while it was unset. This is how the time driver ends.
+    fired_early: bool,
+    /// Fires when the time driver ends, and never else. On a clock that can be paused there is none.
+    _end: Option<Pin<Box<Sleep>>>,
 }
 
 /// What came of setting the alarm.
@@ -72,15 +78,21 @@ pub(super) enum Set {
 impl RuntimeAlarm {
     /// A new alarm, which is unset. To be called in the context of the runtime that drives it.
     pub(super) fn new(clock: Arc<Clock>, alarm_waker: AlarmWaker) -> RuntimeAlarm {
+        // One of its own, which is never muted.
+        let end_waker = Waker::from(Arc::new(AlarmWaker::of(alarm_waker.driver.clone())));
         let alarm_waker = Arc::new(alarm_waker);
+        let end_of_time = || clock.start_of(clock.last_tick());
+        let end = (!clock.is_pausable()).then(|| Box::pin(sleep_until(end_of_time())));
         RuntimeAlarm {
             // It is not among tokio's timers before it is set.
-            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+            sleep: Box::pin(sleep_until(Instant::now())),
+            _end: end.and_then(|end| attached(end, &end_waker)),
             clock,
             waker: Waker::from(alarm_waker.clone()),
             alarm_waker,
             at: NEVER,
             is_attached: false,
+            fired_early: false,
         }
     }
 
@@ -89,18 +101,17 @@ impl RuntimeAlarm {
         self.at
     }
 
-    /// Notes that it has fired, so that its waker is spent.
-    pub(super) fn has_fired(&mut self) {
+    /// Notes that it has fired, at the present tick, so that its waker is spent.
+    pub(super) fn has_fired(&mut self, present: u64) {
+        self.fired_early = self.at > present;
         self.is_attached = false;
         self.at = NEVER;
     }
 
-    /// Sets the alarm for the beginning of a tick. For `NEVER` it is unset on a clock that can be
-    /// paused. On the system's clock it is then set for the end of time, so that it reports the
-    /// time driver's end.
-    pub(super) fn set(&mut self, tick: u64, whereabouts: Whereabouts) -> Set {
-        if tick == NEVER && self.clock.is_pausable() {
-            return self.unset(whereabouts);
+    /// Sets the alarm for the beginning of a tick, or unsets it for `NEVER`.
+    pub(super) fn set(&mut self, tick: u64) -> Set {
+        if tick == NEVER {
+            return self.unset();
         }
         let tick = tick.min(self.clock.last_tick());
         if tick == self.at && self.is_attached {
@@ -156,11 +167,11 @@ impl RuntimeAlarm {
         }
     }
 
-    /// Unsets it. Within the time driver it first makes sure that the time driver has not ended.
-    fn unset(&mut self, whereabouts: Whereabouts) -> Set {
-        if whereabouts == Whereabouts::TimeDriver
-            && self.reset_to(self.clock.last_tick()) == Set::Ended
-        {
+    /// Unsets it. If it fired early, it first finds out whether the time driver has ended: it may
+    /// also have been set for later while it fired.
+    fn unset(&mut self) -> Set {
+        let fired_early = std::mem::take(&mut self.fired_early);
+        if fired_early && self.reset_to(self.clock.last_tick()) == Set::Ended {
             return Set::Ended;
         }
         if self.at != NEVER {
@@ -237,6 +248,15 @@ impl RuntimeAlarm {
     }
 }
 
+/// A sleep that is among tokio's timers. `None` if the time driver has ended: whoever arms finds
+/// that out.
+fn attached(mut sleep: Pin<Box<Sleep>>, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
+    let mut context = Context::from_waker(waker);
+    let mut unconstrained = unconstrained(sleep.as_mut());
+    let poll = || Pin::new(&mut unconstrained).poll(&mut context).is_pending();
+    catch_unwind(AssertUnwindSafe(poll)).ok()?.then_some(sleep)
+}
+
 /// What the alarm wakes.
 pub(super) struct AlarmWaker {
     driver: Weak<Driver>,
@@ -246,8 +266,12 @@ pub(super) struct AlarmWaker {
 
 impl AlarmWaker {
     pub(super) fn new(driver: &Arc<Driver>) -> AlarmWaker {
+        AlarmWaker::of(Arc::downgrade(driver))
+    }
+
+    fn of(driver: Weak<Driver>) -> AlarmWaker {
         AlarmWaker {
-            driver: Arc::downgrade(driver),
+            driver,
             is_muted: AtomicBool::new(false),
         }
     }
@@ -423,5 +447,34 @@ impl Shared {
     /// Nothing panics under this lock.
     fn lock(&self) -> MutexGuard<'_, Setting> {
         self.setting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Timer;
+    use std::time::Duration;
+    use tokio::runtime::Builder;
+
+    /// Otherwise each thread that remembers the timer keeps what its runtime holds.
+    #[test]
+    fn an_idle_timer_learns_of_its_runtimes_end() {
+        for is_used in [false, true] {
+            let workers = Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap();
+            let timer = workers.block_on(async {
+                let timer = Timer::new();
+                if is_used {
+                    timer.sleep(Duration::from_millis(1)).await;
+                }
+                timer
+            });
+            assert!(!timer.has_ended());
+            drop(workers);
+            assert!(timer.has_ended(), "used: {is_used}");
+        }
     }
 }

@@ -106,44 +106,34 @@ impl Driver {
         run: &mut Run,
     ) -> Set {
         let has_fired = requests.has(Request::Fired);
-        if has_fired {
-            core.alarm.has_fired();
+        if !has_fired && !requests.has(Request::Turn) {
+            let tick = self.earliest_tick(core, requests);
+            self.wait_for(tick, run);
+            self.requests.set_for(tick);
+            return core.alarm.set(tick);
         }
-        let turns = has_fired || requests.has(Request::Turn);
-        let is_in_time_driver = whereabouts == Whereabouts::TimeDriver;
-        // A call that sets the alarm to the past lets it fire too, and is no time driver.
-        if turns && is_in_time_driver {
-            self.come(run);
-        }
-        let tick = match turns {
-            false => {
-                let tick = self.earliest_tick(core, requests);
-                self.wait_for(tick, run);
-                tick
-            }
-            true if is_in_time_driver => self.turn(core),
-            true => {
-                let now = self.clock.current_tick();
-                self.wait_for(now, run);
-                let (set, tick) = core.alarm.set_soon(now);
-                if tick > now {
-                    run.passed = Some(now);
-                }
-                self.requests.set_for(tick);
-                return set;
-            }
-        };
-        self.requests.set_for(tick);
-        core.alarm.set(tick, whereabouts)
-    }
-
-    /// The driver comes, and notes how late it is. What is due from now on waits for it anew.
-    fn come(&self, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
+        if has_fired {
+            core.alarm.has_fired(present);
+        }
+        // A call that sets the alarm to the past lets it fire too, and is no time driver.
+        if whereabouts != Whereabouts::TimeDriver {
+            self.wait_for(present, run);
+            let (set, tick) = core.alarm.set_soon(present);
+            if tick > present {
+                run.passed = Some(present);
+            }
+            self.requests.set_for(tick);
+            return set;
+        }
+        // The driver comes, and what is due from now on waits for it anew.
         run.began.get_or_insert(present);
         self.note_lateness(now);
         self.wait_since(present);
+        let tick = self.turn(core, present);
+        self.requests.set_for(tick);
+        core.alarm.set(tick)
     }
 
     /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
@@ -180,18 +170,18 @@ impl Driver {
         }
     }
 
-    /// Turns, and returns the tick of the next turn.
-    fn turn(&self, core: &mut Core) -> u64 {
+    /// Turns up to `present`, and returns the tick of the next turn.
+    fn turn(&self, core: &mut Core, present: u64) -> u64 {
         self.requests.begin_to_read();
-        let turned = core.turner.turn();
+        let turned = core.turner.turn(present);
         if turned.is_long {
             // The last of what it fired came so much later than the first.
             let now = self.clock.now();
-            let late = self.clock.tick().current(now).saturating_sub(turned.began);
+            let late = self.clock.tick().current(now).saturating_sub(present);
             self.lateness.note(now, late);
         }
         // What the turn has left in the past was linked there meanwhile.
-        self.wait_since(turned.next.max(turned.began));
+        self.wait_since(turned.next.max(present));
         turned.next
     }
 
@@ -250,17 +240,17 @@ impl Core {
 }
 
 impl Alarm {
-    /// Notes that it has fired.
-    fn has_fired(&mut self) {
+    /// Notes that it has fired, at the present tick.
+    fn has_fired(&mut self, present: u64) {
         match self {
-            Alarm::Runtimes(alarm) => alarm.has_fired(),
+            Alarm::Runtimes(alarm) => alarm.has_fired(present),
             Alarm::Threads(_) => {}
         }
     }
 
-    fn set(&mut self, tick: u64, whereabouts: Whereabouts) -> Set {
+    fn set(&mut self, tick: u64) -> Set {
         match self {
-            Alarm::Runtimes(alarm) => alarm.set(tick, whereabouts),
+            Alarm::Runtimes(alarm) => alarm.set(tick),
             Alarm::Threads(alarm) => {
                 alarm.set(tick);
                 Set::Done

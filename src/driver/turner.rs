@@ -25,8 +25,6 @@ use crate::waking::wake_all;
 /// A turn that was made.
 #[derive(Debug)]
 pub(super) struct Turned {
-    /// The tick at which it began.
-    pub(super) began: u64,
     /// The tick of the next one.
     pub(super) next: u64,
     /// It fired more than a batch of some shard.
@@ -62,16 +60,14 @@ impl Turner {
         })
     }
 
-    pub(super) fn turn(&mut self) -> Turned {
-        // P1.
-        let now = self.clock.current_tick();
+    /// Turns every shard up to `now`, the floor of a reading that the caller took (P1).
+    pub(super) fn turn(&mut self, now: u64) -> Turned {
         let ticking = self.ticks();
         // P2 and P3.
         self.clock.publish(ticking.then_some(now));
         // P4.
         let (expiry, is_long) = self.turn_shards(now);
         Turned {
-            began: now,
             next: if ticking { now + 1 } else { expiry },
             is_long,
         }
