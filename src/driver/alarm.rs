@@ -61,7 +61,8 @@ pub(super) struct RuntimeAlarm {
     is_attached: bool,
     /// It fired before its time, or while it was unset. This is how the time driver ends.
     fired_early: bool,
-    /// Fires when the time driver ends, and never else. On a clock that can be paused there is none.
+    /// Fires when the time driver ends, and never else. On a clock that can be paused there is
+    /// none.
     _end: Option<Pin<Box<Sleep>>>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
-//! it. Which of the timeouts hears first that its deadline has passed stands above the limit, further
-//! below.
+//! it. Which of the timeouts hears first that its deadline has passed stands above the limit,
+//! further below.
 
 use std::cell::Cell;
 use std::future::{Future, IntoFuture};

@@ -8,8 +8,8 @@
 //! Invariants:
 //!
 //! - A clock's readings never go back.
-//! - The epoch belongs to the timer and lies on its runtime's grid, which is found further below. So
-//!   two equal runs under a paused clock see equal moments.
+//! - The epoch belongs to the timer and lies on its runtime's grid, which is found further below.
+//!   So two equal runs under a paused clock see equal moments.
 //! - The clock of a runtime that has shut down stands still.
 //! - Whatever is published follows the rules of the proof in `time`. The steps of the proof have
 //!   the labels P1 to P4. They stand beside the code here.

@@ -20,8 +20,8 @@ pub(crate) const WINDOW: u64 = 2;
 /// The published tick, which a caller took instead of a reading of the clock. Of two stamps the
 /// greater one was published later.
 ///
-/// It is one more than the tick. So no stamp is zero, which is published while the driver rests, and
-/// by which the compiler keeps a [`Due`] in sixteen bytes.
+/// It is one more than the tick. So no stamp is zero, which is published while the driver rests,
+/// and by which the compiler keeps a [`Due`] in sixteen bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(NonZeroU64);
 
