@@ -2,10 +2,10 @@
 //! back.
 //!
 //! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
-//! timer in the wheel share. The word's file tells which thread may touch what.
+//! timer in the wheel share. The word's file says which thread may touch what.
 //!
 //! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
-//! settled, the word stays settled until it is restarted. Another poll gives the same answer.
+//! settled, the word stays settled until it is restarted. Another poll returns the same answer.
 
 use std::fmt;
 use std::future::Future;
@@ -42,7 +42,7 @@ use crate::time::tick::{Moment, Span};
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
 /// - To drop it takes its timer out in O(1). Its handles then answer `false`.
-/// - If it is polled again after it was ready, it gives the same answer, until
+/// - If it is polled again after it was ready, it returns the same answer, until
 ///   [`restart`](Deadline::restart).
 /// - The task that polled last is the one that is woken.
 ///
@@ -330,7 +330,7 @@ impl fmt::Debug for ResetHandle {
 // Invariant: the caller holds no lock, because a call here may take the shard's lock and wake a
 // task. Only `try_reset` and `handle` may be called with a map's lock held.
 //
-// By key everything else takes the shard's lock: only under it can be told whether the key still
+// By key everything else takes the shard's lock: only under it is it certain whether the key still
 // leads to the word.
 
 #[derive(Clone, Copy)]
@@ -367,8 +367,8 @@ impl Access<'_> {
 
     /// Sets the due for once. Here and in the next two calls, `start` is from when the call counts.
     pub(crate) fn reset_after(self, start: Start, delay: Duration) -> bool {
-        // Only whole ticks may count from a stamp. Otherwise the time that is left would be told to
-        // be more than was asked for.
+        // Only whole ticks may count from a stamp. Otherwise the time that is left would be
+        // reported to be more than was asked for.
         let tick = self.shard.clock().tick();
         let ticks = tick.stampable_ticks(delay);
         let ticks = ticks.filter(|_| tick.is_whole(delay));
@@ -425,7 +425,7 @@ impl Access<'_> {
         self.settle_at(self.now(), outcome).is_some()
     }
 
-    /// Brings the deadline to its end, and gives the time that it had left at `now`. `None` if it
+    /// Brings the deadline to its end, and returns the time that it had left at `now`. `None` if it
     /// had come to its end before.
     pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> Option<Duration> {
         self.shard.settle_word(self.word, self.by, now, outcome)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// tokio's own error type, for programs that name it. No function of this crate gives it.
+/// tokio's own error type, for programs that name it. No function of this crate returns it.
 #[doc(no_inline)]
 pub use tokio::time::error::Error;
 
@@ -48,7 +48,7 @@ impl From<Elapsed> for std::io::Error {
 
 /// A [`Deadline`](crate::Deadline) ended before it expired.
 ///
-/// It was cancelled through a handle, unless one of the methods tells another reason.
+/// It was cancelled through a handle, unless one of the methods names another reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(Cause);
 

@@ -163,7 +163,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// Bounds the time of a future by an instant. All else is as with
 /// [`tickwheel::timeout_at`](crate::timeout_at).
 ///
-/// [`sleep_until`] tells which time `deadline` is in.
+/// [`sleep_until`] says which time `deadline` is in.
 ///
 /// # Panics
 ///
@@ -183,7 +183,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 ///
 /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
 /// also on a thread of a runtime whose clock is paused. What is left then passes in the system's
-/// time. [`Scope`] tells more.
+/// time. [`Scope`] says more.
 ///
 /// # Panics
 ///

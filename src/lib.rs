@@ -167,7 +167,7 @@
 //!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
 //!   polled then, as tokio's do. A [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and
 //!   the stream of a [`DelayMap`] ends. The adapters for other crates do not panic either: each
-//!   reports an error, or goes on without the timer, as its page tells. Nothing hangs.
+//!   reports an error, or goes on without the timer, as its page says. Nothing hangs.
 //! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
 //!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
 //!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's

@@ -90,7 +90,7 @@ impl Shrinking {
         self.below = self.below.min(left / 2 + 1);
     }
 
-    /// Shrinks a slab, or looks whether it could be shrunk. To be called when that is due or worth
+    /// Shrinks a slab, or looks whether it could be shrunk. Call this when that is due or worth
     /// a look.
     pub(crate) fn shrink<T>(&mut self, slab: &mut Slab<T>) {
         let capacity = slab.capacity();

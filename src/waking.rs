@@ -26,7 +26,7 @@ pub(crate) fn wake(waker: Waker) {
     }
 }
 
-// What the crate tells through `tracing`, behind the feature of that name. Without it these
+// What the crate reports through `tracing`, behind the feature of that name. Without it these
 // functions do nothing.
 //
 // | event | level | fields |
@@ -34,8 +34,8 @@ pub(crate) fn wake(waker: Waker) {
 // | `the driver was stalled` | `WARN` | `late_ms`: how long after its alarm's tick the turn began |
 // | `a waker panicked` | `ERROR` | |
 //
-// The target of both is `tickwheel`. There are no spans, and nothing is told on the way of a call
-// that arms, resets or disarms.
+// The target of both is `tickwheel`. There are no spans, and nothing is reported on the path of a
+// call that arms, resets or disarms.
 //
 // Invariant: a subscriber is code of the user. It runs under no lock, and no panic of it comes out
 // of here.

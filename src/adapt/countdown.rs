@@ -6,7 +6,7 @@
 //! Invariants:
 //!
 //! - A timer is armed only from the poll in which an operation first has to wait until
-//!   [`stop`](Countdown::stop), or until the operation is told that its time is over.
+//!   [`stop`](Countdown::stop), or until it reports that its time is over.
 //! - The task that waits is registered with the sleep, or is kept in `waiting`, or was woken. So a
 //!   change of the timeout bounds an operation that waits, also if it waited without a timeout.
 

@@ -43,7 +43,7 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`Error`] tells which time was over, and has the error of the body within. After an error
+    /// [`Error`] says which time was over, and wraps the error of the body within. After an error
     /// the body is at its end. Under hyper the peer sees a body that is cut off: a closed
     /// connection in HTTP/1, a reset stream in HTTP/2.
     ///
@@ -134,7 +134,7 @@ impl<B> TimeoutBody<B> {
         self.project().body
     }
 
-    /// Gives the body back.
+    /// Returns the body.
     pub fn into_inner(self) -> B {
         self.body
     }

@@ -1,7 +1,7 @@
 //! hyper with this crate's timers: [`Timer`] is a [`hyper::rt::Timer`](::hyper::rt::Timer), and
 //! [`Sleep`] is a [`hyper::rt::Sleep`](::hyper::rt::Sleep).
 //!
-//! Invariant: hyper compares the instants that `now` tells with those that it gives to
+//! Invariant: hyper compares the instants that `now` returns with those that it passes to
 //! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime. While that
 //! runtime runs, a sleep that hyper finds elapsed has a deadline that `now` has passed.
 //!

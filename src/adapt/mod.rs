@@ -41,7 +41,7 @@ use std::task::{Context, Poll};
 
 /// Ready if what was just polled, and is pending, was tried. So its deadline may be looked at.
 ///
-/// `had_budget` tells whether the task had a budget before that poll. If it had none, the task is
+/// `had_budget` says whether the task had a budget before that poll. If it had none, the task is
 /// woken to come again.
 #[cfg(any(feature = "http-body", feature = "io"))]
 #[inline]

@@ -126,7 +126,7 @@ impl<S: Stream + ?Sized> StreamExt for S {}
 
 // The `IdleTimeout` of a stream: an `Elapsed` for each gap that is too long.
 //
-// Invariant: `gap` is what is left of the current gap. It is `None` once the gap was told, and
+// Invariant: `gap` is what is left of the current gap. It is `None` once the gap was reported, and
 // after the end of the stream. So nothing is armed then.
 
 pin_project! {
@@ -134,13 +134,13 @@ pin_project! {
     /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout).
     ///
     /// - **One for each gap.** After it the stream waits for the next item, however long that
-    ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` tells again and
+    ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` reports again and
     ///   again.
     /// - **What is a gap.** The first one begins when this is made, and each other one when an item
     ///   is given. The end of the stream ends the last one.
     /// - **An item that is ready wins**, also over a gap that is over.
     /// - **Fused.** The stream within is not polled after its end. Nothing is armed then.
-    /// - **Zero** tells of each item that is not ready at once. [`Duration::MAX`] tells of none.
+    /// - **Zero** reports each item that is not ready at once. [`Duration::MAX`] reports none.
     ///
     /// # When the timer's runtime has shut down
     ///
@@ -195,7 +195,7 @@ impl<S> IdleTimeout<S> {
         self.project().stream
     }
 
-    /// Gives the stream back.
+    /// Returns the stream.
     pub fn into_inner(self) -> S {
         self.stream
     }
@@ -299,7 +299,7 @@ impl IntervalStream {
         }
     }
 
-    /// Gives the interval back.
+    /// Returns the interval.
     pub fn into_inner(self) -> Interval {
         self.interval
     }
@@ -408,7 +408,7 @@ impl<S> Throttle<S> {
         self.project().stream
     }
 
-    /// Gives the stream back.
+    /// Returns the stream.
     pub fn into_inner(self) -> S {
         self.stream
     }

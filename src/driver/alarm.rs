@@ -27,7 +27,7 @@
 //!
 //! While nothing is armed, the alarm is unset. On a clock that can be paused virtual time would run
 //! to it, because it runs to the next timer whatever that is. On the system's clock a second sleep
-//! of tokio's lies at the end of time from the start, and tells of the runtime's end. To set the
+//! of tokio's lies at the end of time from the start, and reports the runtime's end. To set the
 //! alarm itself there each time that it fires would cost a system call: tokio wakes its time driver
 //! for whatever comes before all else that it has.
 //!
@@ -77,7 +77,7 @@ pub(super) enum Set {
 }
 
 impl RuntimeAlarm {
-    /// A new alarm, which is unset. To be called in the context of the runtime that drives it.
+    /// A new alarm, which is unset. Call this in the context of the runtime that drives it.
     pub(super) fn new(clock: Arc<Clock>, alarm_waker: AlarmWaker) -> RuntimeAlarm {
         // One of its own, which is never muted.
         let end_waker = Waker::from(Arc::new(AlarmWaker::of(alarm_waker.driver.clone())));

@@ -137,7 +137,7 @@ impl Driver {
     }
 
     /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
-    /// for already goes on to wait. If that is deferred, nothing will tell of it later.
+    /// for already goes on to wait. If that is deferred, nothing shows it later.
     fn wait_for(&self, tick: u64, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);

@@ -78,7 +78,7 @@ pub(crate) struct Driver {
     lateness: WorstLateness,
     stalls: Stalls,
     /// Since which tick what is due waits for the driver, if that tick has come. Only the running
-    /// thread writes it; `stalls` tells what it is for.
+    /// thread writes it; `stalls` explains what it is for.
     waits_since: AtomicU64,
     /// Set before the shards are closed, never cleared.
     ended: AtomicBool,
@@ -113,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// Begins to drive these shards on the runtime of `handle`. To be called in the context of that
+    /// Begins to drive these shards on the runtime of `handle`. Call this in the context of that
     /// runtime.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
         let alarm = RuntimeAlarm::new(self.clock.clone(), AlarmWaker::new(self));
@@ -147,7 +147,7 @@ impl Driver {
         }
     }
 
-    /// Makes the driver turn at `tick` at the latest. To be called after an expiry was lowered to
+    /// Makes the driver turn at `tick` at the latest. Call this after an expiry was lowered to
     /// that tick, under no lock. Returns whether that has passed already.
     #[inline]
     pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<Passed> {
@@ -183,7 +183,7 @@ impl Driver {
         self.may_tick && !self.clock.was_virtual()
     }
 
-    /// Makes the driver tick from now on, if that is better. To be called after
+    /// Makes the driver tick from now on, if that is better. Call this after
     /// `Clock::want_ticking`, under no lock.
     #[cold]
     pub(crate) fn begin_to_tick(self: &Arc<Self>) {
@@ -211,7 +211,7 @@ impl Driver {
 
     /// Whether a deadline that has passed at `now` stays pending, because of a stall.
     pub(crate) fn spares(&self, deadline: Spared, now: Moment) -> bool {
-        // In this order: `stalls` tells why.
+        // In this order: `stalls` explains why.
         self.is_stalled_since(deadline.due, now)
             || self.grace_end(deadline).is_some_and(|end| end > now)
     }

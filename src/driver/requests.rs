@@ -80,14 +80,14 @@ impl Requests {
         }
     }
 
-    /// Whether the driver turns at `tick` or before. To be called after the next expiry was lowered
+    /// Whether the driver turns at `tick` or before. Call this after the next expiry was lowered
     /// to `tick`.
     #[inline]
     pub(crate) fn is_set_by(&self, tick: u64) -> bool {
         self.next_turn.comes_by(tick)
     }
 
-    /// Asks for a turn at `tick`. To be followed by a request to `SetAlarm`.
+    /// Asks for a turn at `tick`. Follow this with a request to `SetAlarm`.
     pub(crate) fn ask_for(&self, tick: u64) {
         // Release: pairs with the Acquire in `take_asked_for`. A turn that forgets this tick sees
         // the next expiry that was lowered to it.

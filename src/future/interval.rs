@@ -103,7 +103,7 @@ impl Interval {
         }
     }
 
-    /// Completes at the next tick, and gives the instant that the tick was planned for.
+    /// Completes at the next tick, and returns the instant that the tick was planned for.
     ///
     /// # Cancel safety
     ///
@@ -122,7 +122,7 @@ impl Interval {
         Poll::Ready(tick.unwrap_or_else(|| panic_shut_down()))
     }
 
-    /// As `poll_tick`, but it gives `None` when the runtime has shut down.
+    /// As `poll_tick`, but it returns `None` when the runtime has shut down.
     pub(crate) fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
         if ready!(self.sleep.poll_ended(cx)) == Ended::ShutDown {
             return Poll::Ready(None);

@@ -28,8 +28,8 @@ use crate::timer::local;
 /// Bounds a future and every timeout of this crate that is made within it, on the current
 /// runtime's own timer.
 ///
-/// It gives the output of the future, or [`Elapsed`] if the future is not ready before `deadline`.
-/// See [`Scope`] for what it bounds, and [`remaining`] for what is left of it.
+/// It returns the output of the future, or [`Elapsed`] if the future is not ready before
+/// `deadline`. See [`Scope`] for what it bounds, and [`remaining`] for what is left of it.
 ///
 /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. So
 /// are [`remaining`] and [`scope_deadline`].
@@ -117,7 +117,7 @@ pin_project! {
     /// The scope is open while the future is polled. It bounds:
     ///
     /// - **The future.** It is polled first; if it is ready it wins, also over a deadline that has
-    ///   passed. Once the deadline has passed and it is pending, the scope gives [`Elapsed`].
+    ///   passed. Once the deadline has passed and it is pending, the scope returns [`Elapsed`].
     /// - **Timeouts made within**: by [`timeout`](crate::timeout),
     ///   [`timeout_at`](crate::timeout_at), the methods of any [`Timer`](crate::Timer) and the
     ///   functions of [`global`](crate::global). None of them ends after the scope. They stay
@@ -142,7 +142,7 @@ pin_project! {
     ///
     /// A set that polls only what was woken, such as `FuturesUnordered`, may not poll its timeouts
     /// in that last poll. It does so if they were woken by then, which the timer decides. Otherwise
-    /// the scope gives [`Elapsed`] while the code within has heard nothing.
+    /// the scope returns [`Elapsed`] while the code within has heard nothing.
     ///
     /// A timeout that is made during the last poll stays pending. So a loop that tries again after
     /// each timeout ends too.
@@ -201,7 +201,7 @@ impl<F> Scope<F> {
         &mut self.future
     }
 
-    /// Gives the future back and drops the deadline.
+    /// Returns the future and drops the deadline.
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -227,7 +227,7 @@ pub(crate) fn end(shard: Arc<Shard>, deadline: Instant) -> (Sleep, Instant) {
     (Sleep::new(shard, due, FirstPoll::Looks), deadline)
 }
 
-/// Polls a future within a scope. Tells how the scope ended if it did so before the future. It
+/// Polls a future within a scope. Returns how the scope ended if it did so before the future. It
 /// panics only if the future does.
 pub(crate) fn poll_bounded<F: Future>(
     mut future: Pin<&mut F>,
@@ -293,7 +293,7 @@ fn poll_end(
 //   the timeouts within, because it may have coarser ticks. Each poll that finds the deadline
 //   passed is the last one.
 // - *The last poll.* A scope that finds its deadline passed polls the code within once more, under
-//   a limit that tells so. Timeouts that are polled then look at the clock, whether or not the
+//   a limit that says so. Timeouts that are polled then look at the clock, whether or not the
 //   driver has come to them. What polls only the futures that were woken, such as a
 //   `FuturesUnordered`, may leave them out. Then the scope ends without them.
 // - *Never at the first poll.* Once the limit has passed, no timeout is elapsed when it is polled

@@ -284,7 +284,7 @@ impl Sleep {
         &self.shard
     }
 
-    /// Polls, and tells how the sleep ended. It never panics.
+    /// Polls, and returns how the sleep ended. It never panics.
     #[inline]
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
@@ -304,7 +304,7 @@ impl Sleep {
         Poll::Ready(ended)
     }
 
-    /// Polls outside of the task's budget, and tells how the sleep ended.
+    /// Polls outside of the task's budget, and returns how the sleep ended.
     #[inline]
     pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         let ended = match (self.phase, self.key()) {
@@ -454,7 +454,7 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// What a [`Timeout`](crate::Timeout) gives then.
+    /// What a [`Timeout`](crate::Timeout) returns then.
     ///
     /// # Panics
     ///
@@ -467,7 +467,7 @@ impl Ended {
         }
     }
 
-    /// What an adapter gives that tells a runtime's end as an error.
+    /// What an adapter returns that reports a runtime's end as an error.
     #[cfg(any(feature = "io", feature = "http-body"))]
     pub(crate) fn or_cancelled(self) -> Result<(), Cancelled> {
         match self {
@@ -489,7 +489,7 @@ pub(super) fn panic_shut_down() -> ! {
 // A sleep that goes on when the runtime of its timer has shut down: for a caller whose trait has
 // no error to report that by.
 //
-// Invariant: it is never ready before its deadline, as the clock of its runtime told that until
+// Invariant: it is never ready before its deadline, as the clock of its runtime read until
 // the end. From then on the time that was left passes by the system's clock.
 
 #[cfg(feature = "hyper")]

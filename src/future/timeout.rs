@@ -19,9 +19,9 @@ use crate::timer::local;
 
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
-/// It gives the output of the future, or [`Elapsed`] if the future is not ready in time. It behaves
-/// as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready wins
-/// over a deadline that has passed. If it is ready at the first poll, nothing is armed. See
+/// It returns the output of the future, or [`Elapsed`] if the future is not ready in time. It
+/// behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready
+/// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed. See
 /// [`Timeout`] for the rest.
 ///
 /// # Panics
@@ -83,8 +83,8 @@ pin_project! {
     /// A future that is bounded in time: [`timeout`](crate::timeout),
     /// [`timeout_at`](crate::timeout_at).
     ///
-    /// It gives the output of the inner future, or [`Elapsed`] if that future was not ready before
-    /// the deadline. It behaves as [`tokio::time::Timeout`] does:
+    /// It returns the output of the inner future, or [`Elapsed`] if that future was not ready
+    /// before the deadline. It behaves as [`tokio::time::Timeout`] does:
     ///
     /// - The inner future is polled first. If it is ready it wins, also over a deadline that has
     ///   passed.
@@ -117,7 +117,7 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
-    /// Gives the inner future back, and drops the deadline.
+    /// Returns the inner future and drops the deadline.
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -133,8 +133,8 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// Polls a future, and then the sleep that bounds it. Tells how the sleep ended if it did so before
-/// the future. It panics only if the future does.
+/// Polls a future, and then the sleep that bounds it. Returns how the sleep ended if it did so
+/// before the future. It panics only if the future does.
 // Always inlined, because a timeout whose future is ready must not pay for a second function.
 #[inline(always)]
 pub(crate) fn poll_bounded<F: Future>(

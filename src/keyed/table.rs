@@ -15,7 +15,7 @@
 //! Invariants:
 //!
 //! - Parts are locked one at a time, or all of them in their order. The maps call user code under a
-//!   part's lock only where a panic leaves the part whole. So poison tells nothing and is ignored.
+//!   part's lock only where a panic leaves the part whole. So poison means nothing and is ignored.
 //! - A part is made with `making` locked. A call that locks all parts locks `making` first and
 //!   unlocks it last. So no part is made meanwhile, and a later part is made after all that this
 //!   call does, `close` included.
@@ -92,7 +92,7 @@ impl<P, H> Table<P, H> {
         }
     }
 
-    /// The hash of a key. To be called with no part locked, because it calls the key's own code.
+    /// The hash of a key. Call this with no part locked, because it calls the key's own code.
     pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64
     where
         H: BuildHasher,

@@ -23,7 +23,7 @@ use crate::time::stamp::{Due, Start};
 use crate::time::tick::Moment;
 use crate::wheel::Key;
 
-/// What is told of a pending deadline.
+/// What is reported of a pending deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
     pub(crate) deadline: Moment,
@@ -42,7 +42,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Whether the key leads elsewhere by now. To be asked under the shard's lock.
+    /// Whether the key leads elsewhere by now. Call this under the shard's lock.
     fn misses(self, word: &Word) -> bool {
         self == By::Key && word.has_left_map()
     }
@@ -132,7 +132,7 @@ impl Shard {
         }
         change(locked.word(word));
         if is_pending {
-            // It may have been moved to a moment that has passed. Only the clock tells that.
+            // It may have been moved to a moment that has passed. Only the clock shows that.
             locked.expire_if(word, |due| self.clock.has_passed(due, self.clock.now()));
             locked.relink_word(word);
         }
@@ -148,7 +148,7 @@ impl Shard {
         locked.unlock().wake();
     }
 
-    /// Brings a pending word to its end, takes its timer out, and gives the time that it had left
+    /// Brings a pending word to its end, takes its timer out, and returns the time that it had left
     /// at `now`. `None` if it had come to its end before.
     pub(crate) fn settle_word(
         &self,
@@ -245,12 +245,13 @@ impl Shard {
         deadline.is_some_and(|deadline| self.driver.spares(deadline, now))
     }
 
-    /// Makes the word count from a moment if it counts from a stamp, so that what is told stays.
+    /// Makes the word count from a moment if it counts from a stamp, so that what is reported stays
+    /// true.
     ///
     /// The deadline of a word that counts from a stamp is not known before the window of the stamp
-    /// has ended. So what is told counts from a moment that is not before the call that took the
-    /// stamp, nor after the window's end. Gives a moment that is not before that one, nor before
-    /// `now`.
+    /// has ended. So what is reported counts from a moment that is not before the call that took
+    /// the stamp, nor after the window's end. Returns a moment that is not before that one, nor
+    /// before `now`.
     fn stand_by_what_is_reported(&self, locked: &Locked<'_>, word: &Word, now: Moment) -> Moment {
         let word = locked.word(word);
         if !matches!(word.due(), Some(Due::Stamped(_))) {

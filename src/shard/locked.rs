@@ -85,7 +85,7 @@ impl Shard {
 }
 
 impl<'a> Locked<'a> {
-    /// Lets the lock go, and gives what is left to do.
+    /// Lets the lock go, and returns what is left to do.
     #[inline(always)]
     pub(super) fn unlock(self) -> Deferred<'a> {
         self.after
@@ -203,7 +203,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Closes the shard for ever, from the moment `at`. Calls `settle` for each pending entry, and
-    /// then gives all of them. The caller drops them after the lock.
+    /// then returns all of them. The caller drops them after the lock.
     pub(super) fn close(
         mut self,
         at: Moment,
@@ -437,7 +437,7 @@ impl Shard {
     }
 
     /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
-    /// this lets the lock go and gives what `find` says instead.
+    /// this lets the lock go and returns what `find` says instead.
     pub(super) fn register<R>(
         &self,
         waker: &Waker,
@@ -575,8 +575,8 @@ impl Shard {
         }
     }
 
-    /// Closes the shard for ever, from the moment at which the runtime has shut down, and gives the
-    /// wakers of all that is pending.
+    /// Closes the shard for ever, from the moment at which the runtime has shut down, and returns
+    /// the wakers of all that is pending.
     pub(crate) fn close(&self, now: Moment) -> Vec<Waker> {
         let entries = self.lock().close(now, |entry, held| {
             let DueSource::Word(word) = &entry.due else {

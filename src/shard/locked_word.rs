@@ -1,8 +1,8 @@
 //! The reads and writes of a deadline's word that need the lock of its shard.
 //!
 //! Invariant: a [`LockedWord`] is borrowed from a [`LockHeld`], which lives only while the lock is
-//! held. So a call of anything here without the lock does not compile. The head of `word` tells why
-//! nothing that goes on without the lock can spoil it. The labels W1 to W8 are from there.
+//! held. So a call of anything here without the lock does not compile. The head of `word` explains
+//! why nothing that goes on without the lock can spoil it. The labels W1 to W8 are from there.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -59,8 +59,8 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Brings the deadline to its end, and gives its state from before. `None` if it had come to an
-    /// end already.
+    /// Brings the deadline to its end, and returns its state from before. `None` if it had come to
+    /// an end already.
     pub(crate) fn settle(&self, outcome: Outcome) -> Option<State> {
         self.update(|_| State::Settled(outcome).into())
     }
@@ -85,7 +85,7 @@ impl LockedWord<'_> {
     }
 
     /// Makes a deadline that counts from a stamp count from the moment that `start` gives for the
-    /// stamp. So what is told of the deadline stays the same.
+    /// stamp. So what was reported of the deadline stays true.
     ///
     /// This calls `start` after it has read the word. So whatever reset the word holds, its time
     /// has passed by then.

@@ -23,7 +23,7 @@
 //!
 //! Invariant: no user code runs under the lock. A thread clones a waker before it takes the lock,
 //! and wakes or drops one after it has let the lock go. A key of a map never comes here. Hence a
-//! poisoned lock tells nothing, and poison is ignored.
+//! poisoned lock means nothing, and poison is ignored.
 
 mod deadlines;
 mod locked;

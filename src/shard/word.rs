@@ -100,7 +100,7 @@ pub(crate) struct Word {
     pub(super) timeout: AtomicU64,
     pub(super) key_sequence: AtomicU64,
     pub(super) key_index: AtomicU32,
-    /// It is written once, and has a meaning only for whoever made the word.
+    /// It is written once, and has a meaning only for the code that made the word.
     mark: Mark,
     /// Whether stalls count against the deadline, whatever its timer says.
     counts_stalls: bool,
@@ -143,14 +143,14 @@ impl Word {
         self.counts_stalls
     }
 
-    /// No key leads to it from now on. To be called before the word is settled for that.
+    /// No key leads to it from now on. Call this before the word is settled for that.
     pub(crate) fn leave_map(&self) {
         // Relaxed: who restarts the word after it was settled takes the shard's lock, and whoever
         // acts on that life by key asks under the same lock.
         self.has_left_map.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no key leads to it any more. To be asked under the shard's lock.
+    /// Whether no key leads to it any more. Call this under the shard's lock.
     pub(super) fn has_left_map(&self) -> bool {
         self.has_left_map.load(Ordering::Relaxed)
     }
@@ -260,7 +260,7 @@ impl Word {
     }
 
     /// Sets the due for once, in a call that began at `start`, if that moves it later. Takes no
-    /// lock. `published` tells the present stamp.
+    /// lock. `published` returns the present stamp.
     pub(crate) fn reset_once(
         &self,
         start: Start,
@@ -374,8 +374,8 @@ impl Word {
         }
     }
 
-    /// Replaces a pending state by what `next` makes of it, and gives the replaced state. `None` if
-    /// the word is settled.
+    /// Replaces a pending state by what `next` makes of it, and returns the replaced state. `None`
+    /// if the word is settled.
     pub(super) fn update(&self, next: impl Fn(Packed) -> Packed) -> Option<State> {
         let mut packed = self.load();
         loop {
@@ -427,7 +427,7 @@ pub(super) fn covers(state: Packed, start: Start) -> bool {
 // | `STAMPED` | the stamp of the last reset | pending, due its timeout after the stamp's window |
 // | `ONCE` | a moment | pending, due then (after `reset_after`, `reset_at`) |
 // | `OTHER` | a stamp and some ticks | pending, due these ticks after the stamp's window |
-// | `OTHER` | an outcome | settled: it has come to its end, as the outcome tells |
+// | `OTHER` | an outcome | settled, with that outcome |
 //
 // A `reset_after` sets the stamp and ticks. The outcomes are: the deadline has expired, or was
 // cancelled, replaced or drained, or its runtime has shut down.

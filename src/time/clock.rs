@@ -117,7 +117,7 @@ impl Clock {
     }
 
     /// Whether it is the clock that `Instant::now()` reads in the caller's context. `false` is also
-    /// told where that cannot be known without a reading.
+    /// returned where that cannot be known without a reading.
     pub(crate) fn is_callers(&self) -> bool {
         let Ok(caller) = Handle::try_current() else {
             return matches!(self.source, Source::System); // Outside of all runtimes.
@@ -219,8 +219,8 @@ impl Clock {
         self.has_passed(due, now) && (!self.is_virtual() || is_on_grid(due))
     }
 
-    /// What to tell as the moment from which a timer counts that has a stamp. It is the end of the
-    /// stamp's window, or now if that comes first.
+    /// What to report as the moment from which a timer counts that has a stamp. It is the end of
+    /// the stamp's window, or now if that comes first.
     pub(crate) fn reported_start(&self, stamp: Stamp) -> Moment {
         let end = self.log().window_end(stamp);
         let now = self.now();
@@ -302,7 +302,7 @@ impl Clock {
         self.windows.publish(tick, || self.tick.due(self.now()));
     }
 
-    /// The runtime has shut down. A clock of its own stops. Gives when that was.
+    /// The runtime has shut down. A clock of its own stops. Returns when that was.
     pub(crate) fn stop(&self) -> Moment {
         self.publish(None);
         let at = match &self.source {
@@ -422,7 +422,7 @@ impl RuntimeClock {
     }
 
     /// Stops the clock and forgets the runtime, so that its timers keep nothing of it in memory.
-    /// Gives when the clock stopped.
+    /// Returns when the clock stopped.
     pub(super) fn stop(&self) -> Option<Instant> {
         let now = self.read()?;
         let at = *self.stopped.get_or_init(|| now);
@@ -482,7 +482,7 @@ pub(crate) fn line_before(due: Moment) -> Option<Moment> {
     Some(Moment::from_bits(number * line))
 }
 
-/// Looks for a line of the grid, and gives the last line up to `now`.
+/// Looks for a line of the grid, and returns the last line up to `now`.
 fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     let mut has_elapsed = |deadline: Instant| {
         sleep.as_mut().reset(deadline);
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_lies_between_the_call_and_the_true_due() {
+    fn what_is_reported_lies_between_the_call_and_the_true_due() {
         let clock = system(MILLISECOND);
         clock.publish(Some(0));
         let ten_ticks = Span::from(10 * MILLISECOND);
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_after_the_window_counts_from_its_end() {
+    fn what_is_reported_after_the_window_counts_from_its_end() {
         let clock = system(MILLISECOND);
         clock.publish(Some(0));
         clock.publish(None);

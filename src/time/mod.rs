@@ -99,10 +99,10 @@
 // **Virtual time is never stamped.** If the clock of a runtime is not between two readings of the
 // system's clock, it is paused or has been. The driver looks for that at each tick, and then rests.
 //
-// **What is told before a window has ended.** The deadline of a call that took stamp `s` lies
-// between `t + duration` and its true due, and neither is known. What is told counts from the
+// **What is reported before a window has ended.** The deadline of a call that took stamp `s` lies
+// between `t + duration` and its true due, and neither is known. What is reported counts from the
 // reading of the caller that asks first, or from the window's end if that has come. This moment is
-// not before `t`, and not after `end(s)`. The timer keeps what was told, so it does not change.
+// not before `t`, and not after `end(s)`. The timer keeps what was reported, so it does not change.
 
 pub(crate) mod clock;
 pub(crate) mod next_check;

@@ -90,7 +90,7 @@ fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
     LAST_USED.try_with(find).ok().flatten()
 }
 
-/// Remembers a timer, and gives the timers that are forgotten for it. They are to be dropped when
+/// Remembers a timer, and returns those that are forgotten for it. They are to be dropped when
 /// nothing is borrowed any more.
 fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
     let remember = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {

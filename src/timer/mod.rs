@@ -113,7 +113,7 @@ impl Timer {
     }
 
     /// The process's own timer, on a thread of its own. The module [`global`](crate::global) uses
-    /// it too, and tells when to take it.
+    /// it too, and its page says when to use it.
     ///
     /// # Panics
     ///
@@ -165,7 +165,7 @@ impl Timer {
     /// [`tickwheel::scope`](crate::scope) does, on this timer.
     ///
     /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
-    /// whatever clock the timer goes by. [`Scope`] tells what becomes of it if the two differ.
+    /// whatever clock the timer goes by. [`Scope`] says what becomes of it if the two differ.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
         let (sleep, deadline) = scope::end(self.shard().clone(), deadline);
@@ -240,7 +240,7 @@ impl Timer {
         &self.inner.shards[number]
     }
 
-    /// For whoever waits with nothing armed, so that the runtime's end wakes it.
+    /// For a wait with nothing armed, so that the runtime's end wakes it.
     pub(crate) fn watch(&self) -> Watch {
         Watch::new(&self.inner.driver)
     }

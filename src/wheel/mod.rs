@@ -1,6 +1,6 @@
 //! The wheel alone: a hierarchy of timing wheels with no async, no clock and no lock.
 //!
-//! It is for simulations, for other runtimes, and for whoever wants to advance a wheel by hand. A
+//! It is for simulations, for other runtimes, and for code that advances a wheel by hand. A
 //! [`Wheel`] knows only *ticks*, and its owner decides what a tick is. The owner tells it the
 //! current tick, and it gives back what is due.
 //!
@@ -133,7 +133,7 @@ impl<T> Wheel<T> {
         self.insert_mut(due, value).0
     }
 
-    /// Disarms a timer and gives its value back. `None` if it has fired or was removed before.
+    /// Disarms a timer and returns its value. `None` if it has fired or was removed before.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.take(key).map(|(value, _)| value)
     }
@@ -262,7 +262,8 @@ impl<T> Wheel<T> {
         (Key { index, sequence }, value)
     }
 
-    /// Disarms a timer. Gives its value, and what it means for the next turn that it was unlinked.
+    /// Disarms a timer. Returns its value, and what it means for the next turn that it was
+    /// unlinked.
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(T, Unlinked)> {
         self.get_mut(key)?;
@@ -270,8 +271,8 @@ impl<T> Wheel<T> {
     }
 
     /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
-    /// drop. Then nothing is copied out of the slab. Gives what `take` gives, and what it means for
-    /// the next turn that the timer was unlinked.
+    /// drop. Then nothing is copied out of the slab. Returns what `take` returns, and what it means
+    /// for the next turn that the timer was unlinked.
     #[inline]
     pub(crate) fn remove_with<R>(
         &mut self,
@@ -287,7 +288,7 @@ impl<T> Wheel<T> {
         Some((taken, unlinked))
     }
 
-    /// Moves a timer to another due. Gives what it means for the next turn that it was unlinked
+    /// Moves a timer to another due. Returns what it means for the next turn that it was unlinked
     /// from its old slot.
     pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Unlinked> {
         self.get_mut(key)?;

@@ -76,7 +76,7 @@ impl<T> Wheel<T> {
         &mut self.nodes[index as usize].value
     }
 
-    /// Appends a node to the list where a due belongs. Gives what the caller must store in the
+    /// Appends a node to the list where a due belongs. Returns what the caller must store in the
     /// node.
     #[inline]
     fn append(&mut self, index: u32, due: u64) -> (Home, Links) {
@@ -384,7 +384,7 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Appends a node that is in no list. Gives the links that the caller must store in the node.
+    /// Appends a node that is in no list. Returns the links that the caller must store in the node.
     #[inline]
     pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32) -> Links {
         let previous = std::mem::replace(&mut self.tail, index);
@@ -427,7 +427,7 @@ impl List {
     }
 
     /// Asserts that the links forth and back agree, and that every node names this list as its
-    /// home. Gives the length of the list.
+    /// home. Returns the length of the list.
     #[cfg(test)]
     pub(super) fn check<T>(&self, nodes: &Slab<Node<T>>, home: Home) -> usize {
         let mut previous = NONE;

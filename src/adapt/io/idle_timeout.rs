@@ -41,7 +41,7 @@ pin_project! {
     ///
     /// # After the time is over
     ///
-    /// Each direction that had an operation waiting is told once, unless a byte is moved before it
+    /// Each direction that had an operation waiting fails once, unless a byte is moved before it
     /// is polled again. After that the stream is as usable as before, for a goodbye: a protocol's
     /// last message, or a shutdown. The goodbye has the whole timeout again, from its first byte
     /// moved or from when it first has to wait. Until then nothing is armed, and
@@ -49,8 +49,8 @@ pin_project! {
     ///
     /// An operation that was dropped while it waited counts as one that waits, because a stream
     /// cannot see the drop. So the first read after a failed [`copy_bidirectional`] may fail at
-    /// once, with what the copy's own read was to be told. A byte moved forgives that, and a
-    /// `reset()` of the handle does not. Before a goodbye that begins with a read, call
+    /// once, with the error that was meant for the copy's own read. A byte moved clears that error,
+    /// and a `reset()` of the handle does not. Before a goodbye that begins with a read, call
     /// [`restart`](IdleTimeout::restart).
     ///
     /// [`copy_bidirectional`]: tokio::io::copy_bidirectional
@@ -156,7 +156,7 @@ impl<T> IdleTimeout<T> {
 
     /// Lets the whole timeout count from now on, whatever happened before.
     ///
-    /// It forgives an expiry that was not told yet, to one direction or to both. It undoes a
+    /// It clears an expiry that was not reported yet, to one direction or to both. It undoes a
     /// [`cancel`](ResetHandle::cancel). After the timer's runtime has shut down it changes nothing.
     pub fn restart(&mut self) {
         self.idle.restart();
@@ -183,7 +183,7 @@ impl<T> IdleTimeout<T> {
         self.project().stream
     }
 
-    /// Gives the stream back and drops the deadline.
+    /// Returns the stream and drops the deadline.
     pub fn into_inner(self) -> T {
         self.stream
     }
@@ -255,8 +255,8 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
     }
 }
 
-// The deadline of an `IdleTimeout`, and which direction is told that it has
-// expired.
+// The deadline of an `IdleTimeout`, and which direction has heard of its
+// expiry.
 //
 // Two tasks may poll one stream, one for each direction: the halves of `tokio::io::split`. The
 // deadline belongs to both. Each direction that has to wait polls it, always with the waker of
@@ -266,7 +266,7 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
 //             a byte was moved: reset, lock-free
 //               +----+
 //               |    v
-//   new ----> pending --(expiry)--> expired --(a poll that has to wait)--> told
+//   new ----> pending --(expiry)--> expired --(a poll that has to wait)--> reported
 //               ^                      |                                    |
 //               |                      | (a byte was moved)                 | (a byte was moved, or
 //               +----------------------+------------------------------------+  a poll has to wait)
@@ -274,27 +274,27 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
 //   any --(cancelled, or the runtime has shut down)--> cancelled --(restart)--> pending
 // ```
 //
-// - *Expired*: neither direction was told yet. If a byte is moved first, the connection was not
-//   idle: the bytes may have come in time, while the process was stalled.
-// - *Told*: one direction was given `TimedOut`. If the other was waiting too, it is owed the same
-//   error. Nothing is armed. The next byte moved, or the next poll that has to wait, starts the
-//   deadline anew, for a goodbye.
+// - *Expired*: it was not reported to either direction yet. If a byte is moved first, the
+//   connection was not idle: the bytes may have come in time, while the process was stalled.
+// - *Reported*: one direction got `TimedOut`. If the other was waiting too, the same error is
+//   pending for it. Nothing is armed. The next byte moved, or the next poll that has to wait,
+//   starts the deadline anew, for a goodbye.
 // - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
 //
-// # What is owed
+// # What is still to be reported
 //
-// A direction that is owed `TimedOut` gets it when it is polled and still has to wait. The error
-// is true for as long as no byte is moved. So a byte that is moved in either direction forgives
+// A direction with a pending error gets `TimedOut` when it is polled and still has to wait. The
+// error is true for as long as no byte is moved. So a byte that is moved in either direction clears
 // it, and so does a restart. A reset through the handle cannot, because only the timer knows of
 // it.
 //
-// - *Why nothing hangs then.* The task of the owed direction was woken when the other was told. So
+// - *Why nothing hangs then.* The direction's task was woken when the other got the error. So
 //   it polls after the byte was moved, or it polled before and took the error. If it polls after,
-//   the deadline is pending and takes its waker. The next expiry is told to it.
-// - *Why a debt may not stay for ever.* The operation that waited may have been dropped, which no
-//   stream can see. A later operation would be told of an idle time that ended long before.
-// - *Why a poll that has to wait forgives nothing.* A direction that is told, and waits again in
-//   the same poll of its task, would always come first. The other would never be told.
+//   the deadline is pending and takes its waker. It gets the next expiry.
+// - *Why a pending error may not stay for ever.* The operation that waited may have been dropped,
+//   which no stream can see. A later operation would fail for an idle time that ended long before.
+// - *Why a poll that has to wait clears nothing.* A direction that gets the error, and waits again
+//   in the same poll of its task, would always come first. The other would never get it.
 //
 // Invariants:
 //
@@ -302,7 +302,7 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
 //   a poll that has to wait need not poll the deadline again, unless that waker was woken.
 // - A direction waits with its waker in `Waiters`, or was woken since it put it there, or since it
 //   was polled without a budget.
-// - An expiry is told to a direction at most once, and never after a byte was moved.
+// - An expiry is reported to a direction at most once, and never after a byte was moved.
 //
 // Orders that could go wrong, and why they do not:
 //
@@ -312,7 +312,7 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
 //   of that poll and wakes its task, and `woken` is left for the next poll.
 // - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
 //   is then registered for both. Of one that has ended, the other direction is woken and polls it
-//   too, or is owed the error.
+//   too, or has the error pending.
 
 #[derive(Debug)]
 pub(super) struct Idle {
@@ -322,19 +322,19 @@ pub(super) struct Idle {
     /// The waker of `waiters`, made once.
     waker: Waker,
     is_registered: bool,
-    is_told: bool,
+    is_reported: bool,
     waits: PerDirection<Wait>,
 }
 
 /// What a direction does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wait {
-    /// Its last poll did not have to wait, or was told of the end.
+    /// Its last poll did not have to wait, or it got the error.
     #[default]
     No,
     Waits,
-    /// It waited when the other direction was told of the expiry. No byte was moved since then.
-    IsOwedTimedOut,
+    /// It waited when the expiry was reported to the other direction. No byte was moved since then.
+    HasPendingError,
 }
 
 impl Idle {
@@ -347,7 +347,7 @@ impl Idle {
             waker: waiters.clone().into(),
             waiters,
             is_registered: false,
-            is_told: false,
+            is_reported: false,
             waits: PerDirection::default(),
         }
     }
@@ -356,18 +356,18 @@ impl Idle {
         &self.handle
     }
 
-    /// Makes the deadline pending again, counting from now. What was owed is forgiven.
+    /// Makes the deadline pending again, counting from now, and clears the pending error.
     pub(super) fn restart(&mut self) {
         self.start_anew();
         self.forgive(Direction::Read);
         self.forgive(Direction::Write);
     }
 
-    /// The direction waits on, if it is owed an error.
+    /// The direction waits on, if it has a pending error.
     #[inline]
     fn forgive(&mut self, direction: Direction) {
         let wait = self.waits.of(direction);
-        if *wait == Wait::IsOwedTimedOut {
+        if *wait == Wait::HasPendingError {
             *wait = Wait::Waits;
         }
     }
@@ -377,10 +377,10 @@ impl Idle {
     fn start_anew(&mut self) {
         self.deadline.restart();
         self.is_registered = false;
-        self.is_told = false;
+        self.is_reported = false;
     }
 
-    /// What every poll of the I/O ends with. `had_budget` tells whether the task had a budget
+    /// What every poll of the I/O ends with. `had_budget` says whether the task had a budget
     /// before it, and `has_moved` whether a result moved a byte.
     #[inline]
     pub(super) fn after<R: Copy>(
@@ -422,13 +422,13 @@ impl Idle {
     ) -> Poll<io::Error> {
         let wait = self.waits.of(direction);
         if tried(had_budget, cx).is_pending() {
-            // It waits like any other, and is owed what it was owed, but it was not tried yet.
+            // It waits like any other and keeps its pending error, but it was not tried yet.
             if *wait == Wait::No {
                 *wait = Wait::Waits;
             }
             return Poll::Pending;
         }
-        if *wait == Wait::IsOwedTimedOut {
+        if *wait == Wait::HasPendingError {
             *wait = Wait::No;
             return Poll::Ready(timed_out());
         }
@@ -437,7 +437,7 @@ impl Idle {
         if self.is_registered && !woken {
             return Poll::Pending;
         }
-        if self.is_told {
+        if self.is_reported {
             self.start_anew();
         }
         self.poll_end(direction)
@@ -454,9 +454,9 @@ impl Idle {
         let other = self.waits.of(direction.other());
         let error = match end {
             Ok(()) => {
-                self.is_told = true;
+                self.is_reported = true;
                 if *other == Wait::Waits {
-                    *other = Wait::IsOwedTimedOut;
+                    *other = Wait::HasPendingError;
                 }
                 timed_out()
             }

@@ -23,7 +23,7 @@ pin_project! {
     /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
     /// long.
     ///
-    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two
+    /// See [`TimeoutStream`](super::TimeoutStream), which describes both of the two
     /// directions. Writes and seeks go through to what is within, without a
     /// timeout.
     ///
@@ -54,7 +54,7 @@ pin_project! {
     /// A writer whose writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too
     /// long.
     ///
-    /// See [`TimeoutStream`](super::TimeoutStream), which has all that is told of the two
+    /// See [`TimeoutStream`](super::TimeoutStream), which describes both of the two
     /// directions. A flush and a shutdown are bounded as a write is. Reads and seeks go through
     /// to what is within, without a timeout.
     ///
@@ -131,7 +131,7 @@ impl<R> TimeoutReader<R> {
         self.project().reader
     }
 
-    /// Gives the reader back.
+    /// Returns the reader.
     pub fn into_inner(self) -> R {
         self.reader
     }
@@ -187,7 +187,7 @@ impl<W> TimeoutWriter<W> {
         self.project().writer
     }
 
-    /// Gives the writer back.
+    /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.writer
     }
@@ -458,7 +458,7 @@ impl<S> TimeoutStream<S> {
         self.project().stream.get_pin_mut().get_pin_mut()
     }
 
-    /// Gives the stream back.
+    /// Returns the stream.
     pub fn into_inner(self) -> S {
         self.stream.into_inner().into_inner()
     }

@@ -1,6 +1,6 @@
 //! The `grpc-timeout` header: read by a server, written by a client.
 //!
-//! Invariant: a header that is written never tells more time than is left.
+//! Invariant: a header that is written never promises more time than is left.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -35,7 +35,7 @@ const UNITS: [(u8, u64); 6] = [
 /// The header has up to eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`, from hours to
 /// nanoseconds. It is for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), and for
 /// a closure there that sets a bound of its own. What a gRPC server answers with once the time is
-/// over is told by `on_elapsed`, as on [the module's page](super).
+/// over is decided by `on_elapsed`, as on [the module's page](super).
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,7 +81,7 @@ fn written(left: Duration) -> HeaderValue {
 /// Puts a [`GrpcTimeout`] around a client.
 ///
 /// Put it outside of whatever calls the client in another task, such as tower's `Buffer`:
-/// [`GrpcTimeout`] tells why. The module's page has [an example](super#examples).
+/// [`GrpcTimeout`] explains why. The module's page has [an example](super#examples).
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());
@@ -105,8 +105,8 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// [`GrpcTimeoutLayer`].
 ///
 /// - It writes what is [`remaining`] into the `grpc-timeout` header, rounded down, so that it never
-///   tells more than is left.
-/// - A header that the request has already stays, if it tells less.
+///   promises more than is left.
+/// - A header that the request has already stays if it is shorter.
 /// - Where no scope is open, the request passes as it is.
 /// - A scope is open in the task that polls it, and in no other. tower's `Buffer` calls what is
 ///   within it in a task of its own. So a `GrpcTimeout` within a `Buffer` finds no scope, and no
@@ -150,7 +150,7 @@ impl<S> GrpcTimeout<S> {
         &mut self.inner
     }
 
-    /// Gives the service back.
+    /// Returns the service.
     pub fn into_inner(self) -> S {
         self.inner
     }

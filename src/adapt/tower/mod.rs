@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A gRPC server needs it too. tonic knows its own errors only: it resets the stream of a call that
-//! fails with any other, and the caller is told `INTERNAL_ERROR`. This answers with the status that
+//! fails with any other, and the caller gets `INTERNAL_ERROR`. This answers with the status that
 //! gRPC has for a deadline:
 //!
 //! ```text

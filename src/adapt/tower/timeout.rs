@@ -52,7 +52,7 @@ impl TimeoutLayer {
     ///
     /// The call is a [`scope`](crate::scope), from the service's `call` until its future is done.
     /// So what is called within it has no longer to live, and
-    /// [`remaining`](crate::remaining) tells what is left. [`grpc_timeout`](super::grpc_timeout)
+    /// [`remaining`](crate::remaining) returns what is left. [`grpc_timeout`](super::grpc_timeout)
     /// reads a gRPC header. A closure names the type of the request:
     ///
     /// ```
@@ -148,7 +148,7 @@ impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
 ///
 /// A call may run in another runtime than the one that drives the timer. If that one shuts down
 /// while the call waits, the call fails with [`Cancelled`](crate::error::Cancelled) in a box, and
-/// [`is_shutdown`](crate::error::Cancelled::is_shutdown) tells so.
+/// [`is_shutdown`](crate::error::Cancelled::is_shutdown) says so.
 ///
 /// With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers in both cases.
 ///
@@ -191,7 +191,7 @@ impl<S, B, O> Timeout<S, B, O> {
         &mut self.inner
     }
 
-    /// Gives the service back.
+    /// Returns the service.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -273,7 +273,7 @@ fn after(duration: Duration) -> Instant {
 //
 // Invariant: the bound is known before the request is handed to the service.
 
-/// What tells the timeout of a call: [`Fixed`] or [`PerRequest`].
+/// What decides the timeout of a call: [`Fixed`] or [`PerRequest`].
 ///
 /// It is sealed: a closure for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request) can
 /// tell anything.

@@ -34,12 +34,14 @@ where
     S: BuildHasher,
 {
     /// Takes every key out and cancels what is pending,
-    /// [drained](crate::error::Cancelled::is_drained). Gives the keys of what was pending, each
+    /// [drained](crate::error::Cancelled::is_drained). Returns the keys of what was pending, each
     /// with the time that it had left.
     ///
     /// It is atomic against all keys: an insert comes wholly before it or wholly after it. Each
     /// deadline that was pending comes out once, here or by expiring, unless its own
-    /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile.
+    /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile. A deadline that an
+    /// insert is replacing at that moment is in the map no more, and that insert cancels it before
+    /// it returns.
     ///
     /// Other calls wait for it only for a moment. It takes the keys out first. Then it cancels
     /// their deadlines one by one, while the map is in use again.
@@ -82,8 +84,8 @@ where
         drained
     }
 
-    /// Expires every deadline that is pending, and gives how many it expired. Their keys stay while
-    /// the deadlines live.
+    /// Expires every deadline that is pending, and returns how many it expired. Their keys stay
+    /// while the deadlines live.
     ///
     /// It is atomic for each key, and not against all of them. An insert or a reset of a key comes
     /// wholly before or wholly after the expiry of that key. It reaches every deadline that is in

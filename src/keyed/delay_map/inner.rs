@@ -132,7 +132,7 @@ impl<K, V> Inner<K, V> {
 
     /// The setting of an item that is set now, and is due at `deadline` of now.
     ///
-    /// To be called with the part locked. Then, of two resets of a key, the one that sets it last
+    /// Call this with the part locked. Then, of two resets of a key, the one that sets it last
     /// has also read the clock last.
     pub(super) fn set_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
         let (now, ticks) = (self.clock().now(), self.clock().tick());
@@ -226,7 +226,7 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// C3: wakes the task that waits for the stream, if it waits. To be called under no lock.
+    /// C3: wakes the task that waits for the stream, if it waits. Call this under no lock.
     fn wake_stream(&self) {
         if let Some(waker) = self.waker.take() {
             wake(waker);
@@ -378,7 +378,7 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Whether nothing will come any more. To be asked after the waker was left, or a wake-up may
+    /// Whether nothing will come any more. Call this after the waker was left, or a wake-up may
     /// be lost.
     pub(super) fn is_finished(&self) -> bool {
         // At least Acquire: pairs with `drop_handle`, so that the sum below counts what each handle
@@ -394,7 +394,7 @@ impl<K, V> Inner<K, V> {
     }
 
     /// S3 to S5: begins a look and sets the stream's timer. Ready if there is something to look for
-    /// now. To be called after the waker was left.
+    /// now. Call this after the waker was left.
     pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         self.waker.begins_to_wait();
         let earliest = self.earliest_of_all();

@@ -141,7 +141,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     ///
     /// # Errors
     ///
-    /// Both give the value back. [`InsertError::Closed`] when the map is closed, its stream was
+    /// Both return the value. [`InsertError::Closed`] when the map is closed, its stream was
     /// dropped, or the timer's runtime has shut down. [`InsertError::AtCapacity`] if the key is new
     /// and the map holds as many keys as it may.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
@@ -301,7 +301,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Ok(replaced)
     }
 
-    /// To be asked with a part locked, because a call that closes the map has all of them locked.
+    /// Call this with a part locked, because a call that closes the map has all of them locked.
     fn is_closed(&self, _locked: &LockedPart<'_, K, V>) -> bool {
         self.inner.table.is_closed() || self.inner.timer.has_ended()
     }

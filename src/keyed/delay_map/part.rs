@@ -174,7 +174,7 @@ impl<K, V> Part<K, V> {
         (pending, (stop < end).then_some(next))
     }
 
-    /// Takes an item out. To be followed by `shrink_if_due`, once the caller holds no other index.
+    /// Takes an item out. Follow this with `shrink_if_due`, once the caller holds no other index.
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);
         if let Ok(entry) = self

@@ -38,13 +38,13 @@ impl StreamWaker {
         }
     }
 
-    /// Whether the stream has to be woken for what is due at `tick`. To be asked after the change
+    /// Whether the stream has to be woken for what is due at `tick`. Call this after the change
     /// was made.
     pub(crate) fn is_needed_for(&self, tick: u64) -> bool {
         !self.next_check.comes_by(tick)
     }
 
-    /// Whether the stream waits, and does not look by itself. To be asked after the change was
+    /// Whether the stream waits, and does not look by itself. Call this after the change was
     /// made.
     pub(crate) fn is_waiting(&self) -> bool {
         // No tick is earlier than the first.
@@ -78,12 +78,12 @@ impl StreamWaker {
         }
     }
 
-    /// To be called after the waker was left, and before the parts are read.
+    /// Call this after the waker was left, and before the parts are read.
     pub(crate) fn begins_to_wait(&self) {
         self.next_check.begin();
     }
 
-    /// To be called after the parts were read. The stream looks at that tick, unless it is woken.
+    /// Call this after the parts were read. The stream looks at that tick, unless it is woken.
     pub(crate) fn waits_until(&self, tick: u64) {
         self.next_check.at(tick);
     }
