@@ -3,13 +3,15 @@
 //!
 //! *Sparse*: one task that sleeps a millisecond again and again. *Intervals*: 100 tasks that tick
 //! every 10 ms. *Bursts*: four tasks, each with a burst of timeouts every 5 ms, each pending once.
-//! *Smooth*: the same with a pause of 1 ms, the shortest that tokio's timers have.
+//! *Smooth*: the same with a pause of 1 ms, the shortest that tokio's timers have. These two are run
+//! with the drop-in functions and with a `Timer` that the task holds.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
+use tickwheel::Timer;
 
 use super::{How, Part, name};
 use crate::harness::{Record, runtime};
@@ -19,7 +21,7 @@ pub const PART: Part = Part {
     name: "program",
     about: "CPU of the process: few timers that fire, and timeouts at several rates",
     how: How::Apart {
-        contenders: &[name::DROP_IN, name::TOKIO, name::NO_TIMER],
+        contenders: &[name::DROP_IN, name::TICKWHEEL, name::TOKIO, name::NO_TIMER],
         rounds: 5,
         run,
     },
@@ -47,11 +49,16 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
                     }
                 }
             });
-            records.extend(loads(contender, settings, |pending| async {
-                tickwheel::timeout(TIMEOUT, pending).await.ok()
+            records.extend(loads(contender, settings, || {
+                |pending| async { tickwheel::timeout(TIMEOUT, pending).await.ok() }
             }));
             records
         }
+        name::TICKWHEEL => loads(contender, settings, || {
+            // For as long as the process runs, which has this one load.
+            let timer: &Timer = Box::leak(Box::new(Timer::current()));
+            move |pending| async { timer.timeout(TIMEOUT, pending).await.ok() }
+        }),
         name::TOKIO => {
             let mut records = few(contender, settings, tokio::time::sleep, || {
                 let mut ticks = tokio::time::interval(PERIOD);
@@ -61,14 +68,16 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
                     }
                 }
             });
-            records.extend(loads(contender, settings, |pending| async {
-                tokio::time::timeout(TIMEOUT, pending).await.ok()
+            records.extend(loads(contender, settings, || {
+                |pending| async { tokio::time::timeout(TIMEOUT, pending).await.ok() }
             }));
             records
         }
-        _ => loads(contender, settings, |pending| async {
-            pending.await;
-            Some(())
+        _ => loads(contender, settings, || {
+            |pending| async {
+                pending.await;
+                Some(())
+            }
         }),
     }
 }
@@ -126,8 +135,10 @@ fn once() -> Once {
     }))
 }
 
-fn loads<T>(contender: &str, settings: &Settings, timeout: fn(Once) -> T) -> Vec<Record>
+/// Each task calls `make` once.
+fn loads<F, T>(contender: &str, settings: &Settings, make: fn() -> F) -> Vec<Record>
 where
+    F: Fn(Once) -> T + Send + 'static,
     T: Future<Output = Option<()>> + Send + 'static,
 {
     let time = settings.either(Duration::from_secs(1), Duration::from_millis(200));
@@ -138,7 +149,7 @@ where
         let begin = Instant::now();
         let cpu = cpu_of(2, async move {
             let tasks: Vec<_> = (0..TASKS)
-                .map(|_| tokio::spawn(burst_after_burst(rate, pause, time, timeout)))
+                .map(|_| tokio::spawn(burst_after_burst(rate, pause, time, make)))
                 .collect();
             for task in tasks {
                 task.await.expect("no task panics");
@@ -150,10 +161,12 @@ where
     loads.map(measure).collect()
 }
 
-async fn burst_after_burst<T>(rate: u32, pause: Duration, time: Duration, timeout: fn(Once) -> T)
+async fn burst_after_burst<F, T>(rate: u32, pause: Duration, time: Duration, make: fn() -> F)
 where
+    F: Fn(Once) -> T,
     T: Future<Output = Option<()>>,
 {
+    let timeout = make();
     // At a low rate each task has one timeout now and then.
     let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
     let each = (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32;
