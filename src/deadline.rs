@@ -261,6 +261,28 @@ impl ResetHandle {
         self.access().reset_at(self.shard.start(|| true), deadline)
     }
 
+    /// Moves the deadline `by` later than it is due now, once. The next
+    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
+    /// or was cancelled.
+    ///
+    /// It is atomic beside resets from other tasks: what is extended is what the deadline is at that
+    /// moment. It takes the lock of the deadline's shard.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let handle = idle.handle();
+    /// assert!(handle.extend(Duration::from_secs(600)), "an operator is looking at it");
+    /// assert_eq!(handle.remaining(), Some(Duration::from_secs(660)));
+    /// # }
+    /// ```
+    pub fn extend(&self, by: Duration) -> bool {
+        self.access().extend(by)
+    }
+
     /// Changes the timeout. A pending deadline counts it from its last
     /// [`reset`](ResetHandle::reset), and expires at once if that makes it due already. A due that
     /// was set by [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at)
@@ -386,6 +408,13 @@ impl Access<'_> {
     pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> bool {
         let due = self.shard.clock().moment(deadline);
         self.reset_once(start, Due::At(due))
+    }
+
+    pub(crate) fn extend(self, by: Duration) -> bool {
+        let clock = self.shard.clock();
+        self.change(Start::At(clock.now()), |word| {
+            word.extend(by, |stamp| clock.reported_start(stamp), clock.tick());
+        })
     }
 
     pub(crate) fn set_timeout(self, timeout: Duration) -> bool {

@@ -168,6 +168,9 @@
 //!   polled then, as tokio's do. A [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and
 //!   the stream of a [`DelayMap`] ends. The adapters for other crates do not panic either: each
 //!   reports an error, or goes on without the timer, as its page says. Nothing hangs.
+//!   A thread outside of the runtime that arms a timer in the very moment in which the runtime ends
+//!   may meet a panic of tokio's. It is caught here, but a panic hook sees it, and with
+//!   `panic = "abort"` it ends the process. So join such threads before the runtime is dropped.
 //! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
 //!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
 //!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's

@@ -84,6 +84,19 @@ impl LockedWord<'_> {
         self.update(|_| State::Once(due).into());
     }
 
+    /// Sets the due for once, this much later than it is. A due that counts from a stamp is taken to
+    /// count from the moment that `start` gives for the stamp.
+    pub(crate) fn extend(&self, by: Duration, start: impl Fn(Stamp) -> Moment, tick: TickLength) {
+        self.update(|state| {
+            let due = match self.due_of(state.into()) {
+                Some(Due::At(due)) => due,
+                Some(Due::Stamped(due)) => start(due.stamp).after(tick.span(due.ticks())),
+                None => return state,
+            };
+            State::Once(Due::At(due.after(Span::from(by)))).into()
+        });
+    }
+
     /// Makes a deadline that counts from a stamp count from the moment that `start` gives for the
     /// stamp. So what was reported of the deadline stays true.
     ///

@@ -18,11 +18,13 @@ async fn a_key_is_found_by_what_it_borrows_as() {
     assert!(map.reset("one") && map.reset_after("one", MS));
     assert!(map.reset_at("one", Instant::now() + 2 * MS));
     assert_eq!(map.remaining("one"), Some(2 * MS));
+    assert!(map.extend("one", HOUR) && map.extend("one", MS));
+    assert_eq!(map.remaining("one"), Some(HOUR + 3 * MS));
     assert!(map.set_timeout("one", 3 * MS) && map.reset("one"));
     assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * MS));
     assert!(map.expire("one") && !map.cancel("one"));
     assert_eq!(keyed.await, Ok(()));
-    assert!(!map.set_timeout("one", MS) && map.handle("one").is_none());
+    assert!(!map.set_timeout("one", MS) && !map.extend("one", MS) && map.handle("one").is_none());
     assert_eq!((map.deadline("one"), map.remaining("one")), (None, None));
 }
 

@@ -19,12 +19,33 @@ async fn look_ups_take_any_borrowed_form_of_the_key() {
     assert!(map.reset("one", 2 * HOUR) && map.reset_at("one", Instant::now() + 3 * HOUR));
     assert_eq!(map.remaining("one"), Some(3 * HOUR));
     assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * HOUR));
+    assert!(map.extend("one", HOUR) && !map.extend("three", HOUR));
+    assert_eq!(map.remaining("one"), Some(4 * HOUR));
     assert_eq!(map.with_value("two", |value| value + 1), Some(3));
     assert_eq!(map.update("two", |value| *value), Some(2));
     assert_eq!(map.touch("two", MS, |value| *value), Some(2));
     assert!(map.expire("two"));
     assert_eq!(expired.recv().await.unwrap().key, "two");
     assert_eq!(map.remove("one"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_extended_comes_out_that_much_later_but_not_after_its_whole_life() {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    let start = Instant::now();
+    map.insert("extended", (), 10 * MS).unwrap();
+    map.insert_with_life("bounded", (), 10 * MS, 15 * MS)
+        .unwrap();
+    assert!(map.extend("extended", 10 * MS) && map.extend("bounded", 10 * MS));
+    let mut out = Vec::new();
+    for _ in 0..2 {
+        let Some(expired) = expired.recv().await else {
+            panic!("the map is open");
+        };
+        out.push((expired.key, expired.deadline - start));
+    }
+    assert_eq!(out, [("bounded", 15 * MS), ("extended", 20 * MS)]);
+    assert!(!map.extend("extended", MS), "it has come out");
 }
 
 #[tokio::test(start_paused = true)]

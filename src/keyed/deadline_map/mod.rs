@@ -260,6 +260,15 @@ where
         self.is_done(key, |keyed| keyed.reset_at(start, deadline))
     }
 
+    /// As [`ResetHandle::extend`]. `false` for a key that is not in the map.
+    pub fn extend<Q>(&self, key: &Q, by: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.is_done(key, |deadline| deadline.extend(by))
+    }
+
     /// As [`ResetHandle::set_timeout`]. `false` for a key that is not in the map.
     pub fn set_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
     where

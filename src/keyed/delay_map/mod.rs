@@ -336,7 +336,29 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         self.reset_due(key, |_| deadline)
     }
 
+    /// Makes the value of a key come out `by` later than it would. `false` for a key that is not in
+    /// the map.
+    ///
+    /// It is atomic beside resets from other tasks. A value that is due and not yet taken comes out
+    /// that much after it was due. The end of a value's whole life stays as it is.
+    pub fn extend<Q>(&self, key: &Q, by: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.change_due(key, |deadline, _| deadline.after(by.into()))
+    }
+
     fn reset_due<Q>(&self, key: &Q, deadline: impl FnOnce(Moment) -> Moment) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.change_due(key, |_, now| deadline(now))
+    }
+
+    /// `deadline` makes the new one of the present one and of the time.
+    fn change_due<Q>(&self, key: &Q, deadline: impl FnOnce(Moment, Moment) -> Moment) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -345,8 +367,12 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         let Some((mut locked, index)) = self.find(key) else {
             return false;
         };
-        let end = locked.part.item(index).end;
-        let setting = inner.set_now(|now| deadline(now).min(end));
+        let Item {
+            deadline: present,
+            end,
+            ..
+        } = *locked.part.item(index);
+        let setting = inner.set_now(|now| deadline(present, now).min(end));
         locked.part.set(index, setting);
         inner.has_set(locked, setting);
         true

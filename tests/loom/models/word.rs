@@ -246,6 +246,22 @@ fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
     });
 }
 
+/// Fails when `extend` stores the word in place of the exchange.
+#[test]
+fn an_extension_beside_a_reset_extends_the_due_before_or_after_it() {
+    in_both_modes(|start, later| {
+        let shared = Shared::new(start(0));
+        let reset = shared.reset(start(6));
+        let by = Duration::from_nanos(100);
+        shared.locked(|word| word.extend(by, |stamp| at(stamp.window_end()), nanosecond()));
+        assert!(reset.join().unwrap());
+        // The reset comes last, or the extension, of either due.
+        let due = shared.locked(due_tick).unwrap();
+        assert!([16, 116].map(|due| due + later).contains(&due), "{due}");
+        shared.assert_linked_in_time();
+    });
+}
+
 /// So many ticks after a start, for once.
 fn once(start: Start, ticks: u64) -> Due {
     match start {

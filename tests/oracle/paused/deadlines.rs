@@ -274,6 +274,15 @@ impl Timed {
         same("reset_at", told, self.model.reset_once(due, now.at))
     }
 
+    pub(crate) fn extend(&mut self, by: By<'_>, later: Duration, now: Now) -> Result<(), String> {
+        let told = match by {
+            By::Handle => self.handle.extend(later),
+            By::Key(map, key) => map.extend(&key, later),
+        };
+        let due = after(self.model.due, later);
+        same("extend", told, self.model.reset_once(due, now.at))
+    }
+
     pub(crate) fn set_timeout(
         &mut self,
         by: By<'_>,

@@ -133,6 +133,11 @@ pub(crate) enum Op {
         from_now: i64,
         by_key: bool,
     },
+    Extend {
+        nth: u16,
+        by: Micros,
+        by_key: bool,
+    },
     SetTimeout {
         nth: u16,
         timeout: Micros,
@@ -637,9 +642,14 @@ impl Maker {
                 after: self.micros(),
                 by_key,
             },
-            66..70 => Op::ResetAt {
+            66..69 => Op::ResetAt {
                 nth,
                 from_now: self.offset(),
+                by_key,
+            },
+            69 => Op::Extend {
+                nth,
+                by: self.micros(),
                 by_key,
             },
             70..76 => Op::SetTimeout {

@@ -192,6 +192,7 @@ impl World {
             | Op::Reset { .. }
             | Op::ResetAfter { .. }
             | Op::ResetAt { .. }
+            | Op::Extend { .. }
             | Op::SetTimeout { .. }
             | Op::Cancel { .. }
             | Op::Expire { .. }
@@ -443,6 +444,7 @@ impl World {
             | Op::Reset { nth, .. }
             | Op::ResetAfter { nth, .. }
             | Op::ResetAt { nth, .. }
+            | Op::Extend { nth, .. }
             | Op::SetTimeout { nth, .. }
             | Op::Cancel { nth, .. }
             | Op::Expire { nth, .. }
@@ -478,6 +480,9 @@ impl World {
                 let due = at(from_now);
                 timed.reset_at(by(by_key), (due, clock.instant(due)), now)
             }
+            Op::Extend {
+                by: later, by_key, ..
+            } => timed.extend(by(by_key), duration(later), now),
             Op::SetTimeout {
                 timeout, by_key, ..
             } => timed.set_timeout(by(by_key), duration(timeout), now, clock),
