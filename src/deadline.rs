@@ -265,8 +265,8 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
     /// or was cancelled.
     ///
-    /// It is atomic beside resets from other tasks: what is extended is what the deadline is at that
-    /// moment. It takes the lock of the deadline's shard.
+    /// It is atomic beside resets from other tasks: what is extended is what the deadline is at
+    /// that moment. It takes the lock of the deadline's shard.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -18,8 +18,8 @@
 //! Any thread attaches it, since neither a reset nor a poll needs a runtime's context. A poll
 //! panics once the runtime's time driver has ended. So the alarm is polled only right after a reset
 //! that has shown the time driver alive. If the runtime ends between the two, the panic is caught,
-//! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio
-//! offers no poll that reports the end in another way.
+//! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch:
+//! tokio offers no poll that reports the end in another way.
 //!
 //! The time driver fires all of its timers when it ends, after the last task was dropped. So an
 //! alarm that is set learns of the end by its waker. From then on, each sleep that is reset has

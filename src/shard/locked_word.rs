@@ -84,8 +84,8 @@ impl LockedWord<'_> {
         self.update(|_| State::Once(due).into());
     }
 
-    /// Sets the due for once, this much later than it is. A due that counts from a stamp is taken to
-    /// count from the moment that `start` gives for the stamp.
+    /// Sets the due for once, this much later than it is. A due that counts from a stamp is taken
+    /// to count from the moment that `start` gives for the stamp.
     pub(crate) fn extend(&self, by: Duration, start: impl Fn(Stamp) -> Moment, tick: TickLength) {
         self.update(|state| {
             let due = match self.due_of(state.into()) {

@@ -3,8 +3,8 @@
 //!
 //! *Sparse*: one task that sleeps a millisecond again and again. *Intervals*: 100 tasks that tick
 //! every 10 ms. *Bursts*: four tasks, each with a burst of timeouts every 5 ms, each pending once.
-//! *Smooth*: the same with a pause of 1 ms, the shortest that tokio's timers have. These two are run
-//! with the drop-in functions and with a `Timer` that the task holds.
+//! *Smooth*: the same with a pause of 1 ms, the shortest that tokio's timers have. These two are
+//! run with the drop-in functions and with a `Timer` that the task holds.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
