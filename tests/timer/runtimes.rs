@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use futures::future::poll_immediate;
 use tickwheel::{Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 
@@ -12,9 +13,13 @@ fn each_runtime_has_one_timer_of_its_own() {
     let (first, second) = (multi_thread(2), multi_thread(2));
     let armed = |runtime: &Runtime| runtime.block_on(async { Timer::current().metrics().armed });
     for _ in 0..3 {
-        first.block_on(async { sleep(MS).await });
-        first.block_on(async { tokio::spawn(sleep(MS)).await.unwrap() });
-        second.block_on(async { sleep(MS).await });
+        // Of an hour, so that each is armed however busy the machine is.
+        first.block_on(async { assert!(poll_immediate(sleep(HOUR)).await.is_none()) });
+        first.block_on(async {
+            let polled = tokio::spawn(poll_immediate(sleep(HOUR)));
+            assert!(polled.await.unwrap().is_none());
+        });
+        second.block_on(async { assert!(poll_immediate(sleep(HOUR)).await.is_none()) });
     }
     assert_eq!((armed(&first), armed(&second)), (6, 3));
     let nested = first.block_on(async {
