@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
-use crate::time::clock::Clock;
+use crate::timer::Timer;
 
-pub(crate) struct Table<P, H = DefaultHashBuilder> {
+pub(crate) struct Table<P> {
     groups: Box<[OnceLock<Group<P>>]>,
     /// How many parts there can be: a power of two, like the number of groups.
     parts: usize,
@@ -36,7 +36,6 @@ pub(crate) struct Table<P, H = DefaultHashBuilder> {
     making: Mutex<()>,
     /// Written with all parts locked, never cleared.
     closed: AtomicBool,
-    hashing: H,
     limit: Capacity,
 }
 
@@ -62,23 +61,16 @@ pub(crate) struct All<'a, P> {
 
 impl<P> Table<P> {
     /// A table of parts that `make` makes, some for each core.
-    pub(crate) fn new(clock: &Clock, limit: usize, make: fn() -> P) -> Table<P> {
+    pub(crate) fn new(limit: usize, make: fn() -> P) -> Table<P> {
         // Asked once, because it takes tens of microseconds on Linux.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
         let parts = (4 * cores).next_power_of_two().min(256);
-        Table::with_parts(parts, DefaultHashBuilder::new(clock), limit, make)
+        Table::with_parts(parts, limit, make)
     }
-}
 
-impl<P, H> Table<P, H> {
     /// A table of this many parts, a power of two.
-    pub(crate) fn with_parts(
-        parts: usize,
-        hashing: H,
-        limit: usize,
-        make: fn() -> P,
-    ) -> Table<P, H> {
+    pub(crate) fn with_parts(parts: usize, limit: usize, make: fn() -> P) -> Table<P> {
         Table {
             groups: (0..parts.div_ceil(GROUP))
                 .map(|_| OnceLock::new())
@@ -87,17 +79,8 @@ impl<P, H> Table<P, H> {
             make,
             making: Mutex::new(()),
             closed: AtomicBool::new(false),
-            hashing,
             limit: Capacity::new(limit),
         }
-    }
-
-    /// The hash of a key. Call this with no part locked, because it calls the key's own code.
-    pub(crate) fn hash(&self, key: &(impl Hash + ?Sized)) -> u64
-    where
-        H: BuildHasher,
-    {
-        self.hashing.hash_one(key)
     }
 
     /// The number of the part that holds what has this hash.
@@ -311,14 +294,24 @@ impl Slots {
     }
 }
 
+/// The hash of a key. Call this with no part locked, because it calls the key's own code.
+#[inline]
+pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized)) -> u64 {
+    // A hasher may vary only some of its bits. Here each bit of the hash comes to affect all bits
+    // of the result.
+    let hash = hash_builder.hash_one(key);
+    let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
+    (product >> 64 ^ product) as u64
+}
+
 // How the maps hash keys, unless the user gives a hasher.
 //
 // Invariant: on the system's clock the hash is keyed at random, so that nobody can choose keys
 // that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
 // are equal.
 
-/// What a [`DeadlineMap`](crate::DeadlineMap) hashes its keys with, unless it is made
-/// [`with_hasher`](crate::DeadlineMap::with_hasher).
+/// What a [`DeadlineMap`](crate::DeadlineMap) and a [`DelayMap`](crate::DelayMap) hash their keys
+/// with, unless they are made [`with_hasher`](crate::DeadlineMap::with_hasher).
 ///
 /// It is the standard library's hash, keyed at random for each map, so that nobody can choose keys
 /// that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
@@ -333,8 +326,9 @@ enum Kind {
 }
 
 impl DefaultHashBuilder {
-    pub(crate) fn new(clock: &Clock) -> DefaultHashBuilder {
-        DefaultHashBuilder(if clock.is_virtual() {
+    /// For a map on this timer.
+    pub(crate) fn of(timer: &Timer) -> DefaultHashBuilder {
+        DefaultHashBuilder(if timer.shard().clock().is_virtual() {
             Kind::Fixed(BuildHasherDefault::default())
         } else {
             Kind::Random(RandomState::new())
@@ -358,8 +352,8 @@ impl BuildHasher for DefaultHashBuilder {
 mod tests {
     use super::*;
 
-    fn table(parts: usize) -> Table<Vec<u32>, ()> {
-        Table::with_parts(parts, (), usize::MAX, Vec::new)
+    fn table(parts: usize) -> Table<Vec<u32>> {
+        Table::with_parts(parts, usize::MAX, Vec::new)
     }
 
     #[test]

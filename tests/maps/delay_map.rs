@@ -1,11 +1,12 @@
 //! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
 
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
-use tickwheel::{DelayMap, Duration, Instant, Timer};
+use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, PATIENCE, current_thread, idle_for_a_moment};
@@ -46,6 +47,52 @@ async fn what_is_extended_comes_out_that_much_later_but_not_after_its_whole_life
     }
     assert_eq!(out, [("bounded", 15 * MS), ("extended", 20 * MS)]);
     assert!(!map.extend("extended", MS), "it has come out");
+}
+
+/// A number is its own hash.
+#[derive(Clone, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are hashed")
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_hasher_and_any_capacity_give_the_same_map() {
+    type Made<S> = (DelayMap<u64, u64, S>, Expirations<u64, u64>);
+    async fn check<S: BuildHasher + Clone>((map, mut expired): Made<S>) {
+        assert!((0..1_500).all(|key| map.insert(key, key, HOUR) == Ok(None)));
+        let map = map.downgrade().upgrade().unwrap().clone();
+        assert!((0..1_500).all(|key| map.reset(&key, MS)) && !map.contains_key(&1_500));
+        assert!((700..1_500).all(|key| map.remove(&key) == Some(key)));
+        for _ in 0..700 {
+            let Expired { key, value, .. } = expired.recv().await.unwrap();
+            assert!(key < 700 && key == value);
+        }
+        assert!(map.is_empty());
+    }
+    let timer = Timer::current();
+    let identity = BuildHasherDefault::<Identity>::default();
+    check(DelayMap::with_hasher(&timer, identity.clone())).await;
+    check(DelayMap::with_hasher(&timer, RandomState::new())).await;
+    check(DelayMap::with_capacity(&timer, 1_000)).await;
+    check(DelayMap::with_capacity_and_hasher(
+        &timer,
+        10,
+        identity.clone(),
+    ))
+    .await;
+    check(DelayMap::with_limit_and_hasher(&timer, 1_500, identity)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,27 +32,18 @@ use crate::timer::Timer;
 
 pub(super) struct Inner<K> {
     pub(super) timer: Timer,
-    pub(super) table: Table<Part<K>, ()>,
+    pub(super) table: Table<Part<K>>,
 }
 
 /// So many that a part of a million keys has some thousand. A table of that size doubles in less
 /// time than a thread waits that was preempted under the lock.
 const PARTS: usize = 256;
 
-/// Folds the hash of a key to the half that is kept.
-#[inline]
-pub(super) fn fold(hash: u64) -> u32 {
-    // A hasher may vary only some of its bits. Here each bit of the hash comes to affect
-    // all bits of the result.
-    let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
-    (product >> 64 ^ product) as u64 as u32
-}
-
 impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::with_parts(PARTS, (), limit, Part::new),
+            table: Table::with_parts(PARTS, limit, Part::new),
         }
     }
 

@@ -39,13 +39,13 @@ use tokio::time::Instant;
 
 use crate::deadline::{self, Access, ResetHandle};
 use crate::error::{Cancelled, InsertError};
-use crate::keyed::table::DefaultHashBuilder;
+use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{Mark, Outcome, Reset, Word};
 use crate::shard::{By, Reported, Shard};
 use crate::time::stamp::Start;
 use crate::time::tick::Moment;
 use crate::timer::Timer;
-use inner::{Inner, fold};
+use inner::Inner;
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
@@ -391,7 +391,8 @@ where
 
     #[inline]
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
-        fold(self.hash_builder.hash_one(key))
+        // The half that is kept.
+        hash_of(&self.hash_builder, key) as u32
     }
 }
 
@@ -440,7 +441,7 @@ where
 
     /// An empty map that holds at most `max` keys.
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
-        Self::with_limit_and_hasher(timer, max, hash_builder(timer))
+        Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
 
     /// An empty map with room for `capacity` keys made ahead, so that the first `capacity` keys
@@ -450,7 +451,7 @@ where
     /// map. Keys spread unevenly by chance, so in some share of the map there may be too little
     /// room. Room for less than a thousand keys is made as they come.
     pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
-        Self::with_capacity_and_hasher(timer, capacity, hash_builder(timer))
+        Self::with_capacity_and_hasher(timer, capacity, DefaultHashBuilder::of(timer))
     }
 }
 
@@ -483,10 +484,6 @@ where
         map.inner.reserve(capacity);
         map
     }
-}
-
-fn hash_builder(timer: &Timer) -> DefaultHashBuilder {
-    DefaultHashBuilder::new(timer.shard().clock())
 }
 
 // The `KeyedDeadline`: the future that a `DeadlineMap` gives for a key.

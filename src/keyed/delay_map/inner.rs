@@ -107,7 +107,7 @@ pub(super) struct LockedPart<'a, K, V> {
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
         let shard = timer.shard().clone();
-        let table = Table::new(shard.clock(), limit, Part::new);
+        let table = Table::new(limit, Part::new);
         let inner = Inner {
             timer: timer.clone(),
             earliest: (0..table.parts()).map(|_| AtomicU64::new(NEVER)).collect(),

@@ -38,7 +38,7 @@ mod stream_waker;
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
@@ -47,6 +47,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::InsertError;
+use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::time::tick::Moment;
 use crate::timer::Timer;
 use inner::{Inner, LockedPart};
@@ -100,8 +101,9 @@ pub use stream::{Expirations, Expired};
 /// # Ok(())
 /// # }
 /// ```
-pub struct DelayMap<K, V> {
+pub struct DelayMap<K, V, S = DefaultHashBuilder> {
     inner: Arc<Inner<K, V>>,
+    hash_builder: S,
 }
 
 impl<K: Hash + Eq, V> DelayMap<K, V> {
@@ -112,30 +114,68 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
 
     /// An empty map that holds at most `max` keys, and its stream.
     pub fn with_limit(timer: &Timer, max: usize) -> (Self, Expirations<K, V>) {
-        Self::with_limit_and_capacity(timer, max, 0)
+        Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
 
     /// An empty map with room for about `capacity` keys, and its stream.
     pub fn with_capacity(timer: &Timer, capacity: usize) -> (Self, Expirations<K, V>) {
-        Self::with_limit_and_capacity(timer, usize::MAX, capacity)
-    }
-
-    fn with_limit_and_capacity(
-        timer: &Timer,
-        max: usize,
-        capacity: usize,
-    ) -> (Self, Expirations<K, V>) {
-        let inner = Arc::new(Inner::new(timer, max, capacity));
-        (
-            DelayMap {
-                inner: inner.clone(),
-            },
-            Expirations::new(inner),
-        )
+        Self::with_capacity_and_hasher(timer, capacity, DefaultHashBuilder::of(timer))
     }
 }
 
-impl<K: Hash + Eq, V> DelayMap<K, V> {
+/// Making a map with a hasher of the user's.
+impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
+    /// An empty map that hashes its keys with what `hash_builder` makes, and its stream.
+    ///
+    /// The default withstands keys that somebody has chosen to collide. A hasher that does not
+    /// withstand them is faster. It is good for keys that nobody can choose, such as the program's
+    /// own numbers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::hash::RandomState; // or one that is faster
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (jobs, mut due) = DelayMap::with_hasher(&Timer::current(), RandomState::new());
+    /// jobs.insert(7_u64, "payload", Duration::from_secs(1))?;
+    /// assert_eq!(due.recv().await.map(|job| job.key), Some(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_hasher(timer: &Timer, hash_builder: S) -> (Self, Expirations<K, V>) {
+        Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
+    }
+
+    /// As [`with_limit`](DelayMap::with_limit), with a hasher.
+    pub fn with_limit_and_hasher(
+        timer: &Timer,
+        max: usize,
+        hash_builder: S,
+    ) -> (Self, Expirations<K, V>) {
+        Self::from_inner(Inner::new(timer, max, 0), hash_builder)
+    }
+
+    /// As [`with_capacity`](DelayMap::with_capacity), with a hasher.
+    pub fn with_capacity_and_hasher(
+        timer: &Timer,
+        capacity: usize,
+        hash_builder: S,
+    ) -> (Self, Expirations<K, V>) {
+        Self::from_inner(Inner::new(timer, usize::MAX, capacity), hash_builder)
+    }
+
+    fn from_inner(inner: Inner<K, V>, hash_builder: S) -> (Self, Expirations<K, V>) {
+        let inner = Arc::new(inner);
+        let map = DelayMap {
+            inner: inner.clone(),
+            hash_builder,
+        };
+        (map, Expirations::new(inner))
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Puts a value under a key, to come out of the stream when `delay` has passed. A value that
     /// was under the key is replaced and given back, and the delay starts anew.
     ///
@@ -229,7 +269,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         delay: Duration,
     ) -> Result<Option<V>, InsertError<V>> {
         let inner = &*self.inner;
-        let hash = inner.table.hash(&key);
+        let hash = hash_of(&self.hash_builder, &key);
         let mut locked = inner.lock(hash);
         if self.is_closed(&locked) {
             let_go(locked, key);
@@ -266,7 +306,7 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         end: impl FnOnce(Moment) -> Moment,
     ) -> Result<Option<V>, InsertError<V>> {
         let inner = &*self.inner;
-        let hash = inner.table.hash(&key);
+        let hash = hash_of(&self.hash_builder, &key);
         let mut locked = inner.lock(hash);
         if self.is_closed(&locked) {
             let_go(locked, key);
@@ -314,7 +354,7 @@ fn let_go<K, V>(locked: LockedPart<'_, K, V>, key: K) {
     drop(key);
 }
 
-impl<K: Hash + Eq, V> DelayMap<K, V> {
+impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
     /// before, but no later than its life. `false` for a key that is not in the map.
     pub fn reset<Q>(&self, key: &Q, delay: Duration) -> bool
@@ -524,14 +564,14 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.inner.table.hash(key);
+        let hash = hash_of(&self.hash_builder, key);
         let locked = self.inner.lock(hash);
         let index = locked.part.find(hash, key)?;
         Some((locked, index))
     }
 }
 
-impl<K, V> DelayMap<K, V> {
+impl<K, V, S> DelayMap<K, V, S> {
     /// How many values are in the map, due or not.
     pub fn len(&self) -> usize {
         self.inner.table.len()
@@ -636,32 +676,36 @@ impl<K, V> DelayMap<K, V> {
     }
 }
 
-impl<K, V> DelayMap<K, V> {
+impl<K, V, S: Clone> DelayMap<K, V, S> {
     /// A handle that does not keep the stream from ending.
-    pub fn downgrade(&self) -> WeakDelayMap<K, V> {
+    pub fn downgrade(&self) -> WeakDelayMap<K, V, S> {
         WeakDelayMap {
             inner: Arc::downgrade(&self.inner),
+            hash_builder: self.hash_builder.clone(),
         }
     }
 }
 
-impl<K, V> Clone for DelayMap<K, V> {
+impl<K, V, S: Clone> Clone for DelayMap<K, V, S> {
     fn clone(&self) -> Self {
+        // First, because it is user code.
+        let hash_builder = self.hash_builder.clone();
         // This is a handle itself, so the count is not zero and grows.
         self.inner.add_handle();
         DelayMap {
             inner: self.inner.clone(),
+            hash_builder,
         }
     }
 }
 
-impl<K, V> Drop for DelayMap<K, V> {
+impl<K, V, S> Drop for DelayMap<K, V, S> {
     fn drop(&mut self) {
         self.inner.drop_handle();
     }
 }
 
-impl<K, V> fmt::Debug for DelayMap<K, V> {
+impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelayMap")
             .field("len", &self.len())
@@ -686,27 +730,34 @@ impl<K, V> fmt::Debug for DelayMap<K, V> {
 /// assert!(expired.recv().await.is_none());
 /// # }
 /// ```
-pub struct WeakDelayMap<K, V> {
+pub struct WeakDelayMap<K, V, S = DefaultHashBuilder> {
     inner: Weak<Inner<K, V>>,
+    hash_builder: S,
 }
 
-impl<K, V> WeakDelayMap<K, V> {
+impl<K, V, S: Clone> WeakDelayMap<K, V, S> {
     /// A handle of the map, or `None` if the last one was dropped.
-    pub fn upgrade(&self) -> Option<DelayMap<K, V>> {
+    pub fn upgrade(&self) -> Option<DelayMap<K, V, S>> {
         let inner = self.inner.upgrade()?;
-        inner.add_handle().then(|| DelayMap { inner })
+        // First, because it is user code.
+        let hash_builder = self.hash_builder.clone();
+        inner.add_handle().then(|| DelayMap {
+            inner,
+            hash_builder,
+        })
     }
 }
 
-impl<K, V> Clone for WeakDelayMap<K, V> {
+impl<K, V, S: Clone> Clone for WeakDelayMap<K, V, S> {
     fn clone(&self) -> Self {
         WeakDelayMap {
             inner: self.inner.clone(),
+            hash_builder: self.hash_builder.clone(),
         }
     }
 }
 
-impl<K, V> fmt::Debug for WeakDelayMap<K, V> {
+impl<K, V, S> fmt::Debug for WeakDelayMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WeakDelayMap").finish_non_exhaustive()
     }
