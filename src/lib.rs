@@ -189,7 +189,8 @@
 //! # When not to use it
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good. A sleep
-//!   takes slightly more memory here.
+//!   takes slightly more memory here, and one task that sleeps a millisecond again and again takes
+//!   some 10 to 20 % more CPU: its timer is tokio's and this crate's in one.
 //! - **For one owner that needs no keys.** `DelayQueue` of tokio-util takes about half the memory,
 //!   and values come out of it faster.
 //! - **For an accuracy below a millisecond.** tokio's clock has that grid, and so has all that
