@@ -262,7 +262,7 @@ impl<S: Stream> FusedStream for IdleTimeout<S> {
 
 /// The ticks of an [`Interval`] as a [`Stream`], with the names of tokio-stream's wrapper.
 ///
-/// Each item is the instant that its tick was planned for. The stream ends only when the
+/// Each item is the instant that its tick was scheduled for. The stream ends only when the
 /// runtime that drives the timer has shut down, and it is polled in another runtime then.
 ///
 /// # Cancel safety

@@ -106,8 +106,8 @@ impl Turner {
 
     /// The earliest expiry of all shards.
     pub(super) fn earliest_expiry(&self) -> u64 {
-        let plans = self.shards().map(|shard| shard.next_expiry());
-        plans.min().unwrap_or(NEVER)
+        let expiries = self.shards().map(|shard| shard.next_expiry());
+        expiries.min().unwrap_or(NEVER)
     }
 
     /// Closes every shard, for ever, and wakes every task that waits.
@@ -215,7 +215,7 @@ mod tests {
 
     /// Two threads tell the driver in the wrong order: of an expiry, and that it was deferred.
     #[tokio::test(start_paused = true)]
-    async fn a_plan_that_was_put_off_pulls_no_virtual_time_along() {
+    async fn an_expiry_that_was_deferred_pulls_no_virtual_time_along() {
         let runtime = Handle::current();
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let clock = Clock::new(&runtime, tick, Instant::now());

@@ -103,7 +103,7 @@ impl Interval {
         }
     }
 
-    /// Completes at the next tick, and returns the instant that the tick was planned for.
+    /// Completes at the next tick, and returns the instant that the tick was scheduled for.
     ///
     /// # Cancel safety
     ///

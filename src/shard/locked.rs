@@ -192,9 +192,9 @@ impl<'a> Locked<'a> {
         } = self;
         let ShardState { wheel, fired, .. } = &mut **state;
         let is_finished = wheel.turn(now, batch, |linked, entry| {
-            let verdict = judge(linked, entry, held);
-            *fired += u64::from(matches!(verdict, Decision::Fire));
-            verdict
+            let decision = judge(linked, entry, held);
+            *fired += u64::from(matches!(decision, Decision::Fire));
+            decision
         });
         if is_finished {
             shard.next_expiry.set(earliest_in(wheel), held);
