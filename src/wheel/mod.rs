@@ -53,7 +53,8 @@
 //!
 //! Invariants:
 //!
-//! - `elapsed` is never later than `now`, and no timer of a level is due before `elapsed`.
+//! - No timer of a level is due before `elapsed`. It is later than `now` only where the owner has
+//!   looked for the first timer of all.
 //! - No two timers of a wheel have the same key, whenever they are armed.
 //! - Every place of the slab has an index below `u32::MAX`. So no index is mistaken for the link
 //!   that leads nowhere.
@@ -107,7 +108,8 @@ pub struct Wheel<T> {
     level_of_bit: [u8; 64],
     /// The tick that the wheel has worked up to. No timer of the levels is due before it.
     elapsed: u64,
-    /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished.
+    /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished,
+    /// and behind it after a look for the first timer.
     now: u64,
     /// The indices of timers whose due lay before `elapsed` when they were linked, by due and by
     /// rank.
@@ -167,7 +169,7 @@ impl<T> Wheel<T> {
         self.now = self.now.max(now);
         std::iter::from_fn(move || {
             loop {
-                match self.step() {
+                match self.step(self.now) {
                     Step::Due(index) => {
                         let due = self.nodes[index as usize].due;
                         return Some((due, self.remove_node(index).0));
@@ -186,7 +188,8 @@ impl<T> Wheel<T> {
     /// that holds many timers or is being cascaded, it is the start of that slot.
     pub fn next_turn(&self) -> Option<u64> {
         let at_the_earliest = self.next_turn_at_the_earliest()?;
-        Some(self.look_through().unwrap_or(at_the_earliest))
+        let looked_through = self.look_through();
+        Some(looked_through.map_or(at_the_earliest, |(due, _)| due))
     }
 
     /// A tick before which no timer is due, found without a look at the timers of a slot. `None` if
@@ -205,8 +208,9 @@ impl<T> Wheel<T> {
         self.earliest_slot().map(|(.., start)| start)
     }
 
-    /// The earliest due in the coarse slot whose time comes next, if it holds few timers.
-    fn look_through(&self) -> Option<u64> {
+    /// The earliest timer in the coarse slot whose time comes next, if it holds few: its due and
+    /// its index.
+    fn look_through(&self) -> Option<(u64, u32)> {
         /// At most this many timers are looked through. The look has a bound because a turn too
         /// many costs little.
         const LOOKED_THROUGH: usize = 16;
@@ -218,8 +222,9 @@ impl<T> Wheel<T> {
         let earliest = timers
             .by_ref()
             .take(LOOKED_THROUGH)
-            .map(|(_, node)| node.due)
-            .min();
+            .map(|(index, node)| (node.due, index))
+            // Of several, the one that was linked first.
+            .min_by_key(|&(due, _)| due);
         // Only if these were all. Otherwise the earliest may be among the rest.
         timers.next().is_none().then_some(earliest)?
     }
@@ -659,13 +664,47 @@ impl<T> Wheel<T> {
         self.now = self.now.max(now);
         while *budget > 0 {
             *budget -= 1;
-            match self.step() {
+            match self.step(self.now) {
                 Step::Due(index) => return Found::Due(index),
                 Step::Cascaded => {}
                 Step::Finished => return Found::Nothing,
             }
         }
         Found::Unfinished
+    }
+
+    /// Finds the first timer, due or not, in at most `budget` steps, which are taken from the
+    /// budget.
+    ///
+    /// The timers of a coarse slot are in no order. So where they are many, they are cascaded
+    /// before their time, which each of them pays for once. What is then linked before them waits
+    /// among the overdue, where it takes O(log n).
+    pub(crate) fn find_first(&mut self, budget: &mut usize) -> Found {
+        while *budget > 0 {
+            *budget -= 1;
+            if self.is_empty() {
+                return Found::Nothing;
+            }
+            let at_hand = self.first_at_hand().or_else(|| self.look_through());
+            if let Some((_, index)) = at_hand {
+                return Found::Due(index);
+            }
+            self.step(u64::MAX);
+        }
+        Found::Unfinished
+    }
+
+    /// The first timer, if it is among the overdue or in a slot of one tick.
+    fn first_at_hand(&self) -> Option<(u64, u32)> {
+        if let Some((&(due, _), &index)) = self.overdue.first_key_value() {
+            return Some((due, index));
+        }
+        if self.next_to_cascade().is_some() {
+            return None;
+        }
+        let (level, slot, due) = self.earliest_slot()?;
+        let first = self.levels[level].slot(slot).first();
+        Some((due, first.filter(|_| level == 0)?))
     }
 
     /// Moves all timers together, into a store that is as large as they need. After it, their

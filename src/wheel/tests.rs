@@ -41,7 +41,6 @@ impl<T> Wheel<T> {
                 "the bit of level {number}"
             );
         }
-        assert!(self.elapsed <= self.now);
         for (_, node) in &self.nodes {
             if node.home == Home::OVERDUE {
                 assert!(node.due < self.elapsed);
@@ -532,6 +531,42 @@ fn what_is_due_is_found_within_a_budget_and_stays_until_it_is_taken() {
     wheel.relink_at(late, 66);
     assert_eq!(wheel.find_due(65, &mut budget), Found::Nothing);
     wheel.check();
+}
+
+#[test]
+fn a_look_for_the_first_of_many_far_timers_is_paid_for_once() {
+    let mut wheel = Wheel::new();
+    for number in 0..1_000_u32 {
+        wheel.insert(1_000_000 + u64::from(number) * 7 % 1_000, number);
+    }
+    let mut steps = 0;
+    for expected in 1_000_000..1_001_000 {
+        let mut budget = 5_000;
+        let Found::Due(first) = wheel.find_first(&mut budget) else {
+            panic!("it is not found");
+        };
+        steps += 5_000 - budget;
+        assert_eq!(wheel.due_at(first), expected);
+        wheel.remove_at(first);
+        wheel.check();
+    }
+    assert!(steps < 5_000, "{steps} steps");
+    assert_eq!(wheel.find_first(&mut 1), Found::Nothing);
+}
+
+#[test]
+fn what_is_inserted_before_the_first_waits_for_its_own_tick() {
+    let mut wheel = Wheel::new();
+    wheel.extend((0..100).map(|_| (5_000, 'b')));
+    assert_eq!(wheel.find_first(&mut 1_000), Found::Due(0));
+    assert!(wheel.elapsed > wheel.now);
+    let earlier = wheel.insert_at(300, 'a');
+    assert_eq!(wheel.find_first(&mut 1), Found::Due(earlier));
+    assert_eq!(wheel.next_turn(), Some(300));
+    assert_eq!(wheel.advance(299).next(), None);
+    assert_eq!(dues(wheel.advance(300)), [300]);
+    assert_eq!(wheel.advance(4_999).next(), None);
+    assert_eq!(wheel.advance(5_000).count(), 100);
 }
 
 #[test]

@@ -5,6 +5,10 @@
 //!
 //! Invariant: between two steps every timer lies where `link` would put it. Only the timers of the
 //! slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
+//!
+//! A step may go beyond `now`, for an owner that looks for the first timer before it is due.
+//! `elapsed` is ahead of `now` then. A timer that is linked before it is among the overdue, and
+//! comes out at its own tick: the turns up to then find nothing else to do.
 
 use super::Wheel;
 use super::slots::Home;
@@ -26,7 +30,7 @@ pub(super) enum Step {
     Due(u32),
     /// The step moved one timer to a finer level.
     Cascaded,
-    /// Nothing more is due, and `elapsed` has reached `now`.
+    /// Nothing more is due, and `elapsed` has reached `now` or is ahead of it.
     Finished,
 }
 
@@ -46,7 +50,7 @@ impl<T> Wheel<T> {
         self.now = self.now.max(now);
         let mut left = budget * JUDGED;
         while left > 0 {
-            match self.step() {
+            match self.step(self.now) {
                 Step::Due(index) => {
                     left = left.saturating_sub(JUDGED);
                     let node = &mut self.nodes[index as usize];
@@ -66,21 +70,24 @@ impl<T> Wheel<T> {
         false
     }
 
-    /// Makes one bounded step towards `now`: finds one timer that is due, or cascades one.
-    pub(super) fn step(&mut self) -> Step {
-        if let Some((_, &index)) = self.overdue.first_key_value() {
-            return Step::Due(index);
+    /// Makes one bounded step towards tick `by`: finds one timer that is due by then, or cascades
+    /// one.
+    pub(super) fn step(&mut self, by: u64) -> Step {
+        if let Some((&(due, _), &index)) = self.overdue.first_key_value() {
+            return if due <= by {
+                Step::Due(index)
+            } else {
+                Step::Finished
+            };
         }
         if let Some(index) = self.next_to_cascade() {
             return self.cascade(index);
         }
         self.cascading = None;
-        let earliest = self
-            .earliest_slot()
-            .filter(|&(.., start)| start <= self.now);
+        let earliest = self.earliest_slot().filter(|&(.., start)| start <= by);
         let first = earliest.and_then(|(level, slot, _)| self.levels[level].slot(slot).first());
         let (Some((level, slot, start)), Some(index)) = (earliest, first) else {
-            self.elapsed = self.now;
+            self.elapsed = self.elapsed.max(self.now);
             self.levels.truncate(self.levels());
             self.shrink_if_worth_a_look();
             return Step::Finished;

@@ -36,6 +36,39 @@ async fn a_drained_deadline_says_so_in_words() {
     assert!(keyed.await.unwrap_err().to_string().contains("all others"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_removed_key_is_gone_and_its_deadline_cancelled() {
+    let timer = Timer::current();
+    let map: DeadlineMap<String> = DeadlineMap::with_limit(&timer, 1);
+    let mut keyed = map.insert("one".to_owned(), HOUR).unwrap();
+    assert!(map.remove("one") && !map.remove("one") && !map.remove("two"));
+    let cancelled = (&mut keyed).await.unwrap_err();
+    assert!(!cancelled.is_replaced() && !cancelled.is_drained());
+    keyed.restart();
+    assert!(!map.reset("one"), "no key leads to it");
+    let newer = map.insert("one".to_owned(), HOUR).unwrap();
+    assert!(!map.compare_and_remove(&keyed) && map.compare_and_remove(&newer));
+    drop(keyed);
+    assert_eq!((map.len(), timer.metrics().pending), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_come_first_by_their_present_deadlines() {
+    let map = DeadlineMap::new(&Timer::current());
+    let insert = |key: u32| map.insert(key, HOUR + key * MS).unwrap();
+    let keyed: Vec<_> = (0..500).map(insert).collect();
+    assert!(map.expire(&0) && map.reset_after(&400, MS) && map.reset_after(&1, 2 * HOUR));
+    assert_eq!(map.first(), Some((400, Instant::now() + MS)));
+    let popped: Vec<_> = std::iter::from_fn(|| map.pop_first()).collect();
+    let expected = [(400, MS)]
+        .into_iter()
+        .chain((2..400).chain(401..500).map(|key| (key, HOUR + key * MS)))
+        .chain([(1, 2 * HOUR)]);
+    assert_eq!(popped, expected.collect::<Vec<_>>());
+    assert_eq!(map.keys(), [0], "it has expired, and stays");
+    assert!(map.first().is_none() && !keyed[1].handle().is_pending());
+}
+
 /// The map grows during the walk, so that its parts are split under it.
 #[tokio::test(start_paused = true)]
 async fn for_each_shows_every_key_once_and_may_use_the_map() {
@@ -144,7 +177,7 @@ impl Wake for Restarts {
     fn wake(self: Arc<Self>) {
         let mut deadline = self.deadline.lock().unwrap();
         let deadline = deadline.as_mut().unwrap();
-        if self.map.remove(deadline) {
+        if self.map.compare_and_remove(deadline) {
             deadline.restart();
         }
     }

@@ -1,11 +1,14 @@
 //! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
+use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -95,16 +98,127 @@ async fn any_hasher_and_any_capacity_give_the_same_map() {
     check(DelayMap::with_limit_and_hasher(&timer, 1_500, identity)).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn for_each_may_use_the_map() {
-    let (map, _expired) = DelayMap::new(&Timer::current());
-    (0..1_000).for_each(|key| drop(map.insert(key, vec![key], HOUR)));
-    let mut seen = 0;
-    map.for_each(|key, _| {
-        assert_eq!(map.remove(key), Some(vec![*key]));
-        seen += 1;
+/// A thread moves one value from key to key, and takes it out before it puts it in again. So at
+/// each moment there is one of them at most.
+#[test]
+fn for_each_shows_what_the_map_holds_at_one_moment() {
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let (map, _expired) = DelayMap::new(&timer);
+    map.insert(0_u32, 0_u32, HOUR).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for key in 0..u32::MAX {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let value = map.remove(&key).unwrap();
+                map.insert(key + 1, value + 1, HOUR).unwrap();
+            }
+        });
+        for _ in 0..2_000 {
+            let mut seen = Vec::new();
+            map.for_each(|key, value, _| seen.push((*key, *value)));
+            assert!(seen.len() <= 1, "{seen:?}");
+            assert!(seen.iter().all(|(key, value)| key == value));
+        }
+        is_over.store(true, Ordering::Relaxed);
     });
-    assert_eq!((seen, map.len()), (1_000, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_for_each_leaves_the_map_as_it_is() {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    map.insert(1, 'a', MS).unwrap();
+    let look = || map.for_each(|_, _, _| panic!("on purpose"));
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(look)).is_err());
+    assert_eq!(map.insert(2, 'b', 2 * MS), Ok(None));
+    assert_eq!(expired.recv().await.map(|first| first.value), Some('a'));
+    assert_eq!(expired.recv().await.map(|second| second.value), Some('b'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
+    let timer = Timer::current();
+    let (map, mut stream) = DelayMap::new(&timer);
+    assert!(map.expirations().is_none(), "there is one");
+    (1..=5).for_each(|key| assert!(map.insert(key, key, key * MS).is_ok()));
+    let consumer = tokio::spawn(async move { while stream.recv().await.is_some() {} });
+    tickwheel::sleep(3 * MS).await;
+    consumer.abort();
+    assert!(consumer.await.unwrap_err().is_cancelled());
+    assert_eq!(
+        timer.metrics().pending,
+        0,
+        "nothing waits for what nobody takes"
+    );
+
+    assert_eq!(map.insert(6, 6, MS), Ok(None));
+    tickwheel::sleep(10 * MS).await;
+    let left = map.len();
+    assert!((3..=4).contains(&left), "{left} are left");
+    let mut stream = map.expirations().unwrap();
+    let keys: Vec<_> = (0..left).map(|_| stream.try_recv().unwrap().key).collect();
+    assert_eq!(keys[keys.len() - 3..].iter().max(), Some(&6));
+    assert!(stream.try_recv().is_err() && map.expirations().is_none());
+    drop(map);
+    assert!(stream.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_comes_to_the_stream_that_waits_for_it_after_another() {
+    let (map, first) = DelayMap::new(&Timer::current());
+    let mut first = task::spawn(first);
+    map.insert(1, (), MS).unwrap();
+    assert_pending!(first.poll_next());
+    drop(first);
+    let mut second = task::spawn(map.expirations().unwrap());
+    assert_pending!(second.poll_next());
+    map.reset(&1, Duration::ZERO);
+    assert!(second.is_woken());
+    assert_eq!(
+        assert_ready!(second.poll_next()).map(|expired| expired.key),
+        Some(1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_took_goes_with_the_last_handle() {
+    let (map, stream) = DelayMap::new(&Timer::current());
+    let value = Arc::new(());
+    map.insert(1, value.clone(), MS).unwrap();
+    drop(stream);
+    assert_eq!(Arc::strong_count(&value), 2, "the map keeps it");
+    drop(map);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_closes_on_drop_refuses_what_comes_later() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, 1, MS).unwrap();
+    stream.set_close_on_drop(true);
+    drop(stream);
+    assert!(map.is_empty());
+    assert_eq!(map.insert(2, 2, MS), Err(InsertError::Closed(2)));
+    let mut another = map.expirations().unwrap();
+    assert!(another.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_cache_makes_room_by_what_is_due_first() {
+    const KEPT: u32 = 5_000;
+    let (map, _expired) = DelayMap::with_limit(&Timer::current(), KEPT as usize);
+    for key in 0..3 * KEPT {
+        while let Err(InsertError::AtCapacity(_)) = map.insert(key, key, HOUR + key * MS) {
+            let (evicted, _, left) = map.pop_first().unwrap();
+            assert_eq!(evicted, key - KEPT);
+            assert_eq!(left, HOUR + evicted * MS);
+        }
+    }
+    assert_eq!(map.first().map(|(key, _)| key), Some(2 * KEPT));
+    assert_eq!(map.len(), KEPT as usize);
 }
 
 #[tokio::test(start_paused = true)]

@@ -239,7 +239,7 @@ fn places_are_right_whatever_races_with_a_drain() {
             if kept.len() > 1_500 {
                 let mut keyed = kept.swap_remove(random.usize(..kept.len()));
                 match round % 3 {
-                    0 => drop(map.remove(&keyed)),
+                    0 => drop(map.compare_and_remove(&keyed)),
                     1 => keyed.restart(),
                     _ => {}
                 }

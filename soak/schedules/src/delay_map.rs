@@ -12,7 +12,7 @@ use std::time::Duration;
 use shuttle::future::block_on;
 use shuttle::sync::mpsc::{Sender, channel};
 use tickwheel::error::InsertError;
-use tickwheel::{DelayMap, Expirations, Instant};
+use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
 
 use crate::record::{Noting, Record, Span, last_held_up};
 use crate::world::{MS, Place, World, below, delay, one_in};
@@ -73,10 +73,10 @@ pub fn run() {
     let (consumer, threads) = {
         let popped = Record::new();
         let consumer = {
-            let popped = popped.clone();
+            let (popped, weak) = (popped.clone(), map.downgrade());
             world
                 .place()
-                .spawn(move || (consume(stream, &popped, &tells), popped))
+                .spawn(move || (consume(stream, &weak, &popped, &tells), popped))
         };
         let threads: Vec<_> = (0..3)
             .map(|thread| {
@@ -126,6 +126,7 @@ pub fn run() {
 
 fn consume(
     mut stream: Expirations<Key, Value>,
+    map: &WeakDelayMap<Key, Value>,
     popped: &Record<Popped>,
     tells: &Sender<()>,
 ) -> Expirations<Key, Value> {
@@ -151,6 +152,12 @@ fn consume(
                 });
                 // Nobody may wait for it any more.
                 let _ = tells.send(());
+                if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
+                    // It dies, and another one goes on.
+                    drop(stream);
+                    stream = map.expirations().expect("there is none");
+                    waits_since = None;
+                }
             }
             (None, ..) => return stream,
         }

@@ -126,7 +126,7 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
             0 | 1 => continue,
             2 | 3 => {
                 super::yield_now().await;
-                let removed = timed(|| shared.map.remove(kept.deadline()));
+                let removed = timed(|| shared.map.compare_and_remove(kept.deadline()));
                 kept.keep(Act::Remove, removed);
             }
             _ => {}

@@ -115,10 +115,12 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         random.u32(1..200)
     };
     let limit = (random.u8(..3) == 0).then(|| random.usize(1..=keys as usize));
-    let (map, stream) = match limit {
+    let (map, mut stream) = match limit {
         Some(limit) => Map::with_limit(&clock.timer, limit),
         None => Map::new(&clock.timer),
     };
+    // What a consumer leaves behind when it dies counts as lost, and nothing comes after it.
+    stream.set_close_on_drop(true);
     // Three threads at full speed, or one value after the other, or anything.
     let (is_crowd, one_by_one) = match random.u8(..4) {
         0 | 1 => (true, false),
@@ -281,10 +283,13 @@ impl Writer {
                 self.all_out(pairs, call);
             }
             994 => self.expire_all(),
-            995..997 => self.retain(random),
-            _ => self.map.for_each(|key, _| {
-                let _ = self.map.remaining(key);
-            }),
+            995..998 => self.retain(random),
+            998 => self
+                .map
+                .for_each(|key, value, _| assert!(key.0 < u32::MAX && value.id > 0)),
+            _ => drop(catch_unwind(AssertUnwindSafe(|| {
+                self.map.first().is_some()
+            }))),
         }
     }
 
@@ -543,7 +548,7 @@ async fn consume(mut consumer: Consumer, mut random: fastrand::Rng) {
                 let map = other.map.upgrade();
                 let due = map.as_ref().map(|map| {
                     let mut dues = Vec::new();
-                    map.for_each(|key, at| dues.push((key.0, at.elapsed())));
+                    map.for_each(|key, _, at| dues.push((key.0, at.elapsed())));
                     dues.truncate(5);
                     dues
                 });

@@ -2,8 +2,8 @@
 //!
 //! - `drain` and `close` lock every part, take the tables out, and unlock. That takes as long for a
 //!   million keys as for none. Only then do they settle what they took, deadline by deadline.
-//! - `expire_all`, `keys` and `for_each` walk. They copy one part at a time, under its lock, and
-//!   use the copies after it.
+//! - `expire_all`, `keys`, `for_each`, `first` and `pop_first` walk. They copy one part at a time,
+//!   under its lock, and use the copies after it.
 //!
 //! Invariant: every entry that a call takes out or sees is taken out or seen under the lock of its
 //! part. Its deadline is settled, and its key is dropped, under no lock of the map.
@@ -16,17 +16,23 @@
 //!   word, one after the other. The result of a drain has what the drain settled, and nothing else.
 //! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and the
 //!   call that takes it out gives its slot back. One of the two settles the word.
+//! - *`pop_first` against expiry and restart.* It cancels the deadline, and only then takes its key
+//!   out. So one that ends meanwhile keeps its key. One that its owner restarts between the two
+//!   goes on as a deadline to which no key leads.
 //! - *A walk against inserts and drops.* A key is in one part for ever, and a part is copied at one
 //!   moment. So the walk sees an entry once that is there from its beginning to its end.
 
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::DeadlineMap;
 use super::inner::{Entry, Inner};
 use crate::deadline::ResetHandle;
-use crate::shard::By;
-use crate::shard::word::Outcome;
+use crate::shard::word::{Outcome, Word};
+use crate::shard::{By, Reported};
 
 impl<K, S> DeadlineMap<K, S>
 where
@@ -149,6 +155,83 @@ where
             |entry| (entry.key.clone(), entry.word.clone()),
             |(key, word)| f(&key, &inner.access(&word, By::Key).handle()),
         );
+    }
+
+    /// The key whose deadline is the next to expire, and the instant at which it does if nothing
+    /// resets it. `None` if no deadline is pending.
+    ///
+    /// No deadline that is in the map and stays as it is during the call comes before it. What
+    /// other threads insert or reset meanwhile may.
+    ///
+    /// It looks at every key, because a reset costs next to nothing and sorts nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Instant, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let _alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// let bob = sessions.insert("bob", Duration::from_secs(5))?;
+    /// let in_five = Instant::now() + Duration::from_secs(5);
+    /// assert_eq!(sessions.first(), Some(("bob", in_five)));
+    ///
+    /// assert_eq!(sessions.pop_first(), Some(("bob", Duration::from_secs(5))));
+    /// assert!(bob.await.is_err(), "evicted");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn first(&self) -> Option<(K, Instant)> {
+        let (key, _, told) = self.find_first()?;
+        let clock = self.inner.timer.shard().clock();
+        Some((key, clock.instant(told.deadline)))
+    }
+
+    /// Takes the key out whose deadline is the next to expire, and cancels that deadline. Returns
+    /// the key and the time that was left. `None` if no deadline is pending.
+    ///
+    /// It is for a map at its limit that is to make room. What comes first is as in
+    /// [`first`](DeadlineMap::first), and so is the cost: a map of very many keys better makes room
+    /// for several at once. A reset from another thread may come too late to save its deadline.
+    pub fn pop_first(&self) -> Option<(K, Duration)> {
+        loop {
+            let (key, word, _) = self.find_first()?;
+            // Settled before it is taken out. A deadline that has ended meanwhile keeps its key.
+            let settled = self
+                .inner
+                .access(&word, By::Key)
+                .settle_at(self.inner.now(), Outcome::Cancelled);
+            if let Some(left) = settled {
+                word.leave_map();
+                drop(self.inner.take_own(&word));
+                return Some((key, left));
+            }
+        }
+    }
+
+    fn find_first(&self) -> Option<(K, Arc<Word>, Reported)> {
+        let inner = &*self.inner;
+        loop {
+            let mut first: Option<(Arc<Word>, Reported)> = None;
+            inner.walk(
+                |entry| entry.word.clone(),
+                |word| {
+                    let told = inner.access(&word, By::Key).reported();
+                    let is_before = |told: &Reported| {
+                        let first = first.as_ref();
+                        first.is_none_or(|(_, first)| told.deadline < first.deadline)
+                    };
+                    if let Some(told) = told.filter(is_before) {
+                        first = Some((word, told));
+                    }
+                },
+            );
+            let (word, told) = first?;
+            if let Some(key) = inner.key_of(&word) {
+                return Some((key, word, told));
+            }
+            // It has left the map since.
+        }
     }
 }
 

@@ -154,13 +154,29 @@ impl<K> Inner<K> {
         Some(take(&entry.word))
     }
 
-    /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
-    pub(super) fn take(&self, word: &Arc<Word>) -> Option<Entry<K>> {
+    /// The key of a deadline that is in the map. The key's `Clone` is called under the lock of its
+    /// part.
+    pub(super) fn key_of(&self, word: &Arc<Word>) -> Option<K>
+    where
+        K: Clone,
+    {
         let hash = word.mark().hash;
-        let mut part = self.lock(hash)?;
+        let part = self.lock(hash)?;
+        let entry = part.find(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
+        Some(entry.key.clone())
+    }
+
+    /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
+    pub(super) fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
         // Found by the identity of the deadline. So no code of the key is needed, and the entry of
         // a newer deadline is not touched.
-        let entry = part.remove(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
+        self.take(word.mark().hash, |entry| Arc::ptr_eq(&entry.word, word))
+    }
+
+    /// Takes the entry out that has this hash and is meant. The caller drops it under no lock.
+    pub(super) fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
+        let mut part = self.lock(hash)?;
+        let entry = part.remove(hash, is_it)?;
         self.table.release(self.part_of(hash), 1);
         Some(entry)
     }

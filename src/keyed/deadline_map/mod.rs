@@ -45,7 +45,7 @@ use crate::shard::{By, Reported, Shard};
 use crate::time::stamp::Start;
 use crate::time::tick::Moment;
 use crate::timer::Timer;
-use inner::Inner;
+use inner::{Entry, Inner};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
@@ -62,7 +62,7 @@ use inner::Inner;
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | other calls by key | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, which has one key in 256 |
+/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each), [`first`](DeadlineMap::first), [`pop_first`](DeadlineMap::pop_first) | O(keys), the lock of one part at a time, which has one key in 256 |
 ///
 /// To reset one key often, take its [`handle`](DeadlineMap::handle) once: a reset by the handle
 /// needs no look-up and no lock.
@@ -199,13 +199,61 @@ where
         Ok(is_in.then_some(keyed))
     }
 
+    /// Takes a key out and cancels its deadline, if that is pending. `false` for a key that is not
+    /// in the map.
+    ///
+    /// [`cancel`](DeadlineMap::cancel) leaves the key in the map, so that its deadline can be
+    /// restarted and be reset by key again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let session = sessions.insert("alice", Duration::from_secs(60))?;
+    /// assert!(sessions.remove("alice"), "she has logged out");
+    /// assert!(session.await.is_err());
+    /// assert!(!sessions.remove("alice"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let is_it = |entry: &Entry<K>| entry.key.borrow() == key;
+        self.settle_taken(self.inner.take(self.hash(key), is_it))
+    }
+
     /// Takes a deadline's key out and cancels the deadline, if it is the one under its key. `false`
     /// if it was replaced or taken out before, or is of another map. Then nothing is done.
     ///
     /// So a task that ends its deadline never ends a newer one that another task has put under the
     /// key.
-    pub fn remove(&self, deadline: &KeyedDeadline<K>) -> bool {
-        let Some(own) = self.inner.take(&deadline.word) else {
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let older = sessions.insert("alice", Duration::from_secs(60))?;
+    /// let newer = sessions.insert("alice", Duration::from_secs(60))?;
+    /// assert!(!sessions.compare_and_remove(&older));
+    /// assert!(sessions.contains_key("alice"));
+    /// assert!(sessions.compare_and_remove(&newer));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
+        self.settle_taken(self.inner.take_own(&deadline.word))
+    }
+
+    /// Cancels the deadline of an entry that was taken out. `false` if there was none.
+    fn settle_taken(&self, taken: Option<Entry<K>>) -> bool {
+        let Some(own) = taken else {
             return false;
         };
         self.inner
@@ -541,7 +589,7 @@ impl<K> Future for KeyedDeadline<K> {
 
 impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
-        let own = self.inner.take(&self.word);
+        let own = self.inner.take_own(&self.word);
         let Access { shard, word, .. } = self.access();
         deadline::cancel_unawaited(shard, word);
         // The key of the entry is dropped here, after the locks. The key of `self` is dropped next.

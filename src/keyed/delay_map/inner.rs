@@ -82,6 +82,8 @@ pub(super) struct Inner<K, V> {
     handles: AtomicUsize,
     /// Set with all parts locked, never cleared.
     closed: AtomicBool,
+    /// Whether there is a stream. Whoever sets it may make one.
+    has_stream: AtomicBool,
     waker: StreamWaker,
     /// What wakes the stream when it has waited long enough.
     stream_timer: Mutex<Option<StreamTimer>>,
@@ -116,6 +118,7 @@ impl<K, V> Inner<K, V> {
             table,
             handles: AtomicUsize::new(1),
             closed: AtomicBool::new(false),
+            has_stream: AtomicBool::new(false),
             waker: StreamWaker::new(),
         };
         let parts = if capacity > 0 { inner.table.parts() } else { 0 };
@@ -246,6 +249,43 @@ impl<K, V> Inner<K, V> {
         all.min().unwrap_or(NEVER)
     }
 
+    /// The part whose earliest tick is the smallest, of several the first, if that tick is no later
+    /// than `by`. That tick may be too early. So beside it stands the tick up to which nothing in
+    /// another part comes before what is in this one.
+    fn first_part(&self, by: u64) -> Option<(usize, u64)> {
+        let (mut first, mut number) = (NEVER, 0);
+        let mut limit = by;
+        for part in 0..self.earliest.len() {
+            let tick = self.earliest_of(part);
+            if tick < first {
+                // Of two parts with one tick, this one comes later.
+                limit = limit.min(first.saturating_sub(1));
+                (first, number) = (tick, part);
+            } else {
+                limit = limit.min(tick);
+            }
+        }
+        (first <= by).then_some((number, limit))
+    }
+
+    /// Finds the first item of all, due or not, and locks its part.
+    ///
+    /// No item that is in the map and stays as it is during the call comes before it: where it
+    /// comes after the earliest tick of another part, the parts are compared anew.
+    pub(super) fn lock_first(&self) -> Option<(LockedPart<'_, K, V>, u32)> {
+        /// One search makes no more steps than this with a part locked.
+        const BATCH: usize = 512;
+        loop {
+            let (number, limit) = self.first_part(NEVER - 1)?;
+            let mut part = self.table.lock_made(number)?;
+            let mut budget = BATCH;
+            if let Some(index) = part.find_first(limit, &mut budget) {
+                return Some((LockedPart { part, number }, index));
+            }
+            self.has_changed(LockedPart { part, number });
+        }
+    }
+
     /// Makes everything due now. Returns how much was pending.
     pub(super) fn expire_all(&self) -> usize {
         /// So many items are made due for one hold of a part's lock.
@@ -328,6 +368,13 @@ impl<K, V> Inner<K, V> {
         }
     }
 
+    /// Takes the right to make the stream. `false` if there is one.
+    pub(super) fn try_acquire_stream(&self) -> bool {
+        // Acquire: pairs with `release_stream`, so that this stream comes after what the one before
+        // it has left behind.
+        !self.has_stream.swap(true, Ordering::AcqRel)
+    }
+
     fn stream_timer(&self) -> MutexGuard<'_, Option<StreamTimer>> {
         self.stream_timer
             .lock()
@@ -344,25 +391,13 @@ impl<K, V> Inner<K, V> {
 
     /// S2: takes out the first of what is due by a tick, in at most `budget` steps.
     ///
-    /// It comes from the part whose earliest tick is the smallest, of several the first. That tick
-    /// may be too early. So no part is searched beyond the earliest tick of another one, and then
-    /// they are compared anew.
+    /// No part is searched beyond the earliest tick of another one, and then they are compared
+    /// anew.
     pub(super) fn take_due(&self, now: u64, budget: &mut usize) -> Taken<K, V> {
         loop {
-            let (mut first, mut number) = (NEVER, 0);
-            let mut limit = now;
-            for part in 0..self.earliest.len() {
-                let tick = self.earliest_of(part);
-                if tick < first {
-                    // Of two parts with one tick, this one comes later.
-                    limit = limit.min(first.saturating_sub(1));
-                    (first, number) = (tick, part);
-                } else {
-                    limit = limit.min(tick);
-                }
-            }
-            let part = (first <= now).then(|| self.table.lock_made(number));
-            let Some(mut part) = part.flatten() else {
+            let first = self.first_part(now);
+            let part = first.map(|(number, limit)| (number, limit, self.table.lock_made(number)));
+            let Some((number, limit, Some(mut part))) = part else {
                 return Taken::Nothing;
             };
             let taken = part.take_due(limit, budget);
@@ -450,11 +485,21 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// The stream has ended. Its timer is disarmed, and its waker is dropped.
-    pub(super) fn stop_stream_timer(&self) {
+    /// The stream has ended. Its timer is disarmed, and its waker is taken, for the caller to drop.
+    pub(super) fn stop_stream_timer(&self) -> Option<Waker> {
         let timer = self.stream_timer().take();
         self.disarm(timer);
-        drop(self.waker.take());
+        self.waker.take()
+    }
+
+    /// The stream goes. Call this last: from now on there may be another one.
+    pub(super) fn release_stream(&self) {
+        // Nobody wakes what is not there.
+        self.stop_waiting();
+        let waker = self.stop_stream_timer();
+        self.has_stream.store(false, Ordering::Release);
+        // After all else, because this is user code.
+        drop(waker);
     }
 
     fn disarm(&self, timer: Option<StreamTimer>) {

@@ -21,16 +21,18 @@
 //! - No wake-up is lost. The argument is at the head of `inner.rs`.
 //!
 //! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`
-//! and `for_each`, and what the user gives to `with_value`, `update`, `touch` or `retain`. Values,
-//! keys and wakers are dropped after all locks.
+//! and `first`, and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
+//! Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod` | the handles and their calls |
+//! | `mod` | the handles, and their calls by key |
+//! | `all` | what is done to all keys at once, or to the first of them |
 //! | `part` | one part of the table: its wheel, and the index by key |
 //! | `inner`, `stream_waker` | what the handles and the stream share, and their hand-shake |
 //! | `stream` | what comes out |
 
+mod all;
 mod inner;
 mod part;
 mod stream;
@@ -40,7 +42,6 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -68,13 +69,17 @@ pub use stream::{Expirations, Expired};
 /// - Values come out in the order of their ticks, and within a tick in no order that you can rely
 ///   on.
 /// - The stream ends when the map is closed and empty, or when every handle of the map is dropped
-///   and the map is empty. It also ends when the timer's runtime has shut down. Dropping the stream
-///   closes the map and drops what the map holds.
+///   and the map is empty. It also ends when the timer's runtime has shut down.
+/// - A consumer that dies loses nothing that is in the map. When the stream is dropped, the map
+///   keeps what it holds and takes more, and [`expirations`](DelayMap::expirations) gives another
+///   stream.
 ///
 /// | call | cost |
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
+/// | [`first`](DelayMap::first), [`pop_first`](DelayMap::pop_first) | a look at each part, and the lock of one; amortised O(1) for each value |
+/// | [`for_each`](DelayMap::for_each) | O(keys), under the locks of all parts |
 /// | [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part for some hundred of them |
 ///
 /// Every look-up takes any borrowed form of the key, like the look-ups of a `HashMap`. The map
@@ -167,6 +172,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     fn from_inner(inner: Inner<K, V>, hash_builder: S) -> (Self, Expirations<K, V>) {
         let inner = Arc::new(inner);
+        inner.try_acquire_stream();
         let map = DelayMap {
             inner: inner.clone(),
             hash_builder,
@@ -181,9 +187,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Both return the value. [`InsertError::Closed`] when the map is closed, its stream was
-    /// dropped, or the timer's runtime has shut down. [`InsertError::AtCapacity`] if the key is new
-    /// and the map holds as many keys as it may.
+    /// Both return the value. [`InsertError::Closed`] when the map is closed, or the timer's
+    /// runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map holds as
+    /// many keys as it may.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
         self.insert_due(key, value, |now| now.after(delay.into()))
     }
@@ -568,111 +574,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let locked = self.inner.lock(hash);
         let index = locked.part.find(hash, key)?;
         Some((locked, index))
-    }
-}
-
-impl<K, V, S> DelayMap<K, V, S> {
-    /// How many values are in the map, due or not.
-    pub fn len(&self) -> usize {
-        self.inner.table.len()
-    }
-
-    /// Whether no value is in the map.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The keys, in no order. Each was in the map at some moment of the call.
-    ///
-    /// The key's `Clone` is called under the lock of a part, so it must not call the map.
-    pub fn keys(&self) -> Vec<K>
-    where
-        K: Clone,
-    {
-        let mut keys = Vec::with_capacity(self.len());
-        for LockedPart { part, .. } in self.inner.locked_parts() {
-            keys.extend(part.indices().map(|index| part.item(index).key.clone()));
-        }
-        keys
-    }
-
-    /// Calls `act` with each key and the instant at which its value is to come out, in no order.
-    /// Each key was in the map at some moment of the call. No lock is held while `act` runs, so it
-    /// may use the map.
-    pub fn for_each(&self, mut act: impl FnMut(&K, Instant))
-    where
-        K: Clone,
-    {
-        for LockedPart { part, .. } in self.inner.locked_parts() {
-            let items = part.indices().map(|index| part.item(index));
-            let keys: Vec<_> = items
-                .map(|item| (item.key.clone(), item.deadline))
-                .collect();
-            drop(part);
-            for (key, at) in keys {
-                act(&key, self.inner.clock().instant(at));
-            }
-        }
-    }
-
-    /// Keeps the values for which `keep` says so, due or not, and drops the rest. The delays go on.
-    ///
-    /// `keep` is called under the lock of a part, so it must not call the map. If it panics, no
-    /// further value is dropped.
-    pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
-        for mut locked in self.inner.locked_parts() {
-            let mut removed = Vec::new();
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let indices: Vec<_> = locked.part.indices().collect();
-                for index in indices {
-                    let item = locked.part.item_mut(index);
-                    if !keep(&item.key, &mut item.value) {
-                        removed.push(locked.part.remove(index));
-                        self.inner.table.release(locked.number, 1);
-                    }
-                }
-            }));
-            locked.part.shrink_if_due();
-            self.inner.has_taken(locked);
-            // After the lock, because these drops are user code.
-            drop(removed);
-            if let Err(panic) = outcome {
-                resume_unwind(panic);
-            }
-        }
-    }
-
-    /// Takes everything out, in no order. It is atomic: an insert comes wholly before it or wholly
-    /// after it.
-    pub fn drain(&self) -> Vec<(K, V)> {
-        let items = self.inner.take_all(false).into_iter();
-        items.map(|(_, item)| item.into_pair()).collect()
-    }
-
-    /// As [`drain`](DelayMap::drain), each value with the time that it had left, zero for what was
-    /// due.
-    pub fn take_all(&self) -> Vec<(K, V, Duration)> {
-        let with_time_left = |(left, item): (Duration, Item<K, V>)| {
-            let (key, value) = item.into_pair();
-            (key, value, left)
-        };
-        let items = self.inner.take_all(false).into_iter();
-        items.map(with_time_left).collect()
-    }
-
-    /// Makes everything come out of the stream now. Returns how many values were pending.
-    ///
-    /// It is atomic for each key, and not against all of them: what is inserted meanwhile may be
-    /// made due or not.
-    pub fn expire_all(&self) -> usize {
-        self.inner.expire_all()
-    }
-
-    /// Takes everything out, and ends the stream. Every later insert is an error. A second close
-    /// finds nothing.
-    pub fn close(&self) -> Vec<(K, V)> {
-        let items = self.inner.take_all(true).into_iter();
-        items.map(|(_, item)| item.into_pair()).collect()
     }
 }
 

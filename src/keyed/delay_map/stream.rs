@@ -43,7 +43,11 @@ pub struct Expired<K, V> {
 ///
 /// It ends when the map is closed and empty, or when every handle of the map is dropped and the map
 /// is empty. It also ends when the timer's runtime has shut down. What is then left in the map can
-/// still be drained. Dropping the stream closes the map and drops what the map holds.
+/// still be drained.
+///
+/// A map has one stream at a time. When it is dropped, the map keeps what it holds, and
+/// [`expirations`](super::DelayMap::expirations) gives another one. Where nobody is to take another
+/// one, let the drop close the map: [`set_close_on_drop`](Expirations::set_close_on_drop).
 ///
 /// From when it is first polled to its end, the timer's runtime has one task more, which does
 /// nothing. The stream learns from it that the runtime shuts down.
@@ -52,7 +56,7 @@ pub struct Expired<K, V> {
 ///
 /// Dropping a future of its next item, as in a `select!`, loses nothing. A value leaves the map in
 /// the moment in which the stream gives it.
-#[must_use = "values come out only when the stream is polled, and dropping it closes the map"]
+#[must_use = "values come out only when the stream is polled"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
     /// The tick of the last reading of the clock.
@@ -60,6 +64,7 @@ pub struct Expirations<K, V> {
     /// Ends the stream with the runtime, also while nothing is armed. Made when it is first polled.
     watch: Option<Watch>,
     ended: bool,
+    closes_on_drop: bool,
 }
 
 impl<K, V> Expirations<K, V> {
@@ -69,7 +74,30 @@ impl<K, V> Expirations<K, V> {
             present: 0,
             watch: None,
             ended: false,
+            closes_on_drop: false,
         }
+    }
+
+    /// Whether dropping the stream [closes](super::DelayMap::close) the map, and drops what the map
+    /// holds. The default is `false`.
+    ///
+    /// With `true` the map is as a channel whose receiver is dropped: a value that nobody would
+    /// take is refused, and given back by the insert.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::error::InsertError;
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (map, mut expired) = DelayMap::new(&Timer::current());
+    /// expired.set_close_on_drop(true);
+    /// drop(expired);
+    /// assert_eq!(map.insert("key", 7, Duration::ZERO), Err(InsertError::Closed(7)));
+    /// # }
+    /// ```
+    pub fn set_close_on_drop(&mut self, close: bool) {
+        self.closes_on_drop = close;
     }
 
     /// The next value, as soon as there is one that is due. `None` once the stream has ended.
@@ -236,7 +264,7 @@ impl<K, V> Expirations<K, V> {
         if self.watch.take().is_some_and(|watch| watch.has_ended()) {
             self.inner.refuse_inserts();
         }
-        self.inner.stop_stream_timer();
+        drop(self.inner.stop_stream_timer());
     }
 }
 
@@ -259,8 +287,10 @@ impl<K, V> Unpin for Expirations<K, V> {}
 
 impl<K, V> Drop for Expirations<K, V> {
     fn drop(&mut self) {
-        self.inner.stop_stream_timer();
-        drop(self.inner.take_all(true));
+        let held = self.closes_on_drop.then(|| self.inner.take_all(true));
+        self.inner.release_stream();
+        // Last, because this is user code.
+        drop(held);
     }
 }
 

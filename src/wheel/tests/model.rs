@@ -19,6 +19,7 @@ enum Operation {
     AdvanceTo(u64),
     AdvanceAndDrop(u64, usize),
     Turn(u64, usize),
+    FindFirst(usize),
     Look(usize),
     Change(usize),
     Iterate,
@@ -50,6 +51,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..1_000_u64).prop_map(Operation::AdvanceTo),
         2 => (0..300_u64, 0..4_usize).prop_map(|(by, taken)| Operation::AdvanceAndDrop(by, taken)),
         2 => (distance(), 0..6_usize).prop_map(|(by, budget)| Operation::Turn(by, budget)),
+        2 => (0..200_usize).prop_map(Operation::FindFirst),
         4 => any::<usize>().prop_map(Operation::Look),
         2 => any::<usize>().prop_map(Operation::Change),
         2 => Just(Operation::Iterate),
@@ -114,6 +116,7 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
     let mut keys: Vec<Key> = Vec::new();
     let mut numbers = Vec::new();
     model.now = wheel.now();
+    let mut looked_ahead = false;
     for operation in operations {
         let from_now = |delay| model.now.saturating_add(delay);
         match operation {
@@ -192,6 +195,16 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
                     model.link(due, key);
                 }
             }
+            Operation::FindFirst(mut budget) => {
+                looked_ahead = true;
+                let first = model.timers.first_key_value().map(|(_, key)| key.index);
+                match (wheel.find_first(&mut budget), first) {
+                    (Found::Due(index), Some(first)) => assert_eq!(index, first),
+                    (Found::Nothing, None) => {}
+                    (Found::Unfinished, _) => assert_eq!(budget, 0),
+                    (found, first) => panic!("{found:?} is not {first:?}"),
+                }
+            }
             Operation::Clear => {
                 wheel.clear();
                 model.timers.clear();
@@ -245,6 +258,7 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
             }
         }
         wheel.check();
+        assert!(wheel.elapsed <= wheel.now || looked_ahead);
         assert_eq!(wheel.now(), model.now);
         assert_eq!(wheel.len(), model.timers.len());
         assert_eq!(wheel.is_empty(), model.timers.is_empty());

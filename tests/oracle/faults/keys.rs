@@ -179,7 +179,8 @@ async fn values(seed: u64) {
             }
             13 => try_to(at, || {
                 let _ = map.keys();
-                map.for_each(|_, _| call());
+                map.for_each(|_, _, _| call());
+                let _ = map.first();
                 map.update(&Key(key), |_| call());
                 map.touch(&Key(key), delay, |_| call());
             }),
@@ -262,7 +263,7 @@ async fn deadlines(seed: u64) {
             12 if !all.is_empty() => {
                 let keyed = &all[random.usize(..all.len())];
                 touched = Some(keyed.key().0);
-                try_to(at, || map.remove(keyed));
+                try_to(at, || map.compare_and_remove(keyed));
             }
             13 => {
                 touched = None;

@@ -274,6 +274,11 @@ impl Timed {
         same("reset_at", told, self.model.reset_once(due, now.at))
     }
 
+    /// When it is due, if it is pending.
+    pub(crate) fn due(&mut self, now: Now) -> Option<At> {
+        self.model.look(now.at).then(|| self.model.due.min(FAR))
+    }
+
     pub(crate) fn extend(&mut self, by: By<'_>, later: Duration, now: Now) -> Result<(), String> {
         let told = match by {
             By::Handle => self.handle.extend(later),

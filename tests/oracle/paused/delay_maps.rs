@@ -305,6 +305,8 @@ impl Delayed {
             29..33 => self.take(key),
             33 => self.update(key),
             34 if random.u8(..40) == 0 => self.expire_all(now),
+            35 => self.first(),
+            36 => self.pop_first(now),
             _ => self.try_recv(now),
         }
     }
@@ -376,11 +378,70 @@ impl Delayed {
         Ok(())
     }
 
-    pub(crate) fn drop_stream(&mut self) {
-        if self.stream.take().is_some() {
-            self.is_closed = true;
-            drop(self.take_model());
+    pub(crate) fn drop_stream(&mut self, closes: bool) {
+        if let Some(mut stream) = self.stream.take() {
+            stream.set_close_on_drop(closes);
+            drop(stream);
+            self.is_closed |= closes;
+            if closes || self.handles.is_empty() {
+                drop(self.take_model());
+            }
             self.waiter = Waiter::new(self.clock);
+        }
+    }
+
+    pub(crate) fn take_stream(&mut self) -> Result<(), String> {
+        let Some(map) = self.map() else { return Ok(()) };
+        let stream = map.expirations();
+        if stream.is_some() == self.stream.is_some() {
+            return Err(format!("expirations answers {stream:?}"));
+        }
+        if stream.is_some() {
+            self.stream = stream;
+            (self.has_ended, self.was_polled) = (false, false);
+        }
+        Ok(())
+    }
+
+    /// The item of the key, if nothing comes before it.
+    fn is_first(&self, key: u32) -> Result<Item, String> {
+        let item = self.items.get(&key).copied();
+        let item = item.ok_or_else(|| format!("{key} is the first, and is not there"))?;
+        match self.places.first() {
+            Some(&(tick, _)) if tick == item.tick || item.deadline >= FAR => Ok(item),
+            first => Err(format!("the first is told as {item:?}, and is {first:?}")),
+        }
+    }
+
+    pub(crate) fn first(&mut self) -> Result<(), String> {
+        let Some(map) = self.map() else { return Ok(()) };
+        match map.first() {
+            None if self.items.is_empty() => Ok(()),
+            None => Err("there is no first".to_owned()),
+            Some((key, deadline)) => {
+                let (told, item) = (self.clock.at(deadline).min(FAR), self.is_first(key)?);
+                match told == item.deadline {
+                    true => Ok(()),
+                    false => Err(format!("the first is told to be due at {told}: {item:?}")),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn pop_first(&mut self, now: Now) -> Result<(), String> {
+        let Some(map) = self.map() else { return Ok(()) };
+        match map.pop_first() {
+            None if self.items.is_empty() => Ok(()),
+            None => Err("there is no first".to_owned()),
+            Some((key, value, left)) => {
+                let item = self.is_first(key)?;
+                self.remove(key);
+                let expected = Duration::from_nanos(item.deadline.saturating_sub(now.at));
+                match value == item.value && (left == expected || item.deadline >= FAR) {
+                    true => Ok(()),
+                    false => Err(format!("popped {value} with {left:?} left of {item:?}")),
+                }
+            }
         }
     }
 
@@ -576,13 +637,19 @@ impl Delayed {
         if told != expected {
             return Err(format!("tells the keys {told:?}, not {expected:?}"));
         }
-        let mut wrong = None;
-        map.for_each(|key, deadline| {
+        let (mut wrong, mut seen) = (None, 0);
+        map.for_each(|key, value, deadline| {
+            seen += 1;
             let item = &self.items[key];
-            if self.clock.at(deadline).min(FAR) != item.deadline {
-                wrong = Some(format!("for_each shows {deadline:?} of {item:?}"));
+            if self.clock.at(deadline).min(FAR) != item.deadline || *value != item.value {
+                wrong = Some(format!(
+                    "for_each shows {value} at {deadline:?} of {item:?}"
+                ));
             }
         });
+        if seen != self.items.len() {
+            return Err(format!("for_each shows {seen} of {}", self.items.len()));
+        }
         wrong.map_or(Ok(()), Err)
     }
 

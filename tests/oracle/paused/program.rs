@@ -157,6 +157,11 @@ pub(crate) enum Op {
     Remove {
         nth: u16,
     },
+    RemoveByKey {
+        nth: u16,
+    },
+    FirstKey,
+    PopFirstKey,
     DropDeadline {
         nth: u16,
     },
@@ -255,7 +260,12 @@ pub(crate) enum Op {
     TryRecv {
         count: u16,
     },
-    DropStream,
+    DropStream {
+        closes: bool,
+    },
+    TakeStream,
+    First,
+    PopFirst,
     NewDelayMap {
         timer: u8,
         limit: u8,
@@ -660,7 +670,12 @@ impl Maker {
             76..79 => Op::Cancel { nth, by_key },
             79..82 => Op::Expire { nth, by_key },
             82..88 => Op::Restart { nth },
-            88..90 => Op::Remove { nth },
+            88 => Op::Remove { nth },
+            89 => match self.random.u8(..4) {
+                0 => Op::FirstKey,
+                1 => Op::PopFirstKey,
+                _ => Op::RemoveByKey { nth },
+            },
             90..94 => Op::DropDeadline { nth },
             94 if self.random.u8(..4) == 0 => Op::InsertMany {
                 first: self.random.u16(..1_000),
@@ -742,7 +757,10 @@ impl Maker {
             65 => Op::CloneHandle,
             66 if self.random.u8(..3) == 0 => Op::DropHandle,
             67 => Op::Upgrade,
-            68..92 => Op::Recv {
+            68 | 69 => Op::First,
+            70 | 71 => Op::PopFirst,
+            72 => Op::TakeStream,
+            73..92 => Op::Recv {
                 waker,
                 count: self.random.choice([1, 1, 1, 3, 40, 2_000]).unwrap(),
             },
@@ -754,7 +772,9 @@ impl Maker {
             95..98 => Op::TryRecv {
                 count: self.random.u16(1..4),
             },
-            98 if self.random.u8(..8) == 0 => Op::DropStream,
+            98 if self.random.u8(..4) == 0 => Op::DropStream {
+                closes: self.random.u8(..4) == 0,
+            },
             _ if self.random.u8(..3) == 0 => Op::NewDelayMap {
                 timer: self.random.u8(..),
                 limit: self.random.choice([0, 0, 2, 30]).unwrap(),

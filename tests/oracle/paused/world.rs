@@ -198,9 +198,12 @@ impl World {
             | Op::Expire { .. }
             | Op::Restart { .. }
             | Op::Remove { .. }
+            | Op::RemoveByKey { .. }
             | Op::DropDeadline { .. } => self.use_deadline(op).await?,
             Op::DropDeadlines { .. }
             | Op::ResetDropped { .. }
+            | Op::FirstKey
+            | Op::PopFirstKey
             | Op::Drain
             | Op::ExpireAll
             | Op::CloseDeadlineMap
@@ -450,6 +453,7 @@ impl World {
             | Op::Expire { nth, .. }
             | Op::Restart { nth }
             | Op::Remove { nth }
+            | Op::RemoveByKey { nth }
             | Op::DropDeadline { nth } => of(nth),
             _ => unreachable!("not a deadline's"),
         };
@@ -496,14 +500,23 @@ impl World {
                 let Some(keyed) = timed.keyed() else {
                     return Ok(());
                 };
-                let told = self.map.remove(keyed);
+                let told = self.map.compare_and_remove(keyed);
                 if told != key.is_some() {
-                    return Err(format!("remove answers {told}"));
+                    return Err(format!("compare_and_remove answers {told}"));
                 }
                 if told {
                     timed.end(End::Cancelled, now);
                     timed.key = None;
                 }
+                Ok(())
+            }
+            Op::RemoveByKey { .. } => {
+                let Some(key) = key else { return Ok(()) };
+                if !self.map.remove(&key) || self.map.remove(&key) {
+                    return Err("a key is not removed once".to_owned());
+                }
+                timed.end(End::Cancelled, now);
+                timed.key = None;
                 Ok(())
             }
             _ => {
@@ -526,6 +539,22 @@ impl World {
                 let count = self.deadlines.len().min(count.into());
                 let dropped = self.deadlines.drain(..count);
                 drop(dropped);
+                Ok(())
+            }
+            Op::FirstKey => {
+                let told = self.map.first();
+                let told = told.map(|(key, deadline)| (key, self.clock.at(deadline).min(FAR)));
+                self.is_first(told, now)
+            }
+            Op::PopFirstKey => {
+                let told = self.map.pop_first();
+                let told = told.map(|(key, left)| (key, after(now.at, left)));
+                self.is_first(told, now)?;
+                if let Some((key, _)) = told {
+                    let number = self.keyed(key).expect("it was found above");
+                    self.deadlines[number].end(End::Cancelled, now);
+                    self.deadlines[number].key = None;
+                }
                 Ok(())
             }
             Op::ExpireAll => {
@@ -581,6 +610,26 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    /// What the map reports as its first key, and when that is due.
+    fn is_first(&mut self, told: Option<(u32, At)>, now: Now) -> Result<(), String> {
+        let in_map: Vec<_> = self.in_map().collect();
+        let dues = in_map.into_iter();
+        let dues = dues.filter_map(|(number, key)| Some((self.deadlines[number].due(now)?, key)));
+        let dues: Vec<_> = dues.collect();
+        let first = dues.iter().min().map(|&(due, _)| due);
+        let is_right = match (told, first) {
+            (None, None) => true,
+            (Some((key, at)), Some(first)) => {
+                at == first && dues.contains(&(at, key)) || first >= FAR && at >= FAR
+            }
+            _ => false,
+        };
+        if !is_right {
+            return Err(format!("the first is told as {told:?} of {dues:?}"));
+        }
+        Ok(())
     }
 
     async fn use_values(&mut self, op: &Op) -> Result<(), String> {
@@ -660,10 +709,13 @@ impl World {
                 self.delayed.recv(which, now).map(drop)
             }
             Op::TryRecv { count } => (0..count).try_for_each(|_| delayed.try_recv(now)),
-            Op::DropStream => {
-                delayed.drop_stream();
+            Op::DropStream { closes } => {
+                delayed.drop_stream(closes);
                 Ok(())
             }
+            Op::TakeStream => delayed.take_stream(),
+            Op::First => delayed.first(),
+            Op::PopFirst => delayed.pop_first(now),
             Op::NewDelayMap { timer, limit } => {
                 let Some(on) = self.on(timer) else {
                     return Ok(());

@@ -138,7 +138,7 @@ impl World {
         self.sleepers.clear();
         self.deadlines.clear();
         self.ask()?;
-        self.delayed.drop_stream();
+        self.delayed.drop_stream(false);
         self.settle().await;
         self.check(None)?;
         for made in &self.timers {
