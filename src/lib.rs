@@ -76,6 +76,9 @@
 //! # }
 //! ```
 //!
+//! **A ping before the close.** [`Deadline::warn_before`] wakes the task for a ping while a
+//! heartbeat is still in time.
+//!
 //! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key. A [`DelayMap`] has
 //! one stream of delayed values. Any task resets or removes a timer by its key alone.
 //!
@@ -197,8 +200,9 @@
 //!   stands on it.
 //! - **For another runtime's own clock.** [`global`] runs under any executor, but it goes by the
 //!   system's clock. Or turn a [`wheel`] yourself.
-//! - **As a cache.** A [`DelayMap`] evicts nothing to make room. A map with a limit refuses new
-//!   keys.
+//! - **As a cache.** A [`DelayMap`] evicts nothing by itself. A map with a limit refuses new keys,
+//!   and [`pop_first`](DelayMap::pop_first) makes room by what is due first, not by what is used
+//!   least.
 //!
 //! # The cost of the free functions
 //!
@@ -277,7 +281,7 @@ pub use crate::adapt::stream;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
-pub use crate::deadline::{Deadline, ResetHandle};
+pub use crate::deadline::{Deadline, ResetHandle, Stage, WarnBefore};
 pub use crate::future::interval::{Interval, interval, interval_at};
 pub use crate::future::scope::{Scope, remaining, scope, scope_deadline};
 pub use crate::future::sleep::{Sleep, sleep, sleep_until};

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Wake, Waker};
 use std::thread;
 
-use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Timer};
+use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Stage, Timer};
 use tokio::runtime::Runtime;
 
 use crate::common::{HOUR, MS, arm, current_thread, is_forced_to_tick, multi_thread, poll_once};
@@ -48,6 +48,21 @@ async fn short_deadline(timer: &Timer) -> (Deadline, ResetHandle) {
 /// The driver comes by, and settles what it settles.
 async fn let_the_driver_turn(timer: &Timer) {
     timer.sleep(2 * MS).await;
+}
+
+#[test]
+fn a_stall_over_the_grace_and_the_end_gives_the_warning_first() {
+    on_the_only_thread(|timer| async move {
+        let idle = timer.deadline(200 * MS);
+        let handle = idle.handle();
+        let mut idle = idle.warn_before(100 * MS);
+        assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+        stall();
+        assert_eq!(idle.wait().await, Ok(Stage::Warning));
+        assert!(handle.reset(), "the pong lay unread in the socket");
+        assert_eq!(idle.wait().await, Ok(Stage::Warning));
+        assert_eq!(idle.wait().await, Ok(Stage::Expired));
+    });
 }
 
 #[test]

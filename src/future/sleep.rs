@@ -31,6 +31,7 @@ use crate::error::Elapsed;
 use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::stamp::Due;
+use crate::time::tick::Moment;
 use crate::timer::local;
 use crate::wheel::Key;
 
@@ -231,6 +232,11 @@ impl Sleep {
     pub fn reset_after(&mut self, duration: Duration) {
         let due = due_after(&self.shard, duration);
         self.reset_to(due, FirstPoll::after(duration));
+    }
+
+    /// Moves the deadline to a moment that has not passed.
+    pub(crate) fn reset_to_moment(&mut self, deadline: Moment) {
+        self.reset_to(Due::At(deadline), FirstPoll::LooksIfMissed);
     }
 
     fn reset_to(&mut self, due: Due, first_poll: FirstPoll) {

@@ -75,6 +75,8 @@ impl Shard {
             } else {
                 locked.link_word(word);
             }
+            // Its owner looks by itself.
+            word.mark_moved();
         }
         if locked.unlock().tell() || word.timeout_set().is_zero() {
             self.expire_passed_word(word);
@@ -135,6 +137,7 @@ impl Shard {
             // It may have been moved to a moment that has passed. Only the clock shows that.
             locked.expire_if(word, |due| self.clock.has_passed(due, self.clock.now()));
             locked.relink_word(word);
+            locked.wake_watcher(word);
         }
         locked.unlock().wake();
         is_pending
@@ -329,6 +332,14 @@ impl Locked<'_> {
     fn entry_of(&mut self, word: &Word) -> Option<&mut Entry> {
         let key = self.key_of(word)?;
         self.entry(key)
+    }
+
+    /// Wakes the task that awaits a word which was moved, if it wants to know.
+    fn wake_watcher(&mut self, word: &Word) {
+        if word.mark_moved() {
+            let waker = self.entry_of(word).and_then(|entry| entry.waker.take());
+            self.wake_later(waker);
+        }
     }
 
     fn key_of(&self, word: &Word) -> Option<Key> {

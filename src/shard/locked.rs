@@ -64,7 +64,7 @@ pub(super) struct Locked<'a> {
 pub(super) struct Deferred<'a> {
     shard: &'a Shard,
     change: Change,
-    /// The waker of what was unlinked, if anything.
+    /// The waker of what was unlinked or moved, if anything.
     waker: Option<Waker>,
 }
 
@@ -223,6 +223,11 @@ impl<'a> Locked<'a> {
             fired: self.state.fired,
             spared: self.state.spared,
         }
+    }
+
+    /// Wakes a task once the lock is let go.
+    pub(super) fn wake_later(&mut self, waker: Option<Waker>) {
+        self.after.waker = waker.or(self.after.waker.take());
     }
 
     pub(super) fn slot_counts(&self) -> SlotCounts {

@@ -106,6 +106,10 @@ pub(crate) struct Word {
     counts_stalls: bool,
     /// Whether it has left its map. It is never cleared.
     has_left_map: AtomicBool,
+    /// Whether the task that awaits it is woken when it is moved earlier.
+    is_watched: AtomicBool,
+    /// Whether it was moved since that task has looked.
+    has_moved: AtomicBool,
 }
 
 /// What a map knows one of its words by.
@@ -129,6 +133,8 @@ impl Word {
             mark: Mark::default(),
             counts_stalls: false,
             has_left_map: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            has_moved: AtomicBool::new(false),
         }
     }
 
@@ -153,6 +159,27 @@ impl Word {
     /// Whether no key leads to it any more. Call this under the shard's lock.
     pub(super) fn has_left_map(&self) -> bool {
         self.has_left_map.load(Ordering::Relaxed)
+    }
+
+    /// From now on the task that awaits it is woken when it is moved earlier, or is so no more.
+    pub(crate) fn watch(&self, is_watched: bool) {
+        // Relaxed, here and below: that task takes the shard's lock before it takes the mark, and
+        // whoever moves the word earlier has that lock.
+        self.is_watched.store(is_watched, Ordering::Relaxed);
+    }
+
+    /// Whether it was moved with the lock held, since the last call of this.
+    pub(crate) fn take_moved(&self) -> bool {
+        self.has_moved.load(Ordering::Relaxed) && self.has_moved.swap(false, Ordering::Relaxed)
+    }
+
+    /// Marks it as moved, if somebody wants to know. Call this under the shard's lock.
+    pub(super) fn mark_moved(&self) -> bool {
+        let is_watched = self.is_watched.load(Ordering::Relaxed);
+        if is_watched {
+            self.has_moved.store(true, Ordering::Relaxed);
+        }
+        is_watched
     }
 
     pub(crate) fn with_mark(mut self, mark: Mark) -> Word {

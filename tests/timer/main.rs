@@ -7,6 +7,7 @@ mod common;
 mod deadline;
 mod runtimes;
 mod wandering;
+mod warning;
 
 use std::cell::RefCell;
 use std::future::ready;

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::deadline::{self, Access, ResetHandle};
+use crate::deadline::{self, Access, ResetHandle, WarnBefore};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{Mark, Outcome, Reset, Word};
@@ -562,6 +562,27 @@ impl<K> KeyedDeadline<K> {
     /// As [`Deadline::handle`](crate::Deadline::handle).
     pub fn handle(&self) -> ResetHandle {
         self.access().handle()
+    }
+
+    /// As [`Deadline::warn_before`](crate::Deadline::warn_before). Resets by key count as any
+    /// others.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Stage, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// let mut alice = alice.warn_before(Duration::from_secs(10));
+    /// assert_eq!(alice.wait().await?, Stage::Warning);
+    /// assert!(sessions.reset("alice"), "she has answered the ping");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn warn_before(self, grace: Duration) -> WarnBefore<KeyedDeadline<K>> {
+        let handle = self.handle();
+        WarnBefore::new(self, handle, grace)
     }
 
     /// As [`Deadline::restart`](crate::Deadline::restart).

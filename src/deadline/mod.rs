@@ -1,11 +1,13 @@
 //! The [`Deadline`] future. It is armed when it is made. One task awaits it, and any task pushes it
-//! back.
+//! back. `warning.rs` adds a warning before it.
 //!
 //! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
 //! timer in the wheel share. The word's file says which thread may touch what.
 //!
 //! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
 //! settled, the word stays settled until it is restarted. Another poll returns the same answer.
+
+mod warning;
 
 use std::fmt;
 use std::future::Future;
@@ -23,6 +25,7 @@ use crate::shard::word::{Outcome, Reset, Status, Word};
 use crate::shard::{By, LockedWord, Reported, Shard};
 use crate::time::stamp::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span};
+pub use warning::{Stage, WarnBefore};
 
 /// A deadline that one task awaits and any task pushes back:
 /// [`Timer::deadline`](crate::Timer::deadline).
@@ -87,6 +90,30 @@ impl Deadline {
     /// A handle that resets, cancels or expires this deadline from anywhere.
     pub fn handle(&self) -> ResetHandle {
         ResetHandle::new(self.shard.clone(), self.word.clone())
+    }
+
+    /// The deadline with a warning `grace` before it expires, in which a reset is still in time. It
+    /// is for a keepalive that asks before it closes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tickwheel::error::Cancelled> {
+    /// use tickwheel::{Duration, Stage, Timer};
+    ///
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let mut idle = idle.warn_before(Duration::from_secs(10));
+    /// loop {
+    ///     match idle.wait().await? {
+    ///         Stage::Warning => println!("ping"), // a pong resets the deadline
+    ///         Stage::Expired => break,
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn warn_before(self, grace: Duration) -> WarnBefore<Deadline> {
+        let handle = self.handle();
+        WarnBefore::new(self, handle, grace)
     }
 
     /// Makes the deadline pending again, after any outcome. It then expires when its timeout has
@@ -318,7 +345,7 @@ impl ResetHandle {
     /// When the deadline expires if nothing resets it. This is never before the last reset plus the
     /// timeout. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
-        let told = self.access().reported()?;
+        let told = self.reported()?;
         Some(self.shard.clock().instant(told.deadline))
     }
 
@@ -326,7 +353,19 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
     /// no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
-        Some(self.access().reported()?.left)
+        Some(self.reported()?.left)
+    }
+
+    pub(crate) fn reported(&self) -> Option<Reported> {
+        self.access().reported()
+    }
+
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        &self.shard
+    }
+
+    pub(crate) fn word(&self) -> &Word {
+        &self.word
     }
 
     fn access(&self) -> Access<'_> {
