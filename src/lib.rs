@@ -100,6 +100,9 @@
 //! # }
 //! ```
 //!
+//! **Due times that outlive the process.** [`DelayMap::for_each`] shows all values and their dues
+//! at one moment, and a [`WallClock`] translates the dues for a store.
+//!
 //! **A timer of your own**, with another accuracy. A program that holds a timer also saves the
 //! look-up of the runtime's own.
 //!
@@ -254,6 +257,7 @@ mod sync;
 pub mod time;
 mod timer;
 mod waking;
+mod wall_clock;
 pub mod wheel;
 
 #[doc(no_inline)]
@@ -292,6 +296,7 @@ pub use crate::keyed::table::DefaultHashBuilder;
 pub use crate::timer::metrics::Metrics;
 pub use crate::timer::metrics::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};
+pub use crate::wall_clock::{Jump, WallClock};
 
 /// The documents of the repository. This module exists in the documentation only.
 #[cfg(any(doc, doctest))]

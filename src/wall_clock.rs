@@ -1,0 +1,233 @@
+//! The [`WallClock`]: due times that outlive the process.
+//!
+//! An [`Instant`] means nothing to another process, and a [`SystemTime`] can jump. So a due that is
+//! saved is translated when it is saved, and again when it is read.
+//!
+//! Invariant: a reading has no error but the time between its two clocks, and that makes an instant
+//! later and never earlier.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+/// The system's wall clock and the clock of the timers, read at the same moment.
+///
+/// It translates between the two: a due is saved as a [`SystemTime`], and is an [`Instant`] again
+/// when another process has read it.
+///
+/// # When the wall clock jumps
+///
+/// An operator or NTP sets the wall clock, and a machine that was suspended finds it moved forward.
+/// The clock of the timers does none of that, so nothing that is armed moves. A `WallClock` does
+/// not see a jump that comes after it was read. So read it anew for each batch of translations, and
+/// choose what a due means:
+///
+/// - *In so many seconds*, as the next try of a job. Then nothing is to be done: what is armed is
+///   right. What lies in a store is early or late by the jump if it is read after that.
+/// - *At nine o'clock.* Then compare readings now and then with
+///   [`jump_since`](WallClock::jump_since). After a jump translate anew, and move what is armed,
+///   for example with [`DelayMap::reset_at`](crate::DelayMap::reset_at).
+///
+/// Even without a jump the two clocks drift apart by some milliseconds an hour.
+///
+/// Under tokio's paused clock instants are virtual and the wall clock is not. A test makes its pair
+/// with [`WallClock::at`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::{Duration, SystemTime};
+/// use tickwheel::{DelayMap, Instant, Timer, WallClock};
+///
+/// let (jobs, _due) = DelayMap::new(&Timer::current());
+/// jobs.insert("mail", "to alice", Duration::from_secs(90))?;
+///
+/// // At the end of one process:
+/// let clock = WallClock::now();
+/// let mut saved: Vec<(&str, &str, SystemTime)> = Vec::new();
+/// jobs.for_each(|key, value, due| saved.push((key, value, clock.system_time(due))));
+/// jobs.close();
+///
+/// // At the beginning of another:
+/// let (jobs, _due) = DelayMap::new(&Timer::current());
+/// let clock = WallClock::now();
+/// for (key, value, due) in saved {
+///     jobs.insert_at(key, value, clock.instant(due))?;
+/// }
+/// assert!(jobs.remaining("mail") <= Some(Duration::from_secs(91)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallClock {
+    instant: Instant,
+    time: SystemTime,
+}
+
+/// By how much the wall clock has moved against the clock of the timers:
+/// [`WallClock::jump_since`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Jump {
+    /// It shows this much more than has passed. It was set forward, or the machine was suspended.
+    Forward(Duration),
+    /// It shows this much less than has passed.
+    Backward(Duration),
+}
+
+/// Farther away than any due, and within every platform's range.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+impl WallClock {
+    /// Reads both clocks. Takes some 100 ns.
+    pub fn now() -> WallClock {
+        let read = || {
+            let before = Instant::now();
+            let time = SystemTime::now();
+            let instant = Instant::now();
+            (instant - before, WallClock { instant, time })
+        };
+        // The thread may lose its processor between two readings. Hardly so each time.
+        let readings = [read(), read(), read()];
+        let [first, rest @ ..] = readings;
+        let best = rest.into_iter().fold(
+            first,
+            |best, next| if next.0 < best.0 { next } else { best },
+        );
+        best.1
+    }
+
+    /// A pair of readings that you have made yourself, for a test.
+    pub const fn at(instant: Instant, time: SystemTime) -> WallClock {
+        WallClock { instant, time }
+    }
+
+    /// The instant of a wall-clock time, if the wall clock does not jump.
+    ///
+    /// It saturates. A time that is too far away becomes an instant in a hundred years. On some
+    /// platforms there is no instant before the machine was started. There, an older time becomes
+    /// the instant of this reading, which is in the past too.
+    pub fn instant(&self, time: SystemTime) -> Instant {
+        match time.duration_since(self.time) {
+            Ok(ahead) => self.instant + ahead.min(FAR),
+            Err(behind) => {
+                let instant = self.instant.checked_sub(behind.duration());
+                instant.unwrap_or(self.instant)
+            }
+        }
+    }
+
+    /// The wall-clock time of an instant, if the wall clock does not jump. It saturates a hundred
+    /// years away.
+    pub fn system_time(&self, instant: Instant) -> SystemTime {
+        match instant.checked_duration_since(self.instant) {
+            Some(ahead) => self.time + ahead.min(FAR),
+            None => self.time - (self.instant - instant).min(FAR),
+        }
+    }
+
+    /// By how much the wall clock has moved between two readings, beyond the time that has passed.
+    ///
+    /// It is hardly ever zero, because clocks drift. So compare it with what matters to you, such
+    /// as a second.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::{Duration, SystemTime};
+    /// use tickwheel::{Instant, Jump, WallClock};
+    ///
+    /// let (instant, time) = (Instant::now(), SystemTime::now());
+    /// let earlier = WallClock::at(instant, time);
+    /// // A minute later the wall clock shows an hour more: summer time, set by hand.
+    /// let minute = Duration::from_secs(60);
+    /// let later = WallClock::at(instant + minute, time + 61 * minute);
+    /// assert_eq!(later.jump_since(&earlier), Jump::Forward(60 * minute));
+    /// assert!(later.jump_since(&earlier).by() > Duration::from_secs(1));
+    /// # }
+    /// ```
+    pub fn jump_since(&self, earlier: &WallClock) -> Jump {
+        let expected = earlier.system_time(self.instant);
+        match self.time.duration_since(expected) {
+            Ok(forward) => Jump::Forward(forward),
+            Err(backward) => Jump::Backward(backward.duration()),
+        }
+    }
+}
+
+impl Jump {
+    /// How far it was, in either direction.
+    pub fn by(self) -> Duration {
+        match self {
+            Jump::Forward(by) | Jump::Backward(by) => by,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_time_comes_back_as_it_was_saved() {
+        let (instant, time) = (Instant::now(), SystemTime::UNIX_EPOCH + 1_000 * SECOND);
+        let clock = WallClock::at(instant, time);
+        for seconds in [0, 1, 500] {
+            let due = instant + seconds * SECOND;
+            assert_eq!(clock.instant(clock.system_time(due)), due);
+            let saved = time - seconds * SECOND;
+            let restored = clock.instant(saved);
+            assert!(restored <= instant);
+            assert!(restored == instant || clock.system_time(restored) == saved);
+        }
+    }
+
+    #[test]
+    fn another_process_gets_the_time_that_is_left() {
+        let time = SystemTime::UNIX_EPOCH + 1_000 * SECOND;
+        let first = WallClock::at(Instant::now(), time);
+        let saved = first.system_time(first.instant + 90 * SECOND);
+        let second = WallClock::at(Instant::now() + 7_777 * SECOND, time + 30 * SECOND);
+        assert_eq!(second.instant(saved) - second.instant, 60 * SECOND);
+    }
+
+    #[test]
+    fn a_jump_is_seen_by_a_new_reading_only() {
+        let (instant, time) = (Instant::now(), SystemTime::UNIX_EPOCH + 10_000 * SECOND);
+        let before = WallClock::at(instant, time);
+        let nine = time + 600 * SECOND;
+        // An hour back, a minute later.
+        let after = WallClock::at(instant + 60 * SECOND, time + 60 * SECOND - 3_600 * SECOND);
+        assert_eq!(after.jump_since(&before), Jump::Backward(3_600 * SECOND));
+        assert_eq!(before.jump_since(&before).by(), Duration::ZERO);
+        assert_eq!(
+            before.instant(nine),
+            instant + 600 * SECOND,
+            "what is armed stays"
+        );
+        assert_eq!(after.instant(nine), instant + (3_600 + 600) * SECOND);
+    }
+
+    #[test]
+    fn what_is_far_away_saturates() {
+        let clock = WallClock::now();
+        let far_instant = clock.instant(SystemTime::UNIX_EPOCH + 5 * FAR);
+        assert_eq!(far_instant - clock.instant, FAR);
+        assert_eq!(clock.system_time(clock.instant + 5 * FAR), clock.time + FAR);
+        let ancient = clock.instant(SystemTime::UNIX_EPOCH - 5 * FAR);
+        assert!(ancient <= clock.instant);
+        assert!(clock.system_time(ancient) <= clock.time);
+    }
+
+    #[test]
+    fn readings_of_one_moment_show_no_jump() {
+        let readings: Vec<_> = (0..100).map(|_| WallClock::now()).collect();
+        for pair in readings.windows(2) {
+            // The wall clock may be set while this runs, by any amount.
+            assert!(pair[0].instant <= pair[1].instant);
+            let back = pair[1].instant(pair[1].time);
+            assert_eq!(back, pair[1].instant);
+        }
+    }
+}
