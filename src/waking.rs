@@ -1,29 +1,93 @@
-//! Waking: a waker is code of the user, and so is a panic in it.
+//! Waking: a waker is code of the user, and so is a panic in it. And what a timer reports of itself.
 //!
 //! Invariant: the caller holds no lock. No panic of a waker comes out of these functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-/// Wakes and drops each waker, also after a panic in one of them.
-pub(crate) fn wake_all(wakers: &mut Vec<Waker>) {
-    for waker in wakers.drain(..) {
-        wake(waker);
+/// What is reported of one timer, by its name, and counted beside what its shards count. Nothing
+/// hangs on the counts, so all operations are Relaxed.
+#[derive(Debug, Default)]
+pub(crate) struct Reporter {
+    name: Option<Arc<str>>,
+    waker_panics: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Reporter {
+    pub(crate) fn new(name: Option<Arc<str>>) -> Reporter {
+        Reporter {
+            name,
+            ..Reporter::default()
+        }
+    }
+
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    /// Wakes and drops each waker, also after a panic in one of them.
+    pub(crate) fn wake_all(&self, wakers: &mut Vec<Waker>) {
+        for waker in wakers.drain(..) {
+            self.wake(waker);
+        }
+    }
+
+    /// Wakes and drops a waker, and contains its panic.
+    pub(crate) fn wake(&self, waker: Waker) {
+        if contains_panic_of(waker) {
+            self.waker_panics.fetch_add(1, Ordering::Relaxed);
+            tell(|| waker_has_panicked(self.name.as_deref()));
+        }
+    }
+
+    /// How many wakers panicked.
+    pub(crate) fn waker_panics(&self) -> u64 {
+        self.waker_panics.load(Ordering::Relaxed)
+    }
+
+    /// Tells that the driver was stalled, on the system's clock. `driver::stalls` says what a stall
+    /// is.
+    pub(crate) fn driver_was_stalled(&self, late: Duration) {
+        let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+        tell(|| tell_of_stall(self.name.as_deref(), late_ms));
+    }
+
+    /// A map has refused an insert.
+    #[cold]
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many inserts were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
-/// Wakes and drops a waker, and contains its panic.
+/// Wakes and drops a waker, and contains its panic, where no timer is at hand.
+#[cfg(feature = "io")]
 pub(crate) fn wake(waker: Waker) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    if let Err(payload) = outcome {
-        waker_panicked();
-        // A payload may panic when it is dropped. Then nothing better can be done than to forget
-        // what that gives.
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(another);
-        }
+    if contains_panic_of(waker) {
+        tell(|| waker_has_panicked(None));
     }
+}
+
+/// Wakes and drops a waker. Returns whether it panicked.
+fn contains_panic_of(waker: Waker) -> bool {
+    let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    let Err(payload) = outcome else {
+        return false;
+    };
+    // A payload may panic when it is dropped. Then nothing better can be done than to forget what
+    // that gives.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+    true
 }
 
 // What the crate reports through `tracing`, behind the feature of that name. Without it these
@@ -31,8 +95,10 @@ pub(crate) fn wake(waker: Waker) {
 //
 // | event | level | fields |
 // |---|---|---|
-// | `the driver was stalled` | `WARN` | `late_ms`: how long after its alarm's tick the turn began |
-// | `a waker panicked` | `ERROR` | |
+// | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long after its alarm's tick the turn began |
+// | `a waker panicked` | `ERROR` | `timer` |
+//
+// `timer` is the name that the timer was given, if it was given one.
 //
 // The target of both is `tickwheel`. There are no spans, and nothing is reported on the path of a
 // call that arms, resets or disarms.
@@ -40,36 +106,26 @@ pub(crate) fn wake(waker: Waker) {
 // Invariant: a subscriber is code of the user. It runs under no lock, and no panic of it comes out
 // of here.
 
-/// Tells that the driver was stalled, on the system's clock. `driver::stalls` says what a stall is.
-pub(crate) fn driver_was_stalled(late: Duration) {
-    let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-    tell(|| tell_of_stall(late_ms));
-}
-
-/// Tells that a waker panicked, whose panic was contained.
-pub(crate) fn waker_panicked() {
-    tell(waker_has_panicked);
-}
-
 #[cfg(feature = "tracing")]
-fn tell_of_stall(late_ms: u64) {
+fn tell_of_stall(timer: Option<&str>, late_ms: u64) {
     tracing::warn!(
         target: "tickwheel",
+        timer,
         late_ms,
         "the driver was stalled: something blocked the runtime's time driver"
     );
 }
 
 #[cfg(feature = "tracing")]
-fn waker_has_panicked() {
-    tracing::error!(target: "tickwheel", "a waker panicked; its panic was contained");
+fn waker_has_panicked(timer: Option<&str>) {
+    tracing::error!(target: "tickwheel", timer, "a waker panicked; its panic was contained");
 }
 
 #[cfg(not(feature = "tracing"))]
-fn tell_of_stall(_: u64) {}
+fn tell_of_stall(_: Option<&str>, _: u64) {}
 
 #[cfg(not(feature = "tracing"))]
-fn waker_has_panicked() {}
+fn waker_has_panicked(_: Option<&str>) {}
 
 #[cfg(feature = "tracing")]
 fn tell(event: impl FnOnce()) {
@@ -123,7 +179,9 @@ mod tests {
             Waker::from(Arc::new(Panicking)),
             Waker::from(counting.clone()),
         ];
-        wake_all(&mut wakers);
+        let reporter = Reporter::default();
+        reporter.wake_all(&mut wakers);
+        assert_eq!(reporter.waker_panics(), 1);
         assert!(wakers.is_empty());
         assert_eq!(counting.0.load(Ordering::Relaxed), 2);
         assert_eq!(Arc::strong_count(&counting), 1, "each was dropped");

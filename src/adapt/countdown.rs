@@ -14,7 +14,6 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::error::Cancelled;
-use crate::waking::wake;
 use crate::{Sleep, Timer};
 
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl Countdown {
             // The operation may have been dropped, and then its time must not begin here.
             (None, Some(_)) => {
                 if let Some(waiting) = self.waiting.take() {
-                    wake(waiting);
+                    self.timer.reporter().wake(waiting);
                 }
             }
             (_, None) => self.sleep = None,

@@ -22,7 +22,6 @@ use super::requests::{Request, Submitted};
 use super::turner::Turner;
 use super::{Driver, Whereabouts};
 use crate::time::tick::{Moment, NEVER};
-use crate::waking;
 
 /// What the running thread works with.
 pub(super) struct Core {
@@ -131,7 +130,7 @@ impl Driver {
         run.began.get_or_insert(present);
         self.note_lateness(now);
         self.wait_since(present);
-        let tick = self.turn(core, present);
+        let tick = self.turn(core, now);
         self.requests.set_for(tick);
         core.alarm.set(tick)
     }
@@ -166,14 +165,16 @@ impl Driver {
         self.lateness.note(now, ticks);
         if self.stalls.is_stall(ticks) && !self.clock.is_virtual() {
             self.stalls.note(since, now);
-            waking::driver_was_stalled(self.clock.tick().span(ticks).into());
+            let late = self.clock.tick().span(ticks).into();
+            self.reporter.driver_was_stalled(late);
         }
     }
 
-    /// Turns up to `present`, and returns the tick of the next turn.
-    fn turn(&self, core: &mut Core, present: u64) -> u64 {
+    /// Turns up to the tick of `now`, and returns the tick of the next turn.
+    fn turn(&self, core: &mut Core, now: Moment) -> u64 {
+        let present = self.clock.tick().current(now);
         self.requests.begin_to_read();
-        let turned = core.turner.turn(present);
+        let turned = core.turner.turn(now, self);
         if turned.is_long {
             // The last of what it fired came so much later than the first.
             let now = self.clock.now();
@@ -224,7 +225,7 @@ impl Driver {
         let runtime = self.runtime().take();
         // Under no lock: the last reference to a runtime drops what it still has.
         drop(runtime);
-        core.turner.close();
+        core.turner.close(&self.reporter);
     }
 
     /// Nothing panics under this lock.

@@ -35,6 +35,7 @@
 
 mod alarm;
 mod core;
+mod lateness;
 mod mode;
 pub(crate) mod requests;
 #[cfg(test)]
@@ -57,13 +58,17 @@ use self::core::{Alarm, Core};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::time::tick::{Moment, NEVER};
+use crate::waking::Reporter;
 pub(crate) use alarm::Watch;
 use alarm::{AlarmWaker, RuntimeAlarm, ThreadAlarm};
+pub use lateness::Lateness;
+use lateness::WorstLateness;
+pub(crate) use lateness::{Fired, LatenessRecord};
 use mode::Mode;
 use requests::{Request, Requests};
 pub(crate) use stalls::Spared;
 use stalls::Stalls;
-use turner::{Turner, WorstLateness};
+use turner::Turner;
 
 /// What turns the wheels of one timer.
 pub(crate) struct Driver {
@@ -76,6 +81,9 @@ pub(crate) struct Driver {
     may_tick: bool,
     wake_ups: AtomicU64,
     lateness: WorstLateness,
+    /// How late timers fired.
+    fired_late: LatenessRecord,
+    reporter: Reporter,
     stalls: Stalls,
     /// Since which tick what is due waits for the driver, if that tick has come. Only the running
     /// thread writes it; `stalls` explains what it is for.
@@ -98,7 +106,7 @@ enum Whereabouts {
 impl Driver {
     /// A driver that does nothing before it [begins](Driver::begin). If stalls are counted, they
     /// give deadlines no grace.
-    pub(crate) fn new(clock: Arc<Clock>, are_stalls_counted: bool) -> Driver {
+    pub(crate) fn new(clock: Arc<Clock>, are_stalls_counted: bool, reporter: Reporter) -> Driver {
         Driver {
             stalls: Stalls::new(clock.tick(), are_stalls_counted),
             may_tick: mode::may_tick(clock.tick()) && !are_stalls_counted,
@@ -107,6 +115,8 @@ impl Driver {
             core: Mutex::new(None),
             wake_ups: AtomicU64::new(0),
             lateness: WorstLateness::default(),
+            fired_late: LatenessRecord::default(),
+            reporter,
             waits_since: AtomicU64::new(NEVER),
             ended: AtomicBool::new(false),
             runtime: Mutex::new(None),
@@ -204,9 +214,19 @@ impl Driver {
         self.clock.tick().span(worst).into()
     }
 
-    /// How often the driver was stalled.
-    pub(crate) fn stalls(&self) -> u64 {
-        self.stalls.number()
+    /// How late timers fired.
+    pub(crate) fn fired_late(&self) -> &LatenessRecord {
+        &self.fired_late
+    }
+
+    #[inline]
+    pub(crate) fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
+    /// How often the driver was stalled, and for how long in all.
+    pub(crate) fn stalls(&self) -> (u64, Duration) {
+        (self.stalls.number(), self.stalls.total())
     }
 
     /// Whether a deadline that has passed at `now` stays pending, because of a stall.

@@ -71,6 +71,8 @@ pub(crate) struct Stalls {
     /// When the longest grace of all ends, as a moment's bits. What is due later has none.
     last_grace_end: AtomicU64,
     number: AtomicU64,
+    /// How many ticks all of them took.
+    total: AtomicU64,
 }
 
 /// A pending deadline that a stall may spare.
@@ -97,6 +99,7 @@ impl Stalls {
             recent: Mutex::new(Vec::new()),
             last_grace_end: AtomicU64::new(0),
             number: AtomicU64::new(0),
+            total: AtomicU64::new(0),
         }
     }
 
@@ -112,8 +115,10 @@ impl Stalls {
 
     /// Notes that the driver was stalled, from the tick of its alarm until `end`.
     pub(crate) fn note(&self, from: u64, end: Moment) {
-        // Relaxed: a count that nothing else hangs on.
+        // Relaxed: counts that nothing else hangs on.
         self.number.fetch_add(1, Ordering::Relaxed);
+        let ticks = self.tick.current(end).saturating_sub(from);
+        self.total.fetch_add(ticks, Ordering::Relaxed);
         if self.are_counted {
             return;
         }
@@ -157,6 +162,11 @@ impl Stalls {
     /// How many stalls there were.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
+    }
+
+    /// How long all of them took.
+    pub(crate) fn total(&self) -> Duration {
+        self.tick.span(self.total.load(Ordering::Relaxed)).into()
     }
 
     fn longest_grace(&self, stall: &Stall) -> Duration {

@@ -12,15 +12,15 @@
 //!   nor the batch. They run where tokio's own timers run theirs. So a waker that blocks holds up
 //!   what it would hold up with tokio.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use super::mode::Mode;
+use super::{Driver, Fired};
 use crate::shard::{BATCH, Shard, ShardTurned};
 use crate::time::clock::Clock;
 use crate::time::tick::{Moment, NEVER};
-use crate::waking::wake_all;
+use crate::waking::Reporter;
 
 /// A turn that was made.
 #[derive(Debug)]
@@ -60,13 +60,14 @@ impl Turner {
         })
     }
 
-    /// Turns every shard up to `now`, the floor of a reading that the caller took (P1).
-    pub(super) fn turn(&mut self, now: u64) -> Turned {
+    /// Turns every shard up to the floor of `at`, a reading that the caller took (P1).
+    pub(super) fn turn(&mut self, at: Moment, driver: &Driver) -> Turned {
+        let now = self.clock.tick().current(at);
         let ticking = self.ticks();
         // P2 and P3.
         self.clock.publish(ticking.then_some(now));
         // P4.
-        let (expiry, is_long) = self.turn_shards(now);
+        let (expiry, is_long) = self.turn_shards(at, driver);
         Turned {
             next: if ticking { now + 1 } else { expiry },
             is_long,
@@ -84,23 +85,27 @@ impl Turner {
     /// another. Returns the earliest expiry, and whether some shard had more than a batch. A pass
     /// fires all that is due, as tokio's does: work that was left for a task would wait in a run
     /// queue, behind tasks that are always ready.
-    fn turn_shards(&mut self, now: u64) -> (u64, bool) {
+    fn turn_shards(&mut self, mut at: Moment, driver: &Driver) -> (u64, bool) {
+        let now = self.clock.tick().current(at);
         let mut is_long = false;
         loop {
             let mut expiry = NEVER;
             let mut is_finished = true;
             for shard in self.shards.iter().filter_map(Weak::upgrade) {
-                match shard.turn(now, &mut self.wakers) {
+                let mut fired = Fired::new(driver.fired_late(), self.clock.tick(), at);
+                match shard.turn(now, &mut self.wakers, &mut fired) {
                     ShardTurned::Until(tick) => expiry = expiry.min(tick),
                     ShardTurned::BatchFull => is_finished = false,
                 }
                 drop(shard);
-                wake_all(&mut self.wakers);
+                drop(fired);
+                driver.reporter().wake_all(&mut self.wakers);
             }
             if is_finished {
                 return (expiry, is_long);
             }
             is_long = true;
+            at = self.clock.now();
         }
     }
 
@@ -111,11 +116,11 @@ impl Turner {
     }
 
     /// Closes every shard, for ever, and wakes every task that waits.
-    pub(super) fn close(self) {
+    pub(super) fn close(self, reporter: &Reporter) {
         // One moment for all shards, also for what is armed meanwhile.
         let at = self.clock.stop();
         for shard in self.shards() {
-            wake_all(&mut shard.close(at));
+            reporter.wake_all(&mut shard.close(at));
         }
     }
 
@@ -124,94 +129,16 @@ impl Turner {
     }
 }
 
-// How late the driver comes to its turns: the worst of the last seconds.
-//
-// A turn is late by the time from the tick that its alarm was set for to the last timer that it
-// fires. Seconds are counted on the timer's clock.
-//
-// Invariant: only the running thread writes. A reader may see a second that is just being replaced,
-// and takes the number for what it is, a gauge. So all operations are Relaxed.
-
-/// For how many seconds a lateness is kept.
-pub(super) const SECONDS: usize = 10;
-
-/// In each word the number of a second, and by how many ticks a turn of it was late at the most.
-#[derive(Debug, Default)]
-pub(super) struct WorstLateness([AtomicU64; SECONDS]);
-
-const TICKS_BITS: u32 = 32;
-const TICKS_MASK: u64 = (1 << TICKS_BITS) - 1;
-
-impl WorstLateness {
-    /// A turn was late by that many ticks.
-    pub(super) fn note(&self, now: Moment, ticks: u64) {
-        let second = now.since_epoch().as_secs();
-        let word = &self.0[second as usize % SECONDS];
-        let before = word.load(Ordering::Relaxed);
-        let worst = if before >> TICKS_BITS == second {
-            before & TICKS_MASK
-        } else {
-            0
-        };
-        let ticks = ticks.min(TICKS_MASK).max(worst);
-        word.store(second << TICKS_BITS | ticks, Ordering::Relaxed);
-    }
-
-    /// By how many ticks a turn of the last seconds was late at the most.
-    pub(super) fn worst(&self, now: Moment) -> u64 {
-        let now = now.since_epoch().as_secs();
-        let words = self.0.iter().map(|word| word.load(Ordering::Relaxed));
-        let recent = words.filter(|word| now.saturating_sub(word >> TICKS_BITS) < SECONDS as u64);
-        recent.map(|word| word & TICKS_MASK).max().unwrap_or(0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timer;
     use crate::driver::Driver;
     use crate::time::clock::Clock;
     use crate::time::tick::TickLength;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::runtime::Handle;
-    use tokio::time::{Instant, advance, sleep};
-
-    #[test]
-    fn the_worst_lateness_of_the_last_seconds_is_kept() {
-        let lateness = WorstLateness::default();
-        let at = |seconds| Moment::after_epoch(Duration::from_secs(seconds));
-        assert_eq!(lateness.worst(at(0)), 0);
-        lateness.note(at(0), 7);
-        lateness.note(at(0), 3);
-        lateness.note(at(5), 5);
-        assert_eq!(lateness.worst(at(5)), 7);
-        assert_eq!(lateness.worst(at(9)), 7);
-        assert_eq!(lateness.worst(at(10)), 5);
-        lateness.note(at(10), 1);
-        assert_eq!(lateness.worst(at(14)), 5);
-        assert_eq!(lateness.worst(at(15)), 1);
-        assert_eq!(lateness.worst(at(20)), 0);
-        lateness.note(at(20), u64::MAX);
-        assert_eq!(lateness.worst(at(20)), TICKS_MASK);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_driver_reports_its_worst_lateness_for_ten_seconds() {
-        const MS: Duration = Duration::from_millis(1);
-        let timer = Timer::new();
-        let deadline = timer.deadline(10 * MS);
-        advance(15 * MS).await;
-        assert_eq!(timer.metrics().lateness, 5 * MS);
-        let again = timer.deadline(5 * MS);
-        sleep(20 * MS).await;
-        assert_eq!(timer.metrics().wake_ups, 2);
-        assert_eq!(timer.metrics().lateness, 5 * MS);
-        sleep(10_000 * MS).await;
-        assert_eq!(timer.metrics().lateness, Duration::ZERO);
-        drop((deadline, again));
-    }
+    use tokio::time::{Instant, sleep};
 
     /// Two threads tell the driver in the wrong order: of an expiry, and that it was deferred.
     #[tokio::test(start_paused = true)]
@@ -219,7 +146,7 @@ mod tests {
         let runtime = Handle::current();
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let clock = Clock::new(&runtime, tick, Instant::now());
-        let driver = Arc::new(Driver::new(Arc::new(clock), false));
+        let driver = Arc::new(Driver::new(Arc::new(clock), false, Reporter::default()));
         driver.begin(&[], &runtime);
         driver.need_not_come_at(10);
         driver.come_by(10);

@@ -12,6 +12,7 @@
 //! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `Deferred`, and
 //!   is dropped or woken from there.
 
+use std::cell::Cell;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -20,9 +21,9 @@ use super::locked_word::{LockHeld, LockedWord};
 use super::next_expiry::{Change, LAST_TICK};
 use super::word::{Expiry, Outcome, Word};
 use super::{Counts, Shard};
+use crate::driver::Fired;
 use crate::time::stamp::{Due, Stamp, StampedDue};
 use crate::time::tick::{Moment, NEVER, TickLength};
-use crate::waking::wake;
 use crate::wheel::{Decision, Key, SlotCounts, Unlinked, Wheel};
 
 /// What the lock of a shard guards.
@@ -33,6 +34,8 @@ pub(super) struct ShardState {
     fired: u64,
     /// Deadlines that a stall gave a grace.
     spared: u64,
+    /// Deadlines that were reset when their time came.
+    put_off: u64,
 }
 
 /// What a timer needs when its slot comes.
@@ -174,6 +177,11 @@ impl<'a> Locked<'a> {
         self.state.spared += spared;
     }
 
+    /// Counts deadlines that were reset when their time came.
+    pub(super) fn count_put_off(&mut self, put_off: u64) {
+        self.state.put_off += put_off;
+    }
+
     /// The tick at which a timer is linked that has not fired.
     pub(super) fn linked_at(&self, key: Key) -> Option<u64> {
         self.state.wheel.due(key)
@@ -222,6 +230,7 @@ impl<'a> Locked<'a> {
             armed: self.state.wheel.inserted(),
             fired: self.state.fired,
             spared: self.state.spared,
+            put_off: self.state.put_off,
         }
     }
 
@@ -268,7 +277,7 @@ impl<'a> Deferred<'a> {
     pub(super) fn wake(self) {
         self.shard.tell(self.change);
         if let Some(waker) = self.waker {
-            wake(waker);
+            self.shard.driver.reporter().wake(waker);
         }
     }
 }
@@ -293,6 +302,7 @@ impl ShardState {
             closed: None,
             fired: 0,
             spared: 0,
+            put_off: 0,
         }
     }
 }
@@ -521,7 +531,13 @@ pub(crate) enum ShardTurned {
 
 impl Shard {
     /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
-    pub(crate) fn turn(&self, now: u64, wakers: &mut Vec<Waker>) -> ShardTurned {
+    /// What fires is counted in `fired`.
+    pub(crate) fn turn(
+        &self,
+        now: u64,
+        wakers: &mut Vec<Waker>,
+        fired: &mut Fired<'_>,
+    ) -> ShardTurned {
         let expiry = self.next_expiry.tick();
         if expiry > now {
             return ShardTurned::Until(expiry);
@@ -542,8 +558,10 @@ impl Shard {
             let end = self.driver.grace_end(spared_by(word, due)?)?;
             Some(tick.due(end)).filter(|&end| end > now)
         };
-        let mut spared = 0;
+        let (mut spared, mut put_off) = (0, 0);
         let is_finished = locked.turn(now, BATCH, |linked, entry, held| {
+            // The tick at which it was due.
+            let passed = Cell::new(linked);
             let due = match &entry.due {
                 DueSource::Linked => linked,
                 DueSource::Stamped(stamp) => {
@@ -552,16 +570,23 @@ impl Shard {
                         scheduled_tick: linked,
                     }));
                     entry.due = DueSource::Linked;
+                    passed.set(due);
                     due
                 }
                 DueSource::Word(word) => {
-                    let has_passed = |due| true_due(due) <= now && grace_end(due, word).is_none();
+                    let has_passed = |due| {
+                        passed.set(true_due(due));
+                        passed.get() <= now && grace_end(due, word).is_none()
+                    };
                     match word.locked(held).expire_if(has_passed) {
                         Expiry::Later(due) if true_due(due) <= now => {
                             spared += 1;
                             grace_end(due, word).unwrap_or(now + 1)
                         }
-                        Expiry::Later(due) => true_due(due),
+                        Expiry::Later(due) => {
+                            put_off += 1;
+                            true_due(due)
+                        }
                         Expiry::Expired | Expiry::Settled(_) => now,
                     }
                 }
@@ -569,10 +594,12 @@ impl Shard {
             if due > now {
                 return Decision::Reschedule(due);
             }
+            fired.count(passed.get());
             wakers.extend(entry.waker.take());
             Decision::Fire
         });
         locked.count_spared(spared);
+        locked.count_put_off(put_off);
         if is_finished {
             ShardTurned::Until(self.next_expiry.tick_about())
         } else {

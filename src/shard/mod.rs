@@ -68,6 +68,7 @@ pub(crate) struct Counts {
     pub(crate) armed: u64,
     pub(crate) fired: u64,
     pub(crate) spared: u64,
+    pub(crate) put_off: u64,
 }
 
 impl Shard {

@@ -276,6 +276,11 @@ impl Log<'_> {
         Some(stamp.window_end() + lateness)
     }
 
+    /// How many windows ended late so far.
+    pub(crate) fn number_of_late_windows(&self) -> u64 {
+        self.late.number
+    }
+
     fn lateness(&self, stamp: Stamp) -> Option<u64> {
         let is_open = self.windows.stamp() == Some(stamp);
         (!is_open).then(|| self.late.lateness(stamp))
@@ -291,6 +296,8 @@ struct LateWindows {
     /// The ranges, in the order of their stamps. They do not overlap.
     ranges: Vec<Range>,
     merged_from_second: bool,
+    /// How many windows ended late.
+    number: u64,
 }
 
 /// Stamps in a row, and how late their windows ended.
@@ -312,6 +319,7 @@ impl LateWindows {
         if lateness == 0 {
             return;
         }
+        self.number += 1;
         match self.ranges.last_mut() {
             Some(range) if range.last >= stamp => {
                 range.lateness = range.lateness.max(lateness);

@@ -15,6 +15,7 @@ use crate::error::BuildError;
 use crate::shard::{Readings, Shard};
 use crate::time::clock::{self, Clock};
 use crate::time::tick::TickLength;
+use crate::waking::Reporter;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;
@@ -26,6 +27,8 @@ const MAX_SHARDS: usize = 1024;
 /// | [`tick`](Builder::tick) | 1 ms | the accuracy: a timer fires up to one tick after its deadline, never before |
 /// | [`slots`](Builder::slots) | 64 | slots of each level |
 /// | [`shards`](Builder::shards) | the runtime's workers | wheels with a lock of their own |
+/// | [`count_stalls`](Builder::count_stalls) | no | whether stalls count against deadlines, for leases |
+/// | [`name`](Builder::name) | none | what metrics and events call it |
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -44,6 +47,7 @@ pub struct Builder {
     slots: usize,
     shards: Option<usize>,
     count_stalls: bool,
+    name: Option<Arc<str>>,
 }
 
 impl Builder {
@@ -53,6 +57,7 @@ impl Builder {
             slots: 64,
             shards: None,
             count_stalls: false,
+            name: None,
         }
     }
 
@@ -100,6 +105,21 @@ impl Builder {
     /// ```
     pub fn count_stalls(mut self, count: bool) -> Builder {
         self.count_stalls = count;
+        self
+    }
+
+    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing` tell.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tickwheel::error::BuildError> {
+    /// let timer = tickwheel::Timer::builder().name("keepalives").build()?;
+    /// assert_eq!(timer.metrics().name.as_deref(), Some("keepalives"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into().into());
         self
     }
 
@@ -160,7 +180,8 @@ impl Builder {
     fn assemble(self, clock: Clock, shards: usize) -> Timer {
         let count = shards.next_power_of_two();
         let clock = Arc::new(clock);
-        let driver = Arc::new(Driver::new(clock.clone(), self.count_stalls));
+        let reporter = Reporter::new(self.name);
+        let driver = Arc::new(Driver::new(clock.clone(), self.count_stalls, reporter));
         let shards: Box<[_]> = (0..count)
             .map(|number| {
                 Arc::new(Shard::new(

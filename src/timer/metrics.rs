@@ -4,10 +4,12 @@
 //! moment, under its lock.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::Driver;
 use crate::shard::Counts;
+use crate::time::clock::Clock;
 use crate::wheel::SlotCounts;
 
 /// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
@@ -27,6 +29,8 @@ use crate::wheel::SlotCounts;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
+    /// The name that the timer was given: [`Builder::name`](crate::Builder::name).
+    pub name: Option<Arc<str>>,
     /// The number of shards.
     pub shards: usize,
     /// Timers that are armed now.
@@ -37,6 +41,9 @@ pub struct Metrics {
     pub fired: u64,
     /// Timers that were taken out before the driver fired them.
     pub disarmed: u64,
+    /// How often a deadline had been reset when its time came, and was put off. A reset is not
+    /// counted by itself, because that would slow it down. Each of these stands for one or more.
+    pub put_off: u64,
     /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
     /// How late the driver came to a turn within the last ten seconds at the most, in whole ticks.
@@ -45,10 +52,20 @@ pub struct Metrics {
     /// stopped the process or blocked the runtime's time driver. On a clock that is or was paused
     /// nothing is a stall.
     pub stalls: u64,
+    /// How long all stalls took together, in whole ticks.
+    pub stalled: Duration,
     /// How many deadlines passed within a stall, or before its grace was over, and were given that
     /// grace. See
     /// [`Builder::count_stalls`](crate::Builder::count_stalls).
     pub spared: u64,
+    /// While the driver ticks: how often it came late to replace its tick, by a tick or more. What
+    /// was armed or reset by that tick is late by as much.
+    pub late_windows: u64,
+    /// Wakers that panicked when the timer woke them. The panics were contained.
+    pub waker_panics: u64,
+    /// Inserts into maps on this timer that were refused, because the map was closed or at its
+    /// limit.
+    pub refused: u64,
     /// Whether the driver ticks now, so that timeouts and resets read no clock. It ticks under a
     /// load of very many operations.
     pub ticking: bool,
@@ -58,13 +75,20 @@ impl Metrics {
     pub(crate) fn new(
         shards: impl Iterator<Item = Counts>,
         driver: &Driver,
-        ticking: bool,
+        clock: &Clock,
     ) -> Metrics {
+        let (stalls, stalled) = driver.stalls();
+        let reporter = driver.reporter();
         let mut metrics = Metrics {
+            name: reporter.name().cloned(),
             wake_ups: driver.wake_ups(),
             lateness: driver.lateness(),
-            stalls: driver.stalls(),
-            ticking,
+            stalls,
+            stalled,
+            late_windows: clock.log().number_of_late_windows(),
+            waker_panics: reporter.waker_panics(),
+            refused: reporter.refused(),
+            ticking: clock.stamp().is_some(),
             ..Metrics::default()
         };
         for Counts {
@@ -72,6 +96,7 @@ impl Metrics {
             armed,
             fired,
             spared,
+            put_off,
         } in shards
         {
             metrics.shards += 1;
@@ -79,6 +104,7 @@ impl Metrics {
             metrics.armed += armed;
             metrics.fired += fired;
             metrics.spared += spared;
+            metrics.put_off += put_off;
             metrics.disarmed += armed - fired - pending as u64;
         }
         metrics

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub use builder::Builder;
 
 use crate::deadline::Deadline;
-use crate::driver::{Driver, Watch};
+use crate::driver::{Driver, Lateness, Watch};
 use crate::future::interval::Interval;
 use crate::future::scope;
 use crate::future::scope::Scope;
@@ -29,6 +29,7 @@ use crate::runtime;
 use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::timer::metrics::{Metrics, Snapshot};
+use crate::waking::Reporter;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
@@ -206,11 +207,32 @@ impl Timer {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// What the timer holds and has done. The call takes the lock of each shard for a moment.
+    /// What the timer holds and has done. The call takes the lock of each shard for a moment, and
+    /// less than a microsecond for a few shards.
     pub fn metrics(&self) -> Metrics {
-        let counts = self.inner.shards.iter().map(|shard| shard.counts());
-        let ticking = self.inner.clock.stamp().is_some();
-        Metrics::new(counts, &self.inner.driver, ticking)
+        let Inner {
+            shards,
+            clock,
+            driver,
+        } = &*self.inner;
+        Metrics::new(shards.iter().map(|shard| shard.counts()), driver, clock)
+    }
+
+    /// How late timers fired, since the timer was made or since the last call of
+    /// [`take_lateness`](Timer::take_lateness). It copies 4 KB and takes no lock.
+    pub fn lateness(&self) -> Lateness {
+        self.inner.driver.fired_late().read()
+    }
+
+    /// How late timers fired since the last call of this, which begins anew: for a gauge that is read
+    /// every minute, say. There should be one caller of this, because each takes from all others.
+    pub fn take_lateness(&self) -> Lateness {
+        self.inner.driver.fired_late().take()
+    }
+
+    /// The name that the timer was given: [`Builder::name`].
+    pub fn name(&self) -> Option<&str> {
+        self.reporter().name().map(|name| &**name)
     }
 
     /// What every slot of every level holds. The call counts under the lock of each shard, one
@@ -238,6 +260,10 @@ impl Timer {
     #[inline]
     pub(crate) fn shard_of_number(&self, number: usize) -> &Arc<Shard> {
         &self.inner.shards[number]
+    }
+
+    pub(crate) fn reporter(&self) -> &Reporter {
+        self.inner.driver.reporter()
     }
 
     /// For a wait with nothing armed, so that the runtime's end wakes it.

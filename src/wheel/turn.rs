@@ -120,10 +120,15 @@ impl<T> Wheel<T> {
         }
         let level = self.occupied.trailing_zeros() as usize;
         let slot = self.levels[level].first_slot();
+        Some((level, slot, self.start_of(level, slot)))
+    }
+
+    /// The starting tick of a slot.
+    pub(super) fn start_of(&self, level: usize, slot: usize) -> u64 {
         let shift = level as u32 * self.digit_bits;
         // Above the digit of this level, the digits are those of `elapsed`. The digit of the top
         // level may have none above it.
         let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
-        Some((level, slot, self.elapsed & above | (slot as u64) << shift))
+        self.elapsed & above | (slot as u64) << shift
     }
 }

@@ -115,6 +115,7 @@ impl<K> Inner<K> {
             let number = self.part_of(hash);
             let mut part = self.table.lock_part(number);
             if self.table.is_closed() {
+                self.timer.reporter().count_refused();
                 return Err(InsertError::Closed(()));
             }
             match part.find_mut(hash, |entry| entry.key == key) {
@@ -123,7 +124,10 @@ impl<K> Inner<K> {
                     let older = std::mem::replace(&mut entry.word, keyed.word.clone());
                     (older, key)
                 }
-                None if !self.table.try_acquire(number) => return Err(InsertError::AtCapacity(())),
+                None if !self.table.try_acquire(number) => {
+                    self.timer.reporter().count_refused();
+                    return Err(InsertError::AtCapacity(()));
+                }
                 None => {
                     let word = keyed.word.clone();
                     part.insert(Entry { key, word });

@@ -21,6 +21,32 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.len()
     }
 
+    /// How many values are due, and were not taken from the stream yet. If this stays above zero,
+    /// the consumer is too slow, or there is none.
+    ///
+    /// It looks at each of them, one part of the map locked at a time.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DelayMap, Duration, Timer, sleep};
+    ///
+    /// let (jobs, mut due) = DelayMap::new(&Timer::current());
+    /// jobs.insert("mail", 1, Duration::from_secs(1))?;
+    /// jobs.insert("push", 2, Duration::from_secs(9))?;
+    /// sleep(Duration::from_secs(2)).await;
+    /// assert_eq!((jobs.len(), jobs.due_len()), (2, 1));
+    /// due.recv().await;
+    /// assert_eq!((jobs.len(), jobs.due_len()), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn due_len(&self) -> usize {
+        let now = self.inner.clock().current_tick();
+        let parts = self.inner.locked_parts();
+        parts.map(|locked| locked.part.count_due(now)).sum()
+    }
+
     /// Whether no value is in the map.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -68,7 +68,6 @@ use crate::time::clock::Clock;
 use crate::time::stamp::Due;
 use crate::time::tick::{Moment, NEVER};
 use crate::timer::Timer;
-use crate::waking::wake;
 use crate::wheel::Key;
 
 pub(super) struct Inner<K, V> {
@@ -232,7 +231,7 @@ impl<K, V> Inner<K, V> {
     /// C3: wakes the task that waits for the stream, if it waits. Call this under no lock.
     fn wake_stream(&self) {
         if let Some(waker) = self.waker.take() {
-            wake(waker);
+            self.timer.reporter().wake(waker);
         }
     }
 

@@ -278,7 +278,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let hash = hash_of(&self.hash_builder, &key);
         let mut locked = inner.lock(hash);
         if self.is_closed(&locked) {
-            let_go(locked, key);
+            self.refuse(locked, key);
             return Err(InsertError::Closed(value));
         }
         if locked.part.find(hash, &key).is_some() {
@@ -286,7 +286,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             return Ok(Some(value));
         }
         if !inner.table.try_acquire(locked.number) {
-            let_go(locked, key);
+            self.refuse(locked, key);
             return Err(InsertError::AtCapacity(value));
         }
         let setting = inner.set_now(|now| now.after(delay.into()));
@@ -315,12 +315,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let hash = hash_of(&self.hash_builder, &key);
         let mut locked = inner.lock(hash);
         if self.is_closed(&locked) {
-            let_go(locked, key);
+            self.refuse(locked, key);
             return Err(InsertError::Closed(value));
         }
         let found = locked.part.find(hash, &key);
         if found.is_none() && !inner.table.try_acquire(locked.number) {
-            let_go(locked, key);
+            self.refuse(locked, key);
             return Err(InsertError::AtCapacity(value));
         }
         let mut until = Moment::MAX;
@@ -345,6 +345,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         // Before anything is given back, as in `let_go`.
         drop(key);
         Ok(replaced)
+    }
+
+    #[cold]
+    fn refuse(&self, locked: LockedPart<'_, K, V>, key: K) {
+        self.inner.timer.reporter().count_refused();
+        let_go(locked, key);
     }
 
     /// Call this with a part locked, because a call that closes the map has all of them locked.

@@ -81,6 +81,11 @@ impl<K, V> Part<K, V> {
         self.index.len()
     }
 
+    /// How many items are due by a tick.
+    pub(super) fn count_due(&self, by: u64) -> usize {
+        self.items.count_due(by)
+    }
+
     /// Makes room for this many items, in an empty part.
     pub(super) fn reserve(&mut self, capacity: usize) {
         self.items = Wheel::with_capacity(capacity);
