@@ -24,7 +24,7 @@ use super::{Counts, Shard};
 use crate::driver::Fired;
 use crate::time::stamp::{Due, Stamp, StampedDue};
 use crate::time::tick::{Moment, NEVER, TickLength};
-use crate::wheel::{Decision, Key, SlotCounts, Unlinked, Wheel};
+use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 
 /// What the lock of a shard guards.
 pub(super) struct ShardState {
@@ -239,8 +239,9 @@ impl<'a> Locked<'a> {
         self.after.waker = waker.or(self.after.waker.take());
     }
 
-    pub(super) fn slot_counts(&self) -> SlotCounts {
-        self.state.wheel.slot_counts()
+    /// Sees where the next of the timers lie. `true` if these were all.
+    pub(super) fn look(&self, counter: &mut SlotCounter) -> bool {
+        self.state.wheel.look(counter)
     }
 
     /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.

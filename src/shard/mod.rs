@@ -42,7 +42,7 @@ use crate::driver::{Driver, Passed};
 use crate::time::clock::Clock;
 use crate::time::stamp::{Due, Stamp, StampedDue, Start};
 use crate::time::tick::{Moment, Span, TickLength};
-use crate::wheel::SlotCounts;
+use crate::wheel::{SlotCounter, SlotCounts};
 pub(crate) use deadlines::{By, Reported};
 use locked::ShardState;
 pub(crate) use locked::{BATCH, Moved, NotArmed, Polled, ShardTurned};
@@ -114,8 +114,20 @@ impl Shard {
         self.lock().counts()
     }
 
+    /// How many timers lie in each slot. It takes the lock again and again, each time for no longer
+    /// than a turn does.
+    ///
+    /// Whoever waits for the lock can take it between two looks, because the counting of what a
+    /// look has seen takes about as long as the look.
     pub(crate) fn slot_counts(&self) -> SlotCounts {
-        self.lock().slot_counts()
+        let mut counter = SlotCounter::with_budget(BATCH);
+        loop {
+            let is_finished = self.lock().look(&mut counter);
+            counter.count();
+            if is_finished {
+                return counter.into_counts();
+            }
+        }
     }
 
     /// Tells the driver what became of the next expiry. The caller holds no lock. `true` if tokio's

@@ -176,19 +176,23 @@ impl Snapshot {
         shards: impl Iterator<Item = SlotCounts>,
     ) -> Snapshot {
         let shards = shards
-            .map(|SlotCounts { levels, overdue }| {
-                let mut slot_width = tick;
-                let levels = levels
-                    .into_iter()
-                    .map(|slots| {
-                        let level = LevelSnapshot { slot_width, slots };
-                        let slots = u32::try_from(level.slots.len()).unwrap_or(u32::MAX);
-                        slot_width = slot_width.saturating_mul(slots);
-                        level
-                    })
-                    .collect();
-                ShardSnapshot { levels, overdue }
-            })
+            .map(
+                |SlotCounts {
+                     levels, overdue, ..
+                 }| {
+                    let mut slot_width = tick;
+                    let levels = levels
+                        .into_iter()
+                        .map(|slots| {
+                            let level = LevelSnapshot { slot_width, slots };
+                            let slots = u32::try_from(level.slots.len()).unwrap_or(u32::MAX);
+                            slot_width = slot_width.saturating_mul(slots);
+                            level
+                        })
+                        .collect();
+                    ShardSnapshot { levels, overdue }
+                },
+            )
             .collect();
         Snapshot { now, tick, shards }
     }
@@ -259,6 +263,7 @@ mod tests {
         let counts = SlotCounts {
             levels: vec![vec![0, 9, 10, 0], vec![0, 1, 0, 0]],
             overdue: 2,
+            elapsed: 0,
         };
         let snapshot = Snapshot::new(7, Duration::from_millis(5), [counts].into_iter());
         assert_eq!(snapshot.pending(), 22);
@@ -275,7 +280,11 @@ shard 0: 22 timers
     #[test]
     fn the_width_of_a_slot_saturates() {
         let levels = vec![vec![0; 64]; 12];
-        let counts = SlotCounts { levels, overdue: 0 };
+        let counts = SlotCounts {
+            levels,
+            overdue: 0,
+            elapsed: 0,
+        };
         let hour = Duration::from_secs(60 * 60);
         let snapshot = Snapshot::new(0, hour, [counts].into_iter());
         let widths = snapshot.shards[0]

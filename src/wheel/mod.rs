@@ -71,7 +71,7 @@ use std::num::NonZeroU64;
 use slab::Slab;
 
 use crate::shrinking::Shrinking;
-pub(crate) use debug::SlotCounts;
+pub(crate) use debug::{SlotCounter, SlotCounts};
 pub(crate) use slots::Unlinked;
 use slots::{Home, Level, MAX_SLOTS, Node};
 pub(crate) use turn::Decision;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a test that holds its wheel in [`Printed`] prints the wheel when it fails.
 
+mod counting;
 mod memory;
 mod model;
 

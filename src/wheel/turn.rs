@@ -22,7 +22,7 @@ pub(crate) enum Decision {
 }
 
 /// Judging a timer and waking the task that waits for it costs as much as cascading this many.
-const JUDGED: usize = 8;
+pub(super) const JUDGED: usize = 8;
 
 /// What one step towards `now` found.
 pub(super) enum Step {

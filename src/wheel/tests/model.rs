@@ -263,10 +263,11 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
         assert_eq!(wheel.len(), model.timers.len());
         assert_eq!(wheel.is_empty(), model.timers.is_empty());
         assert!(wheel.capacity() >= wheel.len().max(kept));
+        let counts = counting::of(wheel);
+        let counted = counts.levels.iter().flatten().sum::<usize>() + counts.overdue;
         assert_eq!(
-            wheel.slot_counts().levels.iter().flatten().sum::<usize>()
-                + wheel.slot_counts().overdue,
-            wheel.len()
+            (counted, counts.levels.len()),
+            (wheel.len(), wheel.levels())
         );
         let earliest = model.timers.keys().next().map(|&(due, _)| due);
         match (wheel.next_turn(), earliest) {
