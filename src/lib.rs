@@ -295,7 +295,7 @@ pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
 pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;
 pub use crate::timer::metrics::Metrics;
-pub use crate::timer::metrics::{LevelSnapshot, ShardSnapshot, Snapshot};
+pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};
 pub use crate::wall_clock::{Jump, WallClock};
 

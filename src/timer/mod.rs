@@ -6,6 +6,7 @@
 mod builder;
 pub(crate) mod local;
 pub(crate) mod metrics;
+pub(crate) mod snapshot;
 
 use std::cell::Cell;
 use std::fmt;
@@ -28,7 +29,8 @@ use crate::future::timeout::Timeout;
 use crate::runtime;
 use crate::shard::Shard;
 use crate::time::clock::Clock;
-use crate::timer::metrics::{Metrics, Snapshot};
+use crate::timer::metrics::Metrics;
+use crate::timer::snapshot::Snapshot;
 use crate::waking::Reporter;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
@@ -235,12 +237,24 @@ impl Timer {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// What every slot of every level holds. The call counts under the lock of each shard, one
-    /// shard after the other. This takes O(timers), so keep it away from a hot path.
+    /// What every slot of every level holds. The [`Display`](fmt::Display) of a [`Snapshot`] draws
+    /// it.
+    ///
+    /// The call looks at every timer: O(timers). It takes the lock of a shard again and again, each
+    /// time for no longer than the driver does in a turn. So other threads arm and drop timers
+    /// meanwhile, and the driver fires them:
+    ///
+    /// - A timer that is armed from the beginning of the call to its end counts once, in a slot
+    ///   where it was meanwhile.
+    /// - A timer that was armed meanwhile, has fired or was dropped counts once or not at all.
+    ///
+    /// While nothing changes, the snapshot is exact. This is so in a runtime of one thread if no
+    /// other thread uses the timer.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
+        let now = clock.current_tick();
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
-        Snapshot::new(clock.current_tick(), clock.tick().as_duration(), shards)
+        Snapshot::new(now, clock.tick().as_duration(), shards)
     }
 
     pub(crate) fn downgrade(&self) -> WeakTimer {

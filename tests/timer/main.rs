@@ -6,6 +6,7 @@ mod clocks;
 mod common;
 mod deadline;
 mod runtimes;
+mod snapshot;
 mod wandering;
 mod warning;
 
@@ -122,36 +123,6 @@ async fn a_hundred_years_of_uptime_change_nothing() {
         assert!(!forever.is_woken());
     }
     assert_pending!(forever.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_snapshot_shows_what_every_level_holds() {
-    let timer = Timer::builder()
-        .tick(10 * MS)
-        .slots(8)
-        .shards(1)
-        .build()
-        .unwrap();
-    let empty = timer.snapshot();
-    assert_eq!((empty.pending(), empty.shards[0].levels.len()), (0, 1));
-    let deadlines: Vec<_> = [1, 1, 5, 30, 700]
-        .map(|ticks| timer.deadline(ticks * 10 * MS))
-        .into();
-    let full = timer.snapshot();
-    assert_eq!(full.pending(), 5);
-    let levels = &full.shards[0].levels;
-    assert_eq!(
-        levels
-            .iter()
-            .map(|level| level.pending())
-            .collect::<Vec<_>>(),
-        [3, 1, 0, 1]
-    );
-    assert_eq!((levels[0].slots[1], levels[1].slots[3]), (2, 1));
-    assert_eq!(levels[3].slot_width, 5_120 * MS);
-    println!("{full}");
-    drop(deadlines);
-    assert_eq!(timer.snapshot(), empty);
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! What a snapshot tells: every timer that stays armed once, also while others come and go.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use tickwheel::{Duration, Timer};
+
+use crate::common::{HOUR, MS};
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_shows_what_every_level_holds() {
+    let timer = Timer::builder()
+        .tick(10 * MS)
+        .slots(8)
+        .shards(1)
+        .build()
+        .unwrap();
+    let empty = timer.snapshot();
+    assert_eq!((empty.pending(), empty.shards[0].levels.len()), (0, 1));
+    let deadlines: Vec<_> = [1, 1, 5, 30, 700]
+        .map(|ticks| timer.deadline(ticks * 10 * MS))
+        .into();
+    let full = timer.snapshot();
+    assert_eq!(full.pending(), 5);
+    let levels = &full.shards[0].levels;
+    assert_eq!(
+        levels
+            .iter()
+            .map(|level| level.pending())
+            .collect::<Vec<_>>(),
+        [3, 1, 0, 1]
+    );
+    assert_eq!((levels[0].slots[1], levels[1].slots[3]), (2, 1));
+    assert_eq!(levels[3].slot_width, 5_120 * MS);
+    assert!(levels.iter().all(|level| level.now == Some(0)));
+    drop(deadlines);
+    assert_eq!(timer.snapshot(), empty);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_tells_as_many_timers_as_the_metrics() {
+    let mut random = fastrand::Rng::with_seed(0);
+    for shards in [1, 4] {
+        let timer = Timer::builder().shards(shards).build().unwrap();
+        let mut deadlines = Vec::new();
+        for _ in 0..100 {
+            for _ in 0..random.usize(..100) {
+                let bits = random.u32(..40);
+                deadlines.push(timer.deadline(Duration::from_millis(random.u64(..1 << bits))));
+            }
+            for _ in 0..random.usize(..=deadlines.len() / 2) {
+                drop(deadlines.swap_remove(random.usize(..deadlines.len())));
+            }
+            let bits = random.u32(..20);
+            tokio::time::advance(Duration::from_micros(random.u64(..1 << bits))).await;
+            let (snapshot, metrics) = (timer.snapshot(), timer.metrics());
+            assert_eq!(
+                (snapshot.pending(), snapshot.shards.len()),
+                (metrics.pending, shards)
+            );
+        }
+    }
+}
+
+/// Threads arm and drop timers of some milliseconds, which also fire, and move those that stay
+/// between one day and two.
+#[test]
+fn a_snapshot_counts_what_stays_while_threads_arm_and_drop() {
+    const STAY: usize = 2_000;
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = Timer::builder()
+        .shards(1)
+        .build_on(runtime.handle())
+        .unwrap();
+    // The places of those that stay have others between them.
+    let (stay, others): (Vec<_>, Vec<_>) = (0..STAY)
+        .map(|_| (timer.deadline(DAY), timer.deadline(DAY)))
+        .unzip();
+    drop(others);
+    let (armed, is_over) = (&AtomicUsize::new(STAY), &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (timer, stay) = (&timer, &stay);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let mut deadlines = Vec::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    armed.fetch_add(1, Ordering::SeqCst);
+                    deadlines.push(timer.deadline(random.u32(1..20) * MS));
+                    if deadlines.len() > random.usize(..3_000) {
+                        drop(deadlines.swap_remove(random.usize(..deadlines.len())));
+                    }
+                    if deadlines.len() > random.usize(..100_000) {
+                        deadlines.clear();
+                    }
+                    let moved = &stay[random.usize(..STAY)];
+                    moved.handle().reset_after(DAY + random.u32(..24) * HOUR);
+                }
+            });
+        }
+        for _ in 0..100 {
+            let snapshot = timer.snapshot();
+            let armed = armed.load(Ordering::SeqCst);
+            // Nothing else comes to these levels within 4.7 hours, a rotation of the level below.
+            let levels = &snapshot.shards[0].levels;
+            let stayed: usize = levels[4..].iter().map(|level| level.pending()).sum();
+            let counted = snapshot.pending();
+            is_over.fetch_or(stayed != STAY || counted > armed, Ordering::Relaxed);
+            assert_eq!(stayed, STAY);
+            assert!(
+                counted <= armed,
+                "{counted} of {armed} that were ever armed"
+            );
+            assert!(
+                snapshot
+                    .to_string()
+                    .lines()
+                    .all(|line| line.chars().count() <= 80)
+            );
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(timer.snapshot().pending(), timer.metrics().pending);
+}
