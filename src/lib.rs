@@ -235,6 +235,7 @@
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `quinn` | [`quinn`]: a runtime for quinn whose timers are this crate's |
+//! | `serde` | serde's `Serialize` and `Deserialize` for [`Metrics`], [`Snapshot`] and its parts; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |

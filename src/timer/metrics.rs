@@ -25,6 +25,11 @@ use crate::time::clock::Clock;
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(::serde::Serialize, ::serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct Metrics {
     /// The name that the timer was given: [`Builder::name`](crate::Builder::name).

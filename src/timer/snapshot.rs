@@ -53,6 +53,7 @@ use crate::wheel::SlotCounts;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The tick at which the counting began.
@@ -65,6 +66,7 @@ pub struct Snapshot {
 
 /// What one shard held.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[non_exhaustive]
 pub struct ShardSnapshot {
     /// The levels that existed, the finest first.
@@ -75,6 +77,7 @@ pub struct ShardSnapshot {
 
 /// What one level held.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelSnapshot {
     /// How much time one slot covers.
