@@ -1,4 +1,5 @@
-//! Waking: a waker is code of the user, and so is a panic in it. And what a timer reports of itself.
+//! Waking: a waker is code of the user, and so is a panic in it. And what a timer reports of
+//! itself.
 //!
 //! Invariant: the caller holds no lock. No panic of a waker comes out of these functions.
 

@@ -9,7 +9,8 @@ const MS: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn metrics_and_snapshots_are_read_back_as_they_were() {
-    let timer = Timer::builder().slots(8).shards(2).build().unwrap();
+    let timer = Timer::builder().slots(8).shards(2).name("web");
+    let timer = timer.build().unwrap();
     let deadlines: Vec<_> = (1..100).map(|n| timer.deadline(n * n * MS)).collect();
     tokio::time::sleep(50 * MS).await;
     let (metrics, snapshot) = (timer.metrics(), timer.snapshot());

@@ -15,12 +15,15 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+/// The level, the message, `late_ms` and the timer's name.
+type ToldEvent = (Level, String, u64, String);
+
 /// Keeps what is told, and panics at each event after that.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(Level, String, u64)>>>);
+struct Told(Arc<Mutex<Vec<ToldEvent>>>);
 
 impl Told {
-    fn take(&self) -> Vec<(Level, String, u64)> {
+    fn take(&self) -> Vec<ToldEvent> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -28,6 +31,7 @@ impl Told {
 #[derive(Default)]
 struct Fields {
     message: String,
+    timer: String,
     late_ms: u64,
 }
 
@@ -35,6 +39,12 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.message = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "timer" {
+            self.timer = value.to_owned();
         }
     }
 
@@ -61,7 +71,12 @@ impl Subscriber for Told {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let told = (*event.metadata().level(), fields.message, fields.late_ms);
+        let Fields {
+            message,
+            timer,
+            late_ms,
+        } = fields;
+        let told = (*event.metadata().level(), message, late_ms, timer);
         self.0.lock().unwrap().push(told);
         panic!("a subscriber's panic is contained");
     }
@@ -89,7 +104,7 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let timer = Timer::new();
+        let timer = Timer::builder().name("web").build().unwrap();
         timer.sleep(Duration::from_millis(20)).await;
         // On a busy machine this may have been late by itself.
         told.take();
@@ -100,9 +115,9 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         std::thread::sleep(Duration::from_millis(500));
         sleep.await.unwrap();
         let told_now = told.take();
-        let is_the_stall = |(level, message, late_ms): &(Level, String, u64)| {
+        let is_the_stall = |(level, message, late_ms, timer): &ToldEvent| {
             let is_told = message.starts_with("the driver was stalled");
-            *level == Level::WARN && is_told && *late_ms >= 200
+            *level == Level::WARN && is_told && *late_ms >= 200 && timer == "web"
         };
         assert!(told_now.iter().any(is_the_stall), "{told_now:?}");
 
@@ -118,7 +133,9 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
             timer.sleep(Duration::from_millis(400)).await;
         }
         let told = told.take();
-        let panics = told.iter().filter(|(level, ..)| *level == Level::ERROR);
+        let panics = told
+            .iter()
+            .filter(|(level, .., timer)| *level == Level::ERROR && timer == "web");
         assert_eq!(panics.count(), 1, "{told:?}");
         assert_eq!(timer.metrics().pending, 0);
     });

@@ -1,11 +1,11 @@
 //! How late timers fire: the public [`Lateness`], and where the driver writes it down.
 //!
-//! A histogram of buckets that are 3 to 6 % wide, in the manner of HdrHistogram: 16 of each power of
-//! two microseconds. It takes 4 KB, from the first timer that fires on, however many fire.
+//! A histogram of buckets that are 3 to 6 % wide, in the manner of HdrHistogram: 16 of each power
+//! of two microseconds. It takes 4 KB, from the first timer that fires on, however many fire.
 //!
-//! Invariant: only the running thread adds. It adds once for all timers of one tick in a batch, so a
-//! timer that fires costs an addition to a local count. A reader sees numbers of slightly different
-//! moments, which is as good as any. So all operations are Relaxed.
+//! Invariant: only the running thread adds. It adds once for all timers of one tick in a batch, so
+//! a timer that fires costs an addition to a local count. A reader sees numbers of slightly
+//! different moments, which is as good as any. So all operations are Relaxed.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -84,8 +84,8 @@ impl Lateness {
         bucket.map_or(Duration::ZERO, |bucket| upper_end(bucket).min(self.max))
     }
 
-    /// The buckets in which timers were counted, in their order: the upper end of each, and how many
-    /// timers it has. It is for a histogram of a metrics system.
+    /// The buckets in which timers were counted, in their order: the upper end of each, and how
+    /// many timers it has. It is for a histogram of a metrics system.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let buckets = self.buckets.iter().enumerate();
         let counted = buckets.filter(|&(_, &timers)| timers > 0);

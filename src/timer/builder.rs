@@ -108,7 +108,8 @@ impl Builder {
         self
     }
 
-    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing` tell.
+    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing`
+    /// tell.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

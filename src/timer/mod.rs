@@ -226,8 +226,9 @@ impl Timer {
         self.inner.driver.fired_late().read()
     }
 
-    /// How late timers fired since the last call of this, which begins anew: for a gauge that is read
-    /// every minute, say. There should be one caller of this, because each takes from all others.
+    /// How late timers fired since the last call of this, which begins anew: for a gauge that is
+    /// read every minute, say. There should be one caller of this, because each takes from all
+    /// others.
     pub fn take_lateness(&self) -> Lateness {
         self.inner.driver.fired_late().take()
     }

@@ -5,6 +5,7 @@ mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod deadline;
+mod metrics;
 mod runtimes;
 mod snapshot;
 mod wandering;
