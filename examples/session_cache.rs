@@ -245,7 +245,8 @@ impl Crowd {
                         println!("user {user}: too many are logged in, try again later");
                     }
                 }
-                Err(InsertError::Closed(_)) => return false,
+                // The cache is closed.
+                Err(_) => return false,
             },
         }
         if active && fastrand::f64() < 0.01 {

@@ -1,4 +1,5 @@
-//! What can go wrong, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`BuildError`].
+//! What can go wrong, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`TryRecvError`],
+//! [`BuildError`].
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub use tokio::time::error::Error;
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
 impl Elapsed {
@@ -117,6 +118,7 @@ impl std::error::Error for Cancelled {}
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InsertError<V = ()> {
     /// The map is closed.
     Closed(V),
@@ -155,6 +157,29 @@ impl<V> fmt::Display for InsertError<V> {
 
 impl<V> std::error::Error for InsertError<V> {}
 
+/// The stream of a [`DelayMap`](crate::DelayMap) gave no value:
+/// [`Expirations::try_recv`](crate::Expirations::try_recv).
+///
+/// It has the names of tokio's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecvError {
+    /// No value is due now. One may become due later.
+    Empty,
+    /// The stream has ended.
+    Disconnected,
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TryRecvError::Empty => "no value is due now",
+            TryRecvError::Disconnected => "the stream has ended; nothing comes out of it any more",
+        })
+    }
+}
+
+impl std::error::Error for TryRecvError {}
+
 /// A [`Builder`](crate::Builder) was given what no timer can be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -166,6 +191,16 @@ pub enum BuildError {
         /// The length that was asked for.
         tick: Duration,
     },
+    /// There are fewer than 2 slots of a level.
+    TooFewSlots {
+        /// The number that was asked for.
+        slots: usize,
+    },
+    /// There are more than 64 slots of a level.
+    TooManySlots {
+        /// The number that was asked for.
+        slots: usize,
+    },
     /// The number of shards is zero.
     ZeroShards,
     /// There are more than 1,024 shards.
@@ -175,6 +210,8 @@ pub enum BuildError {
     },
     /// [`build`](crate::Builder::build) was called outside a tokio runtime.
     NoRuntime,
+    /// The runtime has no time driver.
+    NoTimeDriver,
 }
 
 impl fmt::Display for BuildError {
@@ -189,6 +226,12 @@ impl fmt::Display for BuildError {
                     "tick of {tick:?} is longer than an hour; choose it near the accuracy that you need"
                 )
             }
+            BuildError::TooFewSlots { slots } => {
+                write!(f, "slots is {slots}; a level has 2 to 64, and 64 is best")
+            }
+            BuildError::TooManySlots { slots } => {
+                write!(f, "slots is {slots}; a level has 2 to 64, and 64 is best")
+            }
             BuildError::ZeroShards => f.write_str(
                 "shards is zero; give at least one, or leave it out for one for each worker",
             ),
@@ -201,6 +244,10 @@ impl fmt::Display for BuildError {
             BuildError::NoRuntime => f.write_str(
                 "there is no tokio runtime here to drive the timer; \
                  call build within one, or build_on with the handle of one",
+            ),
+            BuildError::NoTimeDriver => f.write_str(
+                "the runtime has no time driver; \
+                 call enable_time or enable_all on its builder",
             ),
         }
     }

@@ -8,6 +8,8 @@
 //! different moments, which is as good as any. So all operations are Relaxed.
 
 use std::fmt;
+use std::iter::{Enumerate, FusedIterator};
+use std::slice;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,7 +39,7 @@ use crate::time::tick::{Moment, TickLength};
 /// assert_eq!(timer.lateness().count(), 0, "it was taken");
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Lateness {
     buckets: Vec<u64>,
     total: Duration,
@@ -86,12 +88,25 @@ impl Lateness {
 
     /// The buckets in which timers were counted, in their order: the upper end of each, and how
     /// many timers it has. It is for a histogram of a metrics system.
-    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
-        let buckets = self.buckets.iter().enumerate();
-        let counted = buckets.filter(|&(_, &timers)| timers > 0);
-        counted.map(|(bucket, &timers)| (upper_end(bucket), timers))
+    pub fn buckets(&self) -> LatenessBuckets<'_> {
+        LatenessBuckets(self.buckets.iter().enumerate())
     }
 }
+
+/// The buckets of a [`Lateness`] in which timers were counted: [`Lateness::buckets`].
+#[derive(Clone, Debug)]
+pub struct LatenessBuckets<'a>(Enumerate<slice::Iter<'a, u64>>);
+
+impl Iterator for LatenessBuckets<'_> {
+    type Item = (Duration, u64);
+
+    fn next(&mut self) -> Option<(Duration, u64)> {
+        let (bucket, &timers) = self.0.find(|&(_, &timers)| timers > 0)?;
+        Some((upper_end(bucket), timers))
+    }
+}
+
+impl FusedIterator for LatenessBuckets<'_> {}
 
 impl fmt::Debug for Lateness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 //! Invariant: the settings are checked first. So a setting that is refused leaves nothing behind.
 
 use std::io;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::waking::Reporter;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;
+const MAX_SLOTS: usize = 64;
 
 /// Makes a [`Timer`] with settings of its own.
 ///
@@ -50,8 +52,9 @@ pub struct Builder {
     name: Option<Arc<str>>,
 }
 
-impl Builder {
-    pub(super) fn new() -> Builder {
+impl Default for Builder {
+    /// The defaults of the table above.
+    fn default() -> Builder {
         Builder {
             tick: Duration::from_millis(1),
             slots: 64,
@@ -60,7 +63,9 @@ impl Builder {
             name: None,
         }
     }
+}
 
+impl Builder {
     /// The length of a tick, more than zero and at most an hour; 1 ms by default.
     ///
     /// tokio's own timers have a grid of 1 ms, so a shorter tick gains nothing.
@@ -69,7 +74,7 @@ impl Builder {
         self
     }
 
-    /// The number of slots of each level, rounded up to a power of two in `2..=64`; 64 by default.
+    /// The number of slots of each level, from 2 to 64, rounded up to a power of two; 64 by default.
     pub fn slots(mut self, slots: usize) -> Builder {
         self.slots = slots;
         self
@@ -128,12 +133,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if a setting is out of its range, or outside a tokio runtime.
-    ///
-    /// # Panics
-    ///
-    /// In a runtime without a time driver (see tokio's `Builder::enable_time`).
-    #[track_caller]
+    /// [`BuildError`] if a setting is out of its range, outside a tokio runtime, and in a runtime
+    /// without a time driver. tokio offers no way to ask for a time driver but to take its panic. So
+    /// in that last case a panic hook sees a panic, and a program of `panic = "abort"` ends.
     pub fn build(self) -> Result<Timer, BuildError> {
         match Handle::try_current() {
             Ok(handle) => self.build_on(&handle),
@@ -147,18 +149,15 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if a setting is out of its range.
-    ///
-    /// # Panics
-    ///
-    /// If the runtime has no time driver (see tokio's `Builder::enable_time`).
-    #[track_caller]
+    /// [`BuildError`] if a setting is out of its range, or if the runtime has no time driver. As for
+    /// the latter, see [`build`](Builder::build).
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let Checked { tick, shards } = self.checked()?;
         let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));
         let _context = handle.enter();
-        // tokio panics here, at the caller's line, if the runtime has no time driver.
-        drop(tokio::time::sleep(Duration::ZERO));
+        // tokio panics here if the runtime has no time driver.
+        catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
+            .map_err(|_| BuildError::NoTimeDriver)?;
         let clock = Clock::new(handle, tick, clock::epoch(handle));
         let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
@@ -167,7 +166,7 @@ impl Builder {
 
     /// The process's own timer, with the defaults, on a thread of that name.
     pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
-        let builder = Builder::new();
+        let builder = Builder::default();
         let Checked { tick, .. } = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
         let clock = Clock::of_system(tick);
@@ -207,6 +206,11 @@ impl Builder {
         let tick = TickLength::new(self.tick).ok_or(BuildError::ZeroTick)?;
         if self.tick > MAX_TICK {
             return Err(BuildError::TickTooLong { tick: self.tick });
+        }
+        match self.slots {
+            slots @ 0..2 => return Err(BuildError::TooFewSlots { slots }),
+            2..=MAX_SLOTS => {}
+            slots => return Err(BuildError::TooManySlots { slots }),
         }
         match self.shards {
             Some(0) => Err(BuildError::ZeroShards),

@@ -101,7 +101,7 @@ impl Timer {
 
     /// Makes a timer with settings of its own.
     pub fn builder() -> Builder {
-        Builder::new()
+        Builder::default()
     }
 
     /// The current runtime's own timer, which the free functions use. The first use makes it, with

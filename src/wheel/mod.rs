@@ -66,6 +66,8 @@ mod tests;
 mod turn;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::iter::FusedIterator;
 use std::num::NonZeroU64;
 
 use slab::Slab;
@@ -164,21 +166,9 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.advance(9).next(), Some((1, ())));
     /// assert_eq!(wheel.advance(9).map(|(due, ())| due).collect::<Vec<_>>(), [2, 3]);
     /// ```
-    #[must_use = "due timers stay in the wheel until the iterator takes them out"]
-    pub fn advance(&mut self, now: u64) -> impl Iterator<Item = (u64, T)> + '_ {
+    pub fn advance(&mut self, now: u64) -> Advance<'_, T> {
         self.now = self.now.max(now);
-        std::iter::from_fn(move || {
-            loop {
-                match self.step(self.now) {
-                    Step::Due(index) => {
-                        let due = self.nodes[index as usize].due;
-                        return Some((due, self.remove_node(index).0));
-                    }
-                    Step::Cascaded => {}
-                    Step::Finished => return None,
-                }
-            }
-        })
+        Advance(self)
     }
 
     /// The tick of the next turn that may find a timer due. No timer is due before it. `None` if
@@ -557,17 +547,85 @@ impl<T> Wheel<T> {
     /// assert_eq!(later.map(|(_, _, value)| *value).collect::<Vec<_>>(), ["keepalive"]);
     /// assert!(wheel.iter().any(|(key, ..)| key == request));
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
-        // No timer has the sequence zero, so this skips none.
-        self.nodes.iter().filter_map(|(index, node)| {
-            let key = Key::from_parts((index as u32, node.sequence))?;
-            Some((key, node.due, &node.value))
-        })
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter(self.nodes.iter())
     }
 
     /// The value of every timer. They come in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|(_, node)| &mut node.value)
+    }
+}
+
+/// Takes out what is due: [`Wheel::advance`].
+#[derive(Debug)]
+#[must_use = "due timers stay in the wheel until the iterator takes them out"]
+pub struct Advance<'a, T>(&'a mut Wheel<T>);
+
+impl<T> Iterator for Advance<'_, T> {
+    type Item = (u64, T);
+
+    fn next(&mut self) -> Option<(u64, T)> {
+        let wheel = &mut *self.0;
+        loop {
+            match wheel.step(wheel.now) {
+                Step::Due(index) => {
+                    let due = wheel.nodes[index as usize].due;
+                    return Some((due, wheel.remove_node(index).0));
+                }
+                Step::Cascaded => {}
+                Step::Finished => return None,
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.0.len()))
+    }
+}
+
+impl<T> FusedIterator for Advance<'_, T> {}
+
+/// Shows every timer: [`Wheel::iter`].
+pub struct Iter<'a, T>(slab::Iter<'a, Node<T>>);
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = (Key, u64, &'a T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (index, node) = self.0.next()?;
+        // No timer has the sequence zero.
+        let key = Key::from_parts((index as u32, node.sequence))?;
+        Some((key, node.due, &node.value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<T> ExactSizeIterator for Iter<'_, T> {}
+
+impl<T> FusedIterator for Iter<'_, T> {}
+
+impl<T> Clone for Iter<'_, T> {
+    fn clone(&self) -> Self {
+        Iter(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("left", &self.len()).finish()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Wheel<T> {
+    type Item = (Key, u64, &'a T);
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
     }
 }
 

@@ -35,6 +35,16 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
             BuildError::TickTooLong { tick },
             "tick",
         ),
+        (
+            Timer::builder().slots(1),
+            BuildError::TooFewSlots { slots: 1 },
+            "slots",
+        ),
+        (
+            Timer::builder().slots(65),
+            BuildError::TooManySlots { slots: 65 },
+            "slots",
+        ),
         (Timer::builder().shards(0), BuildError::ZeroShards, "shards"),
         (
             Timer::builder().shards(1_025),
@@ -67,7 +77,7 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     for tick in [Duration::from_nanos(1), HOUR] {
         build(Timer::builder().tick(tick)).unwrap();
     }
-    for slots in [0, usize::MAX] {
+    for slots in [2, 3, 64] {
         build(Timer::builder().slots(slots)).unwrap();
     }
     for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {
@@ -98,8 +108,11 @@ fn without_time_driver_the_callers_line_panics_with_what_to_do() {
     assert_panics_here!("enable_time", interval(MS));
     assert_panics_here!("enable_time", Timer::current());
     assert_panics_here!("enable_time", Timer::new());
-    assert_panics_here!("enable_time", Timer::builder().build());
-    assert_panics_here!("enable_time", Timer::builder().build_on(runtime.handle()));
+    let built = |built: Result<Timer, BuildError>| built.map(drop);
+    let told = Err(BuildError::NoTimeDriver);
+    assert_eq!(built(Timer::builder().build()), told);
+    assert_eq!(built(Timer::builder().build_on(runtime.handle())), told);
+    assert!(BuildError::NoTimeDriver.to_string().contains("enable_time"));
 }
 
 #[test]

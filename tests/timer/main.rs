@@ -94,7 +94,7 @@ async fn any_tick_keeps_time_with_any_slots_and_shards() {
         let timer = Timer::builder()
             .tick(tick)
             .shards(random.choice([1, 2, 3, 8, 1_024]).unwrap())
-            .slots(random.choice([0, 2, 3, 16, 64, 10_000]).unwrap())
+            .slots(random.choice([2, 3, 5, 16, 63, 64]).unwrap())
             .build()
             .unwrap();
         for _ in 0..20 {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use shuttle::future::block_on;
 use shuttle::sync::mpsc::{Sender, channel};
-use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
 
 use crate::record::{Noting, Record, Span, last_held_up};
@@ -243,7 +242,8 @@ fn insert(map: &Map, books: &Books, value: Value) {
             books.note(if out == value { Did::Nothing } else { did }, span);
             books.out.push(out);
         }
-        Err(InsertError::Closed(out) | InsertError::AtCapacity(out)) => {
+        Err(refused) => {
+            let out = refused.into_inner();
             assert_eq!(out, value);
             books.note(Did::Nothing, span);
             books.out.push(out);

@@ -12,12 +12,12 @@ use std::task::{Context, Poll, ready};
 
 use crate::runtime::coop;
 use futures_core::{FusedStream, Stream};
-use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::Instant;
 
 use super::inner::{Closed, Inner};
 use super::part::{Item, Taken};
 use crate::driver::Watch;
+use crate::error::TryRecvError;
 
 /// One search makes no more steps than this. Then other tasks run.
 const BATCH: usize = 512;
@@ -28,6 +28,7 @@ const LOOKS: usize = 8;
 
 /// A value whose delay has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Expired<K, V> {
     /// Its key.
     pub key: K,

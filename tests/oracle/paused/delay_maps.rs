@@ -4,9 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::task::{Context, Poll, Waker};
 
 use fastrand::Rng;
-use tickwheel::error::InsertError;
+use tickwheel::error::{InsertError, TryRecvError};
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Timer, WeakDelayMap};
-use tokio::sync::mpsc::error::TryRecvError;
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from};
 use super::known::Known;
