@@ -50,6 +50,23 @@ impl From<Elapsed> for std::io::Error {
 /// A [`Deadline`](crate::Deadline) ended before it expired.
 ///
 /// It was cancelled through a handle, unless one of the methods names another reason.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::{DeadlineMap, Duration, Timer};
+///
+/// let sessions = DeadlineMap::new(&Timer::current());
+/// let older = sessions.insert("alice", Duration::from_secs(60))?;
+/// let _newer = sessions.insert("alice", Duration::from_secs(60))?;
+/// match older.await {
+///     Ok(()) => println!("expired"),
+///     Err(why) if why.is_replaced() => println!("she has logged in again"),
+///     Err(why) => println!("{why}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(Cause);
 
@@ -161,6 +178,21 @@ impl<V> std::error::Error for InsertError<V> {}
 /// [`Expirations::try_recv`](crate::Expirations::try_recv).
 ///
 /// It has the names of tokio's own.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::error::TryRecvError;
+/// use tickwheel::{DelayMap, Duration, Timer};
+///
+/// let (jobs, mut due) = DelayMap::new(&Timer::current());
+/// jobs.insert("mail", 1, Duration::from_secs(1))?;
+/// assert_eq!(due.try_recv(), Err(TryRecvError::Empty));
+/// jobs.close();
+/// assert_eq!(due.try_recv(), Err(TryRecvError::Disconnected));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// No value is due now. One may become due later.
@@ -181,6 +213,14 @@ impl fmt::Display for TryRecvError {
 impl std::error::Error for TryRecvError {}
 
 /// A [`Builder`](crate::Builder) was given what no timer can be made of.
+///
+/// ```
+/// use tickwheel::error::BuildError;
+/// use tickwheel::{Duration, Timer};
+///
+/// let refused = Timer::builder().tick(Duration::ZERO).build();
+/// assert!(matches!(refused, Err(BuildError::ZeroTick)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {

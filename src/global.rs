@@ -66,13 +66,16 @@
 //! Deadlines and maps are made on [`timer`]:
 //!
 //! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use std::time::Duration;
 //! use tickwheel::{DelayMap, global};
 //!
 //! let (sessions, mut expired) = DelayMap::new(&global::timer());
-//! sessions.insert("alice", 1, Duration::from_millis(20)).unwrap();
+//! sessions.insert("alice", 1, Duration::from_millis(20))?;
 //! let first = futures::executor::block_on(expired.recv());
-//! assert_eq!(first.unwrap().key, "alice");
+//! assert_eq!(first.map(|first| first.key), Some("alice"));
+//! # Ok(())
+//! # }
 //! ```
 
 use std::future::IntoFuture;
@@ -88,6 +91,13 @@ use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 /// # Panics
 ///
 /// If the call has to start the timer's thread and cannot.
+///
+/// ```
+/// use tickwheel::{Duration, global};
+///
+/// let deadline = global::timer().deadline(Duration::from_secs(30));
+/// assert!(deadline.handle().reset(), "outside of any runtime");
+/// ```
 #[track_caller]
 pub fn timer() -> Timer {
     local::global_timer().clone()
@@ -168,6 +178,16 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # Panics
 ///
 /// If the call has to start the timer's thread and cannot.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use tickwheel::{Duration, Instant, global};
+///
+/// let deadline = Instant::now() + Duration::from_millis(10);
+/// let never = global::timeout_at(deadline, std::future::pending::<()>());
+/// assert!(never.await.is_err());
+/// # });
+/// ```
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
@@ -197,7 +217,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 ///
 /// let deadline = Instant::now() + Duration::from_secs(5);
 /// let left = global::scope(deadline, async { remaining() }).await;
-/// assert!(left.unwrap().is_some_and(|left| left <= Duration::from_secs(5)));
+/// assert!(matches!(left, Ok(Some(left)) if left <= Duration::from_secs(5)));
 /// # });
 /// ```
 #[track_caller]
@@ -240,6 +260,16 @@ pub fn interval(period: Duration) -> Interval {
 /// # Panics
 ///
 /// If `period` is zero, or the call has to start the timer's thread and cannot.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use tickwheel::{Duration, Instant, global};
+///
+/// let start = Instant::now() + Duration::from_millis(10);
+/// let mut beat = global::interval_at(start, Duration::from_millis(5));
+/// assert_eq!(beat.tick().await, start);
+/// # });
+/// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     local::global_timer().interval_at(start, period)

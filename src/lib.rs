@@ -240,6 +240,10 @@
 //! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
+//!
+//! A feature has the plain name of its crate, as its users know it. Four of these crates have no
+//! 1.0 yet: `quinn` 0.11, `tower-layer` and `tower-service` 0.3, `tracing` 0.1. If one of them goes
+//! to a next version, its feature follows in a breaking release of this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

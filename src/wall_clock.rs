@@ -66,6 +66,22 @@ pub struct WallClock {
 
 /// By how much the wall clock has moved against the clock of the timers:
 /// [`WallClock::jump_since`].
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use tickwheel::{Jump, WallClock};
+///
+/// let before = WallClock::now();
+/// // A minute later, say:
+/// match WallClock::now().jump_since(&before) {
+///     jump if jump.by() < Duration::from_secs(1) => {} // drift
+///     Jump::Forward(by) => println!("set forward, or suspended, by {by:?}"),
+///     Jump::Backward(by) => println!("set back by {by:?}"),
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Jump {
     /// It shows this much more than has passed. It was set forward, or the machine was suspended.

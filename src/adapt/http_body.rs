@@ -211,6 +211,18 @@ fn poll_times(
 }
 
 /// Why a [`TimeoutBody`] failed.
+///
+/// ```
+/// use tickwheel::http_body::Error;
+///
+/// fn status_of(error: &Error) -> u16 {
+///     match error {
+///         Error::Idle | Error::Total => 504,
+///         _ => 502,
+///     }
+/// }
+/// assert_eq!(status_of(&Error::Idle), 504);
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -64,22 +64,23 @@ pub trait StreamExt: Stream {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use futures::StreamExt as _;
     /// use tickwheel::{Duration, stream::StreamExt as _};
     /// use tokio_stream::wrappers::UnboundedReceiverStream;
     ///
     /// let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     /// let mut events = UnboundedReceiverStream::new(receiver).idle_timeout(Duration::from_secs(1));
-    /// sender.send("event").unwrap();
+    /// sender.send("event")?;
     /// assert_eq!(events.next().await, Some(Ok("event")));
     /// assert!(matches!(events.next().await, Some(Err(_elapsed))), "one for the gap");
     /// # let later = sender.clone();
     /// # tokio::spawn(async move {
     /// #     tickwheel::sleep(Duration::from_secs(3600)).await;
-    /// #     later.send("after an hour").unwrap();
+    /// #     later.send("after an hour").expect("it is received");
     /// # });
     /// assert_eq!(events.next().await, Some(Ok("after an hour")));
+    /// # Ok(())
     /// # }
     /// ```
     #[track_caller]
@@ -133,6 +134,9 @@ pin_project! {
     /// A stream that gives an [`Elapsed`] for each gap that is too long:
     /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout).
     ///
+    /// It is for a [`Stream`] of items. For a stream of bytes, such as a socket, see
+    /// `io::IdleTimeout`.
+    ///
     /// - **One for each gap.** After it the stream waits for the next item, however long that
     ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` reports again and
     ///   again.
@@ -155,6 +159,19 @@ pin_project! {
     ///
     /// A gap is armed when the stream has to wait in it, and disarmed by the next item. An item
     /// that is ready at once costs no lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use futures::stream;
+    /// use tickwheel::Duration;
+    /// use tickwheel::stream::{IdleTimeout, StreamExt};
+    /// use tokio_stream::StreamExt as _;
+    ///
+    /// let mut ticker: IdleTimeout<_> = stream::pending::<u8>().idle_timeout(Duration::from_secs(1));
+    /// assert!(matches!(ticker.next().await, Some(Err(_elapsed))));
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct IdleTimeout<S> {
@@ -371,6 +388,22 @@ pin_project! {
     /// # Cancel safety
     ///
     /// If `next()` is dropped before it is ready, no item is lost and the pause goes on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::stream::{StreamExt, Throttle};
+    /// use tickwheel::{Duration, Instant};
+    /// use tokio_stream::StreamExt as _;
+    ///
+    /// let start = Instant::now();
+    /// let mut items: Throttle<_> = StreamExt::throttle(futures::stream::iter([1, 2]), Duration::from_secs(1));
+    /// while let Some(item) = items.next().await {
+    ///     println!("{item} after {:?}", start.elapsed());
+    /// }
+    /// assert_eq!(start.elapsed(), Duration::from_secs(2));
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Throttle<S> {

@@ -39,6 +39,19 @@ use crate::future::sleep::{Ended, Sleep};
 use crate::time::tick::{Moment, Span};
 
 /// How far a deadline has come: [`WarnBefore::wait`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::{Duration, Stage, Timer};
+///
+/// let idle = Timer::current().deadline(Duration::from_secs(60));
+/// let mut idle = idle.warn_before(Duration::from_secs(10));
+/// assert_eq!(idle.wait().await?, Stage::Warning);
+/// assert_eq!(idle.wait().await?, Stage::Expired);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The grace has begun. The deadline is pending, and a reset is in time.

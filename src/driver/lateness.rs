@@ -94,6 +94,19 @@ impl Lateness {
 }
 
 /// The buckets of a [`Lateness`] in which timers were counted: [`Lateness::buckets`].
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() {
+/// use tickwheel::{Duration, Timer};
+///
+/// let timer = Timer::new();
+/// timer.sleep(Duration::from_millis(5)).await;
+/// for (up_to, timers) in timer.lateness().buckets() {
+///     println!("{timers} timers were less than {up_to:?} late");
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LatenessBuckets<'a>(Enumerate<slice::Iter<'a, u64>>);
 

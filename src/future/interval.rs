@@ -26,6 +26,17 @@ use crate::timer::local;
 /// # Panics
 ///
 /// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, interval};
+///
+/// let mut beat = interval(Duration::from_secs(10));
+/// let first = beat.tick().await; // at once
+/// assert_eq!(beat.tick().await - first, Duration::from_secs(10));
+/// # }
+/// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);

@@ -97,14 +97,15 @@ pub fn remaining() -> Option<Duration> {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use tickwheel::{Duration, Instant, remaining, scope, scope_deadline};
 ///
 /// let outer = scope(Instant::now() + Duration::from_secs(2), async {
 ///     let deadline = scope_deadline().expect("a scope is open");
 ///     tokio::spawn(scope(deadline, async { remaining() })).await
 /// });
-/// assert_eq!(outer.await.unwrap().unwrap(), Ok(Some(Duration::from_secs(2))));
+/// assert_eq!(outer.await??, Ok(Some(Duration::from_secs(2))));
+/// # Ok(())
 /// # }
 /// ```
 pub fn scope_deadline() -> Option<Instant> {
@@ -173,6 +174,17 @@ pin_project! {
     ///
     /// When it is polled while pending and the runtime that drives its timer has shut down. A panic
     /// of the future passes through, and the scope is closed by then.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, Instant, scope, sleep};
+    ///
+    /// let second = Instant::now() + Duration::from_secs(1);
+    /// let call = scope(second, sleep(Duration::from_secs(5)));
+    /// assert!(call.await.is_err(), "its deadline came first");
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Scope<F> {

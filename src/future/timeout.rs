@@ -97,6 +97,20 @@ pin_project! {
     /// # Panics
     ///
     /// When it is polled while it is pending and the runtime that drives its timer has shut down.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, timeout};
+    /// # async fn request() -> u8 { 7 }
+    ///
+    /// let bounded = timeout(Duration::from_secs(1), Box::pin(request()));
+    /// match bounded.await {
+    ///     Ok(answer) => assert_eq!(answer, 7),
+    ///     Err(elapsed) => println!("{elapsed}"),
+    /// }
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {

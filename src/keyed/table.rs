@@ -316,6 +316,22 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
 /// It is the standard library's hash, keyed at random for each map, so that nobody can choose keys
 /// that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
 /// are equal.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{DeadlineMap, DefaultHashBuilder, Timer};
+///
+/// // The hasher is a parameter of the type, which nobody has to name.
+/// struct Sessions {
+///     map: DeadlineMap<u64>,
+///     same: DeadlineMap<u64, DefaultHashBuilder>,
+/// }
+/// let timer = Timer::current();
+/// let sessions = Sessions { map: DeadlineMap::new(&timer), same: DeadlineMap::new(&timer) };
+/// assert!(sessions.map.is_empty() && sessions.same.is_empty());
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct DefaultHashBuilder(Kind);
 

@@ -74,7 +74,8 @@ impl Builder {
         self
     }
 
-    /// The number of slots of each level, from 2 to 64, rounded up to a power of two; 64 by default.
+    /// The number of slots of each level, from 2 to 64, rounded up to a power of two; 64 by
+    /// default.
     pub fn slots(mut self, slots: usize) -> Builder {
         self.slots = slots;
         self
@@ -134,8 +135,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError`] if a setting is out of its range, outside a tokio runtime, and in a runtime
-    /// without a time driver. tokio offers no way to ask for a time driver but to take its panic. So
-    /// in that last case a panic hook sees a panic, and a program of `panic = "abort"` ends.
+    /// without a time driver. tokio offers no way to ask for a time driver but to take its panic.
+    /// So in that last case a panic hook sees a panic, and a program of `panic = "abort"` ends.
     pub fn build(self) -> Result<Timer, BuildError> {
         match Handle::try_current() {
             Ok(handle) => self.build_on(&handle),
@@ -149,8 +150,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if a setting is out of its range, or if the runtime has no time driver. As for
-    /// the latter, see [`build`](Builder::build).
+    /// [`BuildError`] if a setting is out of its range, or if the runtime has no time driver. As
+    /// for the latter, see [`build`](Builder::build).
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let Checked { tick, shards } = self.checked()?;
         let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));

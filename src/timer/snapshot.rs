@@ -65,6 +65,21 @@ pub struct Snapshot {
 }
 
 /// What one shard held.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::{Duration, Timer};
+///
+/// let timer = Timer::builder().shards(2).build()?;
+/// let idle = timer.deadline(Duration::from_secs(30));
+/// for (number, shard) in timer.snapshot().shards.iter().enumerate() {
+///     println!("shard {number}: {} timers in {} levels", shard.pending(), shard.levels.len());
+/// }
+/// # drop(idle);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[non_exhaustive]
@@ -76,6 +91,21 @@ pub struct ShardSnapshot {
 }
 
 /// What one level held.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::{Duration, Timer};
+///
+/// let timer = Timer::builder().shards(1).build()?;
+/// let idle = timer.deadline(Duration::from_millis(20));
+/// let finest = &timer.snapshot().shards[0].levels[0];
+/// assert_eq!((finest.slot_width, finest.now), (Duration::from_millis(1), Some(0)));
+/// assert_eq!(finest.slots.iter().position(|&timers| timers > 0), Some(20));
+/// # drop(idle);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[non_exhaustive]

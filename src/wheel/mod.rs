@@ -558,6 +558,16 @@ impl<T> Wheel<T> {
 }
 
 /// Takes out what is due: [`Wheel::advance`].
+///
+/// ```
+/// use tickwheel::wheel::Wheel;
+///
+/// let mut wheel: Wheel<_> = [(1, "one"), (2, "two"), (9, "nine")].into_iter().collect();
+/// for (due, name) in wheel.advance(5) {
+///     println!("{name} was due at {due}");
+/// }
+/// assert_eq!(wheel.len(), 1);
+/// ```
 #[derive(Debug)]
 #[must_use = "due timers stay in the wheel until the iterator takes them out"]
 pub struct Advance<'a, T>(&'a mut Wheel<T>);
@@ -587,6 +597,16 @@ impl<T> Iterator for Advance<'_, T> {
 impl<T> FusedIterator for Advance<'_, T> {}
 
 /// Shows every timer: [`Wheel::iter`].
+///
+/// ```
+/// use tickwheel::wheel::Wheel;
+///
+/// let wheel: Wheel<_> = [(1, "one"), (9, "nine")].into_iter().collect();
+/// for (_key, due, name) in &wheel {
+///     println!("{name} is due at {due}");
+/// }
+/// assert_eq!(wheel.iter().len(), 2);
+/// ```
 pub struct Iter<'a, T>(slab::Iter<'a, Node<T>>);
 
 impl<'a, T> Iterator for Iter<'a, T> {
@@ -631,6 +651,16 @@ impl<'a, T> IntoIterator for &'a Wheel<T> {
 
 /// Names one timer of a [`Wheel`], also long after that timer has gone: a key never
 /// finds a later timer.
+///
+/// ```
+/// use tickwheel::wheel::Wheel;
+///
+/// let mut wheel = Wheel::new();
+/// let key = wheel.insert(5, "request");
+/// assert_eq!(wheel.remove(key), Some("request"));
+/// wheel.insert(5, "another, in the same place");
+/// assert_eq!(wheel.remove(key), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     index: u32,

@@ -23,6 +23,8 @@ pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
     /// long.
     ///
+    /// It is for bytes. For a stream of items see `stream::IdleTimeout`.
+    ///
     /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. The two directions
     /// share one deadline. Every byte moved, in either direction, pushes it back. The deadline runs
     /// from the making of the stream on. If the stream is first used later than that, call

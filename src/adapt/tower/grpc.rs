@@ -46,8 +46,11 @@ const UNITS: [(u8, u64); 6] = [
 ///     Some(grpc_timeout(request).map_or(LONGEST, |asked| asked.min(LONGEST)))
 /// });
 /// # let _ = layer;
-/// let request = http::Request::builder().header("grpc-timeout", "250m").body(()).unwrap();
+/// # fn main() -> http::Result<()> {
+/// let request = http::Request::builder().header("grpc-timeout", "250m").body(())?;
 /// assert_eq!(grpc_timeout(&request), Some(Duration::from_millis(250)));
+/// # Ok(())
+/// # }
 /// ```
 pub fn grpc_timeout<B>(request: &Request<B>) -> Option<Duration> {
     read(request.headers())
@@ -82,6 +85,26 @@ fn written(left: Duration) -> HeaderValue {
 ///
 /// Put it outside of whatever calls the client in another task, such as tower's `Buffer`:
 /// [`GrpcTimeout`] explains why. The module's page has [an example](super#examples).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
+/// use http::{Request, Response};
+/// use tickwheel::tower::GrpcTimeoutLayer;
+/// use tickwheel::{Duration, Instant, scope};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// // What the server sees of the caller's deadline.
+/// let server = service_fn(async |request: Request<()>| {
+///     Ok::<_, std::io::Error>(Response::new(request.headers().contains_key("grpc-timeout")))
+/// });
+/// let client = GrpcTimeoutLayer::new().layer(server);
+/// let second = Instant::now() + Duration::from_secs(1);
+/// let answer = scope(second, client.oneshot(Request::new(()))).await??;
+/// assert!(answer.into_body());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());
@@ -124,6 +147,24 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 ///
 /// [`Elapsed`](crate::error::Elapsed) in a box if nothing is left; the service is not called then.
 /// Else the service's own error in a box.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
+/// use http::{Request, Response};
+/// use tickwheel::tower::{GrpcTimeout, GrpcTimeoutLayer};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// // What the server sees of the caller's deadline.
+/// let server = service_fn(async |request: Request<()>| {
+///     Ok::<_, std::io::Error>(Response::new(request.headers().contains_key("grpc-timeout")))
+/// });
+/// let client: GrpcTimeout<_> = GrpcTimeoutLayer::new().layer(server);
+/// let answer = client.oneshot(Request::new(())).await?;
+/// assert!(!answer.into_body(), "no scope is open, so nothing is sent");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,

@@ -39,7 +39,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() {
+//! # async fn main() -> Result<(), tickwheel::tower::BoxError> {
 //! use std::time::Duration;
 //! use tickwheel::error::Elapsed;
 //! use tickwheel::tower::TimeoutLayer;
@@ -48,8 +48,9 @@
 //! let mut service = ServiceBuilder::new()
 //!     .layer(TimeoutLayer::new(Duration::from_secs(1)))
 //!     .service(service_fn(async |_: &str| std::future::pending::<Result<(), std::io::Error>>().await));
-//! let error = service.ready().await.unwrap().call("hello").await.unwrap_err();
+//! let error = service.ready().await?.call("hello").await.unwrap_err();
 //! assert!(error.is::<Elapsed>());
+//! # Ok(())
 //! # }
 //! ```
 //!
@@ -58,7 +59,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() {
+//! # async fn main() -> Result<(), tickwheel::tower::BoxError> {
 //! use std::time::Duration;
 //! use http::{Request, Response};
 //! use tickwheel::sleep;
@@ -80,9 +81,10 @@
 //!             backend.oneshot(Request::new(request.into_body())).await
 //!         }
 //!     }));
-//! let request = Request::builder().header("grpc-timeout", "2S").body(()).unwrap();
-//! let answer = server.oneshot(request).await.unwrap();
+//! let request = Request::builder().header("grpc-timeout", "2S").body(())?;
+//! let answer = server.oneshot(request).await?;
 //! assert_eq!(answer.into_body(), "1500000u");
+//! # Ok(())
 //! # }
 //! ```
 
@@ -96,4 +98,11 @@ pub use timeout::{
 };
 
 /// An error of any type, as tower has it.
+///
+/// ```
+/// use tickwheel::tower::BoxError;
+///
+/// let error: BoxError = "anything".into();
+/// assert_eq!(error.to_string(), "anything");
+/// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

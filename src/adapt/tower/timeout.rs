@@ -27,6 +27,19 @@ use crate::{Instant, Sleep, Timer};
 /// Puts a [`Timeout`] around a service.
 ///
 /// The module's page has [examples](super#examples).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{TimeoutLayer};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// let slow = service_fn(async |_: ()| std::future::pending::<Result<(), std::io::Error>>().await);
+/// let bounded = TimeoutLayer::new(Duration::from_secs(1)).layer(slow);
+/// assert!(bounded.oneshot(()).await.is_err());
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Fixed, O = Boxed> {
@@ -136,6 +149,9 @@ impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
 
 /// A service whose calls are bounded in time: [`TimeoutLayer`].
 ///
+/// It is a service, and its calls are futures. For one future there is
+/// [`tickwheel::Timeout`](crate::Timeout).
+///
 /// - The service's future is polled first. An answer that is there wins over a deadline that has
 ///   passed, so a call with a timeout of zero is polled once.
 /// - Waiting for the service to be ready is not bounded. Put the timeout around a buffer for that.
@@ -155,6 +171,20 @@ impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
 /// # Panics
 ///
 /// A call panics outside a tokio runtime, if the layer was not given a timer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{Timeout, TimeoutLayer};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// let echo = service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text));
+/// let bounded: Timeout<_> = TimeoutLayer::new(Duration::from_secs(1)).layer(echo);
+/// assert_eq!(bounded.oneshot("hello").await?, "hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Timeout<S, B = Fixed, O = Boxed> {
     inner: S,
@@ -277,14 +307,50 @@ fn after(duration: Duration) -> Instant {
 ///
 /// It is sealed: a closure for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request) can
 /// tell anything.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{Bound, TimeoutLayer};
+///
+/// // A layer that is generic over what bounds a call.
+/// fn is_bound<B: Bound<u64>>(_: &TimeoutLayer<B>) {}
+///
+/// is_bound(&TimeoutLayer::new(Duration::from_secs(1)));
+/// is_bound(&TimeoutLayer::per_request(|millis: &u64| Some(Duration::from_millis(*millis))));
+/// # }
+/// ```
 pub trait Bound<Request>: sealed::Bound<Request> {}
 
 /// The same timeout for each call: [`TimeoutLayer::new`](super::TimeoutLayer::new).
+///
+/// ```
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{Fixed, TimeoutLayer};
+///
+/// let layer: TimeoutLayer<Fixed> = TimeoutLayer::new(Duration::from_secs(10));
+/// # drop(layer);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed(pub(super) Duration);
 
 /// The timeout that a closure reads in the request:
 /// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{TimeoutLayer};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// // The request says how long it may take.
+/// let layer = TimeoutLayer::per_request(|limit: &Duration| Some(*limit));
+/// let slow = service_fn(async |_: Duration| std::future::pending::<Result<(), std::io::Error>>().await);
+/// assert!(layer.layer(slow).oneshot(Duration::from_millis(5)).await.is_err());
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct PerRequest<F>(pub(super) F);
 
@@ -357,6 +423,21 @@ pin_project! {
     /// A call with a timeout: what [`Timeout`](super::Timeout) answers with.
     ///
     /// Dropping it drops the call and takes its timer out.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
+    /// use tickwheel::Duration;
+    /// use tickwheel::tower::TimeoutLayer;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// let echo = service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text));
+    /// let mut bounded = TimeoutLayer::new(Duration::from_secs(1)).layer(echo);
+    /// let call = bounded.ready().await?.call("hello"); // a `ResponseFuture`
+    /// assert_eq!(call.await?, "hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F, O> {
@@ -408,6 +489,21 @@ where
 
 pin_project! {
     /// A call that passes its deadline on: what [`GrpcTimeout`](super::GrpcTimeout) answers with.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
+    /// use http::{Request, Response};
+    /// use tickwheel::tower::GrpcTimeoutLayer;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// let client = service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(())));
+    /// let mut client = GrpcTimeoutLayer::new().layer(client);
+    /// let call = client.ready().await?.call(Request::new(())); // a `GrpcResponseFuture`
+    /// assert!(call.await?.status().is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct GrpcResponseFuture<F> {
@@ -446,15 +542,49 @@ where
 ///
 /// It is sealed: a closure for [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed) can
 /// give anything.
+///
+/// ```
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{Fixed, OnElapsed, TimeoutLayer};
+///
+/// // A layer that is generic over what becomes of a call that took too long.
+/// fn answers<O: OnElapsed<u16, std::io::Error>>(_: &TimeoutLayer<Fixed, O>) {}
+///
+/// let layer = TimeoutLayer::new(Duration::from_secs(1));
+/// answers(&layer);
+/// answers(&layer.on_elapsed(|_| Ok(504)));
+/// ```
 pub trait OnElapsed<Response, Error>: sealed::OnElapsed<Response, Error> {}
 
 /// [`Elapsed`] in a box, beside the service's own errors in boxes. [`Cancelled`] in a box once the
 /// runtime that drives the timer has shut down.
+///
+/// ```
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{Boxed, Fixed, TimeoutLayer};
+///
+/// let layer: TimeoutLayer<Fixed, Boxed> = TimeoutLayer::new(Duration::from_secs(10));
+/// # drop(layer);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Boxed;
 
 /// What a closure gives, in the service's own types:
 /// [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> std::io::Result<()> {
+/// use tickwheel::Duration;
+/// use tickwheel::tower::{TimeoutLayer};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// let slow = service_fn(async |_: ()| std::future::pending::<Result<u16, std::io::Error>>().await);
+/// let layer = TimeoutLayer::new(Duration::from_secs(1)).on_elapsed(|_| Ok(504));
+/// assert_eq!(layer.layer(slow).oneshot(()).await?, 504);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Mapped<F>(pub(super) F);
 

@@ -220,18 +220,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tickwheel::{DelayMap, Duration, Instant, Timer};
     ///
     /// let (cache, mut expired) = DelayMap::new(&Timer::current());
     /// let (idle, life) = (Duration::from_secs(10), Duration::from_secs(25));
     /// let start = Instant::now();
-    /// cache.insert_with_life("page", 1, idle, life).unwrap();
+    /// cache.insert_with_life("page", 1, idle, life)?;
     /// for _use in 0..3 {
     ///     tickwheel::sleep(Duration::from_secs(8)).await;
     ///     cache.reset("page", idle);
     /// }
-    /// assert_eq!(expired.recv().await.unwrap().deadline, start + life);
+    /// assert_eq!(expired.recv().await.map(|page| page.deadline), Some(start + life));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn insert_with_life(
@@ -506,13 +507,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tickwheel::{DelayMap, Duration, Timer};
     ///
     /// let (map, _expired) = DelayMap::new(&Timer::current());
-    /// map.insert("key", vec![1, 2], Duration::from_secs(60)).unwrap();
+    /// map.insert("key", vec![1, 2], Duration::from_secs(60))?;
     /// assert_eq!(map.update("key", |value| value.push(3)), Some(()));
     /// assert_eq!(map.with_value("key", Vec::len), Some(3));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn with_value<Q, R>(&self, key: &Q, look: impl FnOnce(&V) -> R) -> Option<R>
@@ -546,15 +548,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tickwheel::{DelayMap, Duration, Timer};
     ///
     /// let minute = Duration::from_secs(60);
     /// let (cache, _expired) = DelayMap::new(&Timer::current());
-    /// cache.insert("page", "text", minute).unwrap();
+    /// cache.insert("page", "text", minute)?;
     /// tickwheel::sleep(minute / 2).await;
     /// assert_eq!(cache.touch("page", minute, |text| *text), Some("text"));
     /// assert_eq!(cache.remaining("page"), Some(minute));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
@@ -625,16 +628,19 @@ impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use tickwheel::{DelayMap, Duration, Timer};
 ///
 /// let (map, mut expired) = DelayMap::new(&Timer::current());
 /// let weak = map.downgrade();
-/// weak.upgrade().unwrap().insert("key", 1, Duration::from_secs(1)).unwrap();
+/// if let Some(map) = weak.upgrade() {
+///     map.insert("key", 1, Duration::from_secs(1))?;
+/// }
 /// drop(map);
 /// assert!(weak.upgrade().is_none());
-/// assert_eq!(expired.recv().await.unwrap().key, "key");
+/// assert_eq!(expired.recv().await.map(|first| first.key), Some("key"));
 /// assert!(expired.recv().await.is_none());
+/// # Ok(())
 /// # }
 /// ```
 pub struct WeakDelayMap<K, V, S = DefaultHashBuilder> {

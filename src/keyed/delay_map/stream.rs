@@ -27,6 +27,20 @@ const BATCH: usize = 512;
 const LOOKS: usize = 8;
 
 /// A value whose delay has passed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tickwheel::{DelayMap, Duration, Expired, Timer};
+///
+/// let (jobs, mut due) = DelayMap::new(&Timer::current());
+/// jobs.insert("mail", "to alice", Duration::from_secs(1))?;
+/// if let Some(Expired { key, value, deadline, .. }) = due.recv().await {
+///     println!("{key} {value}, {:?} late", deadline.elapsed());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired<K, V> {
@@ -109,13 +123,14 @@ impl<K, V> Expirations<K, V> {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tickwheel::{DelayMap, Duration, Timer};
     ///
     /// let (map, mut expired) = DelayMap::new(&Timer::current());
-    /// map.insert(1, "one", Duration::from_secs(1)).unwrap();
+    /// map.insert(1, "one", Duration::from_secs(1))?;
     /// assert!(expired.try_recv().is_err());
-    /// assert_eq!(expired.recv().await.unwrap().value, "one");
+    /// assert_eq!(expired.recv().await.map(|first| first.value), Some("one"));
+    /// # Ok(())
     /// # }
     /// ```
     pub async fn recv(&mut self) -> Option<Expired<K, V>> {
