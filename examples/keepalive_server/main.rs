@@ -19,6 +19,7 @@
 //! cargo run --release --example keepalive_server -- --timer tokio
 //! cargo run --release --example keepalive_server -- --connections 1000 --pause 4s
 //! cargo run --release --example keepalive_server -- --run-time 10m --admin-port 7777     # and: nc 127.0.0.1 7777
+//! cargo run --release --example keepalive_server -- --run-time 10m --metrics-port 7778   # and: curl 127.0.0.1:7778/metrics
 //! ```
 //!
 //! | file | what |
@@ -27,6 +28,7 @@
 //! | `server.rs` | the server: what its connections share, and one connection with its two tasks around one deadline |
 //! | `timer.rs` | the timer to wait by, tickwheel's or tokio's own, and the connections' deadlines on either |
 //! | `admin.rs` | the admin port: what may be said, sessions, and replies |
+//! | `metrics.rs` | the metrics port: a page for Prometheus |
 //! | `load.rs` | the clients, in a process of their own: what they do, and what they saw of the server |
 //! | `summary.rs` | the line on the terminal while it runs, the pause, and the verdict at the end |
 //!
@@ -38,6 +40,7 @@
 
 mod admin;
 mod load;
+mod metrics;
 mod options;
 mod server;
 mod summary;
@@ -52,6 +55,7 @@ use tokio::runtime::Runtime;
 
 use crate::admin::{Admin, Limits};
 use crate::load::LoadProcess;
+use crate::metrics::MetricsPage;
 use crate::options::Options;
 use crate::server::Server;
 use crate::summary::Summary;
@@ -114,10 +118,12 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     let timer = AnyTimer::new(options.timer);
     let server = Server::start(&timer, options.timeout).await?;
     let admin = Admin::start(server.site(), options.admin_port, Limits::default()).await?;
+    let page = MetricsPage::start(server.site(), options.metrics_port).await?;
     println!(
-        "Admin port: {}; `help` shows its commands.\n",
+        "Admin port: {}; `help` shows its commands.",
         admin.address()
     );
+    println!("Metrics: http://{}/metrics\n", page.address());
     let load = LoadProcess::start(options, server.address())?;
     let pause = async {
         timer.sleep(options.before_pause()).await;

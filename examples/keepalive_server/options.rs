@@ -60,6 +60,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) admin_port: u16,
 
+    /// The loopback port that serves /metrics over HTTP, for Prometheus; 0 is any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) metrics_port: u16,
+
     /// Be the clients of a server that listens there. What the program calls itself with
     #[arg(long, hide = true)]
     pub(crate) load_for: Option<SocketAddr>,

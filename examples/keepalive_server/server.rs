@@ -187,6 +187,7 @@ impl Report {
             }
             Ended::Early { after } => {
                 counters.closed_by_deadline.add(1);
+                counters.closed_early.add(1);
                 self.early.push(after);
             }
             Ended::Cancelled => {
@@ -563,6 +564,8 @@ pub(crate) struct Counters {
     pub(crate) heartbeats: Count,
     pub(crate) resets: Count,
     pub(crate) closed_by_deadline: Count,
+    /// Those of them that were closed too early: a violation.
+    pub(crate) closed_early: Count,
     pub(crate) closed_by_client: Count,
     /// Deadlines that the admin has cancelled one by one.
     pub(crate) kicked: Count,

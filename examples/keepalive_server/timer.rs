@@ -35,7 +35,12 @@ pub(crate) enum AnyTimer {
 impl AnyTimer {
     pub(crate) fn new(kind: TimerKind) -> AnyTimer {
         match kind {
-            TimerKind::Tickwheel => AnyTimer::Tickwheel(Timer::new()),
+            TimerKind::Tickwheel => AnyTimer::Tickwheel(
+                Timer::builder()
+                    .name("keepalives")
+                    .build()
+                    .expect("a runtime runs this, and the settings are the defaults"),
+            ),
             TimerKind::Tokio => AnyTimer::Tokio,
         }
     }

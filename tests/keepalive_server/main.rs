@@ -13,6 +13,8 @@ mod common;
 #[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../../examples/keepalive_server/load.rs"]
 mod load;
+#[path = "../../examples/keepalive_server/metrics.rs"]
+mod metrics;
 #[allow(dead_code, reason = "the command line is not read here")]
 #[path = "../../examples/keepalive_server/options.rs"]
 mod options;
@@ -48,6 +50,7 @@ mod closing;
 mod flood;
 #[cfg(unix)]
 mod pause;
+mod scrape;
 mod sessions;
 mod verdict;
 
