@@ -16,6 +16,7 @@
 //!   of the crates that take this timer, from hyper to backon.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
+//! - [Operations](docs::operations): metrics, alerts, and what happens on a bad day.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //!
 //! # Uses
@@ -314,6 +315,7 @@ pub mod docs {
     pub mod design {}
 
     #[doc = "[DESIGN.md]: crate::docs::design\n[COMPARE.md]: crate::docs::compare\n"]
+    #[doc = "[OPERATIONS.md]: crate::docs::operations\n"]
     #[doc = include_str!("../docs/SIZING.md")]
     pub mod sizing {}
 
@@ -327,6 +329,12 @@ pub mod docs {
     #[doc = "[COMPARE.md]: crate::docs::compare\n"]
     #[doc = include_str!("../docs/MIGRATION.md")]
     pub mod migration {}
+
+    // Its recipes need the crates that they export to. `integrations/src/lib.rs` compiles them.
+    #[cfg(not(doctest))]
+    #[doc = "[DESIGN.md]: crate::docs::design\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = include_str!("../docs/OPERATIONS.md")]
+    pub mod operations {}
 }
 
 /// The README's examples, compiled with the documentation's.

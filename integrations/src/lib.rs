@@ -136,3 +136,8 @@ pub fn parse_period(text: &str) -> Result<Duration, String> {
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/MIGRATION.md")]
 struct MigrationExamples;
+
+/// The recipes of the page on operations. The test `operations` runs them too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/OPERATIONS.md")]
+struct OperationsRecipes;

@@ -1,10 +1,12 @@
 //! Memory follows what is pending, and all of it comes back: the oracle's programs leave none
-//! behind, a timer that lives on gives back what it held, and each kind costs what it may.
+//! behind, a timer that lives on gives back what it held, each kind costs what it may, and a full
+//! map takes no more.
 //!
 //! A program of its own, because it counts what the allocator gives to the whole process. So it has
 //! one test.
 
 mod kinds;
+mod limit;
 mod memory;
 #[allow(dead_code, unused_imports, reason = "the oracle itself uses all of it")]
 #[path = "../oracle/paused/mod.rs"]
@@ -30,6 +32,7 @@ fn memory_follows_what_is_pending() {
     on_paused_clock(kinds::timers());
     on_paused_clock(kinds::deadline_map());
     on_paused_clock(kinds::delay_map());
+    on_paused_clock(limit::a_refused_insert_allocates_nothing_that_stays());
 }
 
 fn on_paused_clock(future: impl Future<Output = ()>) {

@@ -1,0 +1,103 @@
+//! What the page says can be looked up: its alerts, its table, and the tests and files that it names.
+
+use std::fs;
+use std::path::Path;
+
+use promql_parser::parser;
+use tickwheel::Timer;
+
+use crate::recipes::exported_to_prometheus;
+
+const PAGE: &str = include_str!("../../../docs/OPERATIONS.md");
+
+/// The names of what the recipe for Prometheus exports, each as a query has it.
+fn exported() -> Vec<String> {
+    let page = exported_to_prometheus(vec![Timer::new()]);
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    let names = samples.filter_map(|line| Some(line.split_once('{')?.0.to_owned()));
+    names.collect()
+}
+
+#[tokio::test]
+async fn every_alert_uses_what_the_recipe_exports() {
+    let exported = exported();
+    let (_, rules) = PAGE.split_once("```yaml\n").expect("the page has rules");
+    let (rules, _) = rules.split_once("```").expect("the rules have an end");
+    let queries: Vec<_> = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("expr: "))
+        .collect();
+    assert_eq!(queries.len(), rules.matches("- alert: ").count());
+    assert!(queries.len() >= 6, "{rules}");
+    for query in queries {
+        parser::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let words = query.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let names: Vec<_> = words
+            .filter(|word| word.starts_with("tickwheel_"))
+            .collect();
+        assert!(!names.is_empty(), "{query}");
+        for name in names {
+            assert!(
+                exported.iter().any(|known| known == name),
+                "{query}: no {name}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_table_has_a_row_for_every_metric() {
+    for name in exported() {
+        let name = ["_sum", "_count", "_bucket"]
+            .into_iter()
+            .fold(&*name, |name, suffix| {
+                name.strip_suffix(suffix).unwrap_or(name)
+            });
+        assert!(
+            PAGE.contains(&format!("\n| `{name}` | ")),
+            "no row for {name}"
+        );
+    }
+}
+
+#[test]
+fn every_test_and_file_that_the_page_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Every second piece stands between backticks. Those of blocks of code are left out.
+    let text: String = PAGE.split("```").step_by(2).collect();
+    let pieces: Vec<_> = text.split('`').collect();
+    let (mut tests, mut files) = (0, 0);
+    for piece in 0..pieces.len() {
+        let path = pieces[piece];
+        if piece % 2 == 0 || !path.ends_with(".rs") || path.contains(' ') {
+            continue;
+        }
+        let source = fs::read_to_string(root.join(path));
+        let source = source.unwrap_or_else(|error| panic!("{path}: {error}"));
+        files += 1;
+        if pieces[piece - 1].split_whitespace().eq(["in"]) {
+            let name = pieces[piece - 2];
+            let is_there = ["(", "<"]
+                .iter()
+                .any(|end| source.contains(&format!("fn {name}{end}")));
+            assert!(is_there, "{path} has no {name}");
+            tests += 1;
+        }
+    }
+    assert!(
+        tests > 40 && files > tests,
+        "{tests} tests in {files} files"
+    );
+}
+
+#[test]
+fn every_part_of_the_page_names_what_shows_it() {
+    let parts = PAGE.split("\n## ").skip(1);
+    for part in parts {
+        let title = part.lines().next().unwrap_or_default();
+        assert!(part.contains("\nShown by: `"), "{title}");
+        let link = title.to_lowercase().replace(' ', "-");
+        let entry = format!("- [{title}](#{link})\n");
+        assert!(PAGE.contains(&entry), "no entry in the contents: {entry}");
+    }
+}
