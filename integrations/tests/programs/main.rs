@@ -5,4 +5,6 @@ mod hyper_server;
 mod idle_proxy;
 mod mqtt_keepalive;
 mod process;
+#[cfg(unix)]
+mod wheel_view;
 mod ws_heartbeat;

@@ -53,7 +53,7 @@ impl Link {
 
     fn loses_now(&self) -> bool {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
-        let loses_one = self.loses.is_some_and(|loses| number % loses == 0);
+        let loses_one = self.loses.is_some_and(|loses| number.is_multiple_of(loses));
         let is_healed = self.is_healed.load(Ordering::Relaxed);
         self.has_vanished.load(Ordering::Relaxed) || (loses_one && !is_healed)
     }

@@ -1,0 +1,147 @@
+//! A live picture of the wheels: levels that appear on overflow, cascades, ticking and resting.
+//!
+//! ```text
+//!   model     what is shown at one moment
+//!   load      connections with heartbeats, and requests
+//!   running   a real timer under that load; it can be paused and stepped   -> terminal, --frame
+//!   by_hand   a `Wheel` turned by hand, with each timer's way              -> --svg
+//!   draw      a moment as text
+//!   svg       a series of moments as an animated picture
+//!   terminal  the keys, and the terminal's state
+//! ```
+//!
+//! Invariant: only `running` and `by_hand` turn a wheel, and only `draw` and `svg` say how it
+//! looks.
+
+mod by_hand;
+mod draw;
+mod load;
+mod model;
+mod running;
+mod svg;
+mod terminal;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use tickwheel::Duration;
+use tickwheel_integrations::{parse_duration, parse_period};
+
+use draw::Prompt;
+use running::{Running, Setting};
+
+/// Shows a timer's wheels turning under a load that keys change.
+///
+/// The picture is of a real timer in this process, seen through its `snapshot` and `metrics`. Space
+/// pauses its clock, and `s` steps it.
+#[derive(Clone, Debug, Parser)]
+struct Options {
+    /// The load, as the keys 0 to 5: nothing, 20, 500, 10,000, 100,000 or 300,000 connections.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=5))]
+    preset: u8,
+    /// The length of a tick. At 1ms, the timer's own default, level 0 is too fast to see.
+    #[arg(long, default_value = "20ms", value_parser = parse_period)]
+    tick: Duration,
+    /// Slots of each level, rounded up to a power of two.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u8).range(2..=64))]
+    slots: u8,
+    /// The same seed makes the same load.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Adds a timer of this duration at the start, as the key `a` does. May be repeated.
+    #[arg(long, value_parser = parse_duration)]
+    add: Vec<Duration>,
+    /// Prints one frame as text in place of a live picture. Its time is virtual, so that it is the
+    /// same each time.
+    #[arg(long, conflicts_with = "svg")]
+    frame: bool,
+    /// How long the load of `--frame` has run, in virtual time.
+    #[arg(long, default_value = "30s", value_parser = parse_duration, requires = "frame")]
+    after: Duration,
+    /// Columns of `--frame`.
+    #[arg(long, default_value_t = 80, requires = "frame", value_parser = clap::value_parser!(u16).range(80..=500))]
+    width: u16,
+    /// Lines of `--frame`.
+    #[arg(long, default_value_t = 24, requires = "frame", value_parser = clap::value_parser!(u16).range(18..=500))]
+    height: u16,
+    /// Writes ten seconds of a small wheel as an animated picture, in place of a live one. `-` is
+    /// stdout.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Who reads our output has had enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("wheel_view: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> io::Result<()> {
+    let setting = Setting {
+        preset: usize::from(options.preset),
+        tick: options.tick,
+        slots: usize::from(options.slots),
+        seed: options.seed,
+        add: options.add.clone(),
+    };
+    if let Some(file) = &options.svg {
+        let picture = svg::write(&by_hand::ten_seconds(options.seed));
+        return match file.to_str() {
+            Some("-") => io::stdout().write_all(picture.as_bytes()),
+            _ => std::fs::write(file, picture).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("cannot write {}: {error}", file.display()),
+                )
+            }),
+        };
+    }
+    if options.frame {
+        let frame = frame(setting, options)?;
+        return io::stdout().write_all(frame.as_bytes());
+    }
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(io::Error::other(
+            "the live picture needs a terminal; `--frame` prints one frame as text, and \
+             `--svg FILE` writes an animated picture",
+        ));
+    }
+    terminal::run(setting)
+}
+
+/// One frame, after a time that is virtual.
+fn frame(setting: Setting, options: &Options) -> io::Result<String> {
+    /// More steps would seem to hang.
+    const MOST: u128 = 1_000_000;
+    let steps = options.after.as_nanos() / setting.tick.as_nanos();
+    if steps > MOST {
+        return Err(io::Error::other(format!(
+            "--after {:?} is {steps} ticks, more than {MOST}; give less, or a longer --tick",
+            options.after
+        )));
+    }
+    let mut running = Running::new(setting, true)?;
+    // The last second is looked at ten times, as the live picture is.
+    let each = ((steps / 300).max(1)) as usize;
+    for step in 0..steps as usize {
+        running.step();
+        if step % each == 0 {
+            running.look();
+        }
+    }
+    let moment = running.look();
+    let mut buffer = Buffer::empty(Rect::new(0, 0, options.width, options.height));
+    draw::draw(&moment, &Prompt::Keys, buffer.area, &mut buffer);
+    Ok(draw::to_text(&buffer))
+}
