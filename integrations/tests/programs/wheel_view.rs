@@ -102,6 +102,20 @@ fn too_long_a_run_before_a_frame_is_refused() {
 }
 
 #[test]
+fn a_tick_that_nobody_could_wait_for_is_refused() {
+    for (tick, part) in [
+        ("1h", "at most 1s"),
+        ("0", "at least 1ms"),
+        ("1us", "at least"),
+    ] {
+        let output = run(&["--tick", tick]);
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_paused_picture_stands_still_until_it_is_stepped() {
     let mut terminal = Terminal::start(&["--preset", "1"]);
     terminal.shows("running");

@@ -29,7 +29,7 @@ use clap::Parser;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tickwheel::Duration;
-use tickwheel_integrations::{parse_duration, parse_period};
+use tickwheel_integrations::parse_duration;
 
 use draw::Prompt;
 use running::{Running, Setting};
@@ -43,8 +43,9 @@ struct Options {
     /// The load, as the keys 0 to 5: nothing, 20, 500, 10,000, 100,000 or 300,000 connections.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=5))]
     preset: u8,
-    /// The length of a tick. At 1ms, the timer's own default, level 0 is too fast to see.
-    #[arg(long, default_value = "20ms", value_parser = parse_period)]
+    /// The length of a tick, from 1ms to 1s. At 1ms, the timer's own default, level 0 is too fast
+    /// to see.
+    #[arg(long, default_value = "20ms", value_parser = parse_tick)]
     tick: Duration,
     /// Slots of each level, rounded up to a power of two.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u8).range(2..=64))]
@@ -120,6 +121,15 @@ fn run(options: &Options) -> io::Result<()> {
     terminal::run(setting)
 }
 
+/// A tick that a person can wait for, and not shorter than the grid of tokio's timers.
+fn parse_tick(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        tick if tick < Duration::from_millis(1) => Err("it must be at least 1ms".to_owned()),
+        tick if tick > Duration::from_secs(1) => Err("it must be at most 1s".to_owned()),
+        tick => Ok(tick),
+    }
+}
+
 /// One frame, after a time that is virtual.
 fn frame(setting: Setting, options: &Options) -> io::Result<String> {
     /// More steps would seem to hang.
@@ -132,11 +142,10 @@ fn frame(setting: Setting, options: &Options) -> io::Result<String> {
         )));
     }
     let mut running = Running::new(setting, true)?;
-    // The last second is looked at ten times, as the live picture is.
-    let each = ((steps / 300).max(1)) as usize;
-    for step in 0..steps as usize {
+    for left in (0..steps).rev() {
         running.step();
-        if step % each == 0 {
+        // What came after this look has cascaded since.
+        if left == 5 {
             running.look();
         }
     }
