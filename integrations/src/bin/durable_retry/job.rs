@@ -4,8 +4,10 @@
 //! store's, and reaches a runner as a [`Run`].
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tickwheel::Duration;
+use tickwheel_integrations::parse_duration;
 
 /// Something to be done, until it succeeds or has failed for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,31 +16,54 @@ pub(crate) struct Job {
     pub(crate) id: String,
     /// What is to be done, for the runner to understand.
     pub(crate) payload: String,
-    /// It is saved with the job, so every process that shares the store has the same one.
     pub(crate) backoff: Backoff,
 }
 
 /// How long a job waits after each failure: twice as long each time, and by chance up to twice that,
 /// so that jobs which failed together do not come back together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// It is saved with the job, so every process that shares the store has the same one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub(crate) struct Backoff {
-    /// The shortest wait after the first failure.
+    /// A job that is added waits this long after its first failure, and then twice as long each time.
+    #[arg(long = "backoff", default_value = "1s", value_parser = parse_delay)]
     pub(crate) first: Duration,
-    /// No wait begins to grow beyond this. Chance may still double it.
+    /// Waits grow up to this. Chance may still double it.
+    #[arg(long = "backoff-longest", default_value = "10m", value_parser = parse_delay)]
     pub(crate) longest: Duration,
-    /// After so many failures the job has failed for good.
-    pub(crate) attempts: usize,
+    /// After so many failures a job has failed for good.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) attempts: u16,
 }
 
 impl Backoff {
+    /// What the command line asks for, if it makes sense.
+    pub(crate) fn check(self) -> Result<Backoff, &'static str> {
+        match self.first > self.longest {
+            true => Err("--backoff is longer than --backoff-longest: make the latter longer"),
+            false => Ok(self),
+        }
+    }
+
     /// The wait after so many failures, or `None` if there is to be no other attempt.
     pub(crate) fn after(&self, failures: usize) -> Option<Duration> {
         let waits = ExponentialBuilder::new()
             .with_min_delay(self.first)
             .with_max_delay(self.longest)
-            .with_max_times(self.attempts.saturating_sub(1))
+            .with_max_times(usize::from(self.attempts).saturating_sub(1))
             .with_jitter();
         waits.build().nth(failures.checked_sub(1)?)
+    }
+}
+
+/// Delays are bounded, so that no sum of a time and a few delays overflows.
+const LONGEST_DELAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// For the command line.
+pub(crate) fn parse_delay(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        delay if delay > LONGEST_DELAY => Err("it is longer than a hundred years".to_owned()),
+        delay => Ok(delay),
     }
 }
 

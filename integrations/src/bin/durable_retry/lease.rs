@@ -9,12 +9,12 @@
 //! meanwhile, before it goes on. Without that they would be spared for a while, as idle deadlines
 //! are.
 //!
-//! Invariant: [`Lease::lost`] is ready as soon as the lease may be another's.
+//! Invariant: [`Leases::keep`] is ready as soon as the lease may be another's.
 
 use std::future::pending;
 
 use tickwheel::error::BuildError;
-use tickwheel::{DeadlineMap, Duration, Instant, KeyedDeadline, Stage, Timer, WarnBefore};
+use tickwheel::{DeadlineMap, Instant, Stage, Timer};
 
 use crate::job::Run;
 use crate::store::Store;
@@ -32,54 +32,29 @@ impl Leases {
         Ok(Leases { timer, held })
     }
 
-    /// Holds what the store was asked for at `asked`. `None` if it has ended already.
-    pub(crate) fn hold<S: Store>(&self, store: &S, run: &Run, asked: Instant) -> Option<Lease<'_>> {
-        let Some(length) = store.lease().map(|lease| lease - lease / 4) else {
-            return Some(Lease {
-                leases: self,
-                length: Duration::ZERO,
-                deadline: None,
-            });
-        };
-        let end = asked + length;
-        let deadline = self.held.insert_at(run.job.id.clone(), end).ok()?;
-        let deadline = Some(deadline.warn_before(length / 2));
-        Some(Lease {
-            leases: self,
-            length,
-            deadline,
-        })
-    }
-
-    /// How many jobs are held by a lease, and the next one that ends.
     pub(crate) fn len(&self) -> usize {
         self.held.len()
     }
-}
 
-pub(crate) struct Lease<'a> {
-    leases: &'a Leases,
-    length: Duration,
-    /// `None` where the store knows no leases.
-    deadline: Option<WarnBefore<KeyedDeadline<String>>>,
-}
-
-impl Lease<'_> {
-    /// Renews the lease again and again. Is ready when it is lost.
-    pub(crate) async fn lost<S: Store>(mut self, store: &S, run: &Run) {
-        let Some(deadline) = &mut self.deadline else {
+    /// Holds the lease that the store was asked for at `asked`, and renews it again and again. Is
+    /// ready when it is lost. Where the store knows no leases, it never is.
+    pub(crate) async fn keep<S: Store>(&self, store: &S, run: &Run, asked: Instant) {
+        let Some(length) = store.lease().map(|lease| lease - lease / 4) else {
             return pending().await;
         };
-        let handle = deadline.handle();
+        let Ok(deadline) = self.held.insert_at(run.job.id.clone(), asked + length) else {
+            return;
+        };
+        let mut deadline = deadline.warn_before(length / 2);
         while let Ok(Stage::Warning) = deadline.wait().await {
             let renewed = async {
                 loop {
                     let asked = Instant::now();
                     match store.renew(run).await {
-                        Ok(true) => break handle.reset_at(asked + self.length),
+                        Ok(true) => break self.held.reset_at(&run.job.id, asked + length),
                         Ok(false) => break false,
-                        // It may be back before the lease ends.
-                        Err(_) => self.leases.timer.sleep(self.length / 16).await,
+                        // The store may be back before the lease ends.
+                        Err(_) => self.timer.sleep(length / 16).await,
                     }
                 }
             };

@@ -11,8 +11,7 @@
 //! | `scheduler` | near jobs in a `DelayMap`: loads, claims, runs, records |
 //! | `runner`, `output` | what a run does; what is printed |
 //!
-//! Invariant: this file only reads what the user asks for. What it refuses, it refuses before a
-//! store is touched.
+//! Invariant: this file knows what the user asks for, and nothing of how jobs are run.
 
 mod job;
 mod lease;
@@ -26,16 +25,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use tickwheel::{Duration, Instant};
-use tickwheel_integrations::{parse_duration, parse_period, shutdown_signal};
+use tickwheel_integrations::{parse_period, shutdown_signal};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use job::{Backoff, Job};
+use job::{Backoff, Job, parse_delay};
 use output::Output;
+use runner::RunnerOptions;
 use scheduler::{Scheduler, Settings};
 use store::redb::RedbStore;
 use store::redis::RedisStore;
@@ -71,27 +71,13 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
-    /// How many jobs run at once.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
-    workers: u16,
-    /// Jobs that are due within this time are held in memory.
-    #[arg(long, default_value = "30s", value_parser = parse_period)]
-    horizon: Duration,
+    #[command(flatten)]
+    settings: Settings,
     /// With Redis: a job whose process was not heard of for this long is run by another one.
     #[arg(long, default_value = "10s", value_parser = parse_lease)]
     lease: Duration,
-    /// How long runs may go on after SIGTERM. What is not done by then is given back.
-    #[arg(long, default_value = "5s", value_parser = parse_duration)]
-    grace: Duration,
-    /// Run this command of the shell for each job, with JOB_ID, JOB_PAYLOAD, JOB_KEY and JOB_ATTEMPT.
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["takes", "fail"])]
-    exec: Option<String>,
-    /// Without --exec: how long a run takes.
-    #[arg(long, default_value = "20ms", value_parser = parse_duration)]
-    takes: Duration,
-    /// Without --exec: how likely a run is to fail, from 0 to 1.
-    #[arg(long, default_value_t = 0.3, value_parser = parse_chance)]
-    fail: f64,
+    #[command(flatten)]
+    runner: RunnerOptions,
     /// Add so many jobs, `demo-0` and so on, unless they are there.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     demo: u32,
@@ -99,10 +85,10 @@ struct RunOptions {
     #[arg(long)]
     until_finished: bool,
     /// Print how much there is to do, this often.
-    #[arg(long, value_parser = parse_period)]
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period)]
     report: Option<Duration>,
     #[command(flatten)]
-    backoff: BackoffOptions,
+    backoff: Backoff,
 }
 
 #[derive(Debug, Args)]
@@ -113,32 +99,15 @@ struct AddOptions {
     #[arg(long = "in", value_name = "DELAY", default_value = "0s", value_parser = parse_delay)]
     delay: Duration,
     /// Names the job. The default is an identifier that no other job has.
-    #[arg(long, value_parser = parse_id)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     #[command(flatten)]
-    backoff: BackoffOptions,
-}
-
-/// For the jobs that are added.
-#[derive(Clone, Debug, Args)]
-struct BackoffOptions {
-    /// How long a job waits after its first failure. Later waits are twice as long each time.
-    #[arg(long, default_value = "1s", value_parser = parse_delay)]
-    backoff: Duration,
-    /// Waits grow up to this.
-    #[arg(long, default_value = "10m", value_parser = parse_delay)]
-    backoff_longest: Duration,
-    /// After so many failures a job has failed for good.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
-    attempts: u16,
+    backoff: Backoff,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let options = Options::parse();
-    let output = Output::default();
-    match perform(options, &output).await {
-        // Stdin may be waited for by a thread, which nothing but the end of the process ends.
+    match perform(Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -147,47 +116,49 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn perform(options: Options, output: &Output) -> Result<()> {
-    let purpose = match &options.command {
-        Command::Run(_) => Purpose::Schedule,
-        Command::Add(_) => Purpose::Add,
-        Command::Status | Command::Ledger => Purpose::Look,
-    };
-    // Only a scheduler's claims have a lease.
-    let lease = match &options.command {
-        Command::Run(run) => run.lease,
-        _ => Duration::from_secs(20),
+async fn perform(options: Options) -> Result<()> {
+    let (purpose, lease) = match &options.command {
+        Command::Run(run) => (Purpose::Schedule, run.lease),
+        Command::Add(_) => (Purpose::Add, Duration::MAX),
+        Command::Status | Command::Ledger => (Purpose::Look, Duration::MAX),
     };
     match options.store {
         Place::File(path) => {
             let store = RedbStore::open(path, purpose).await?;
-            perform_on(store, options.command, output).await
+            perform_on(store, options.command).await
         }
         Place::Redis(client) => {
             let store = RedisStore::open(client, lease).await?;
-            perform_on(store, options.command, output).await
+            perform_on(store, options.command).await
         }
     }
 }
 
-async fn perform_on(store: impl Store, command: Command, output: &Output) -> Result<()> {
+async fn perform_on(store: impl Store, command: Command) -> Result<()> {
+    let output = Output::default();
     let now = store.clock().await?.system_time(Instant::now());
-    let far = SystemTime::UNIX_EPOCH + 100 * LONGEST_DELAY;
     match command {
-        Command::Run(options) => return run(store, options, output).await,
+        Command::Run(options) => return run(store, options, &output).await,
         Command::Add(options) => {
-            let job = job(options.id, options.payload, options.backoff.check()?);
-            let id = job.id.clone();
-            let due = now + options.delay;
+            let job = job(options.id, options.payload, &options.backoff.check()?);
+            let (id, due) = (job.id.clone(), now + options.delay);
             match store.add(vec![(job, due)]).await? {
                 0 => output.say(format_args!("{id} is known already")),
-                _ => output.say(format_args!("{id} is due at {}", show(due))),
+                _ => {
+                    let due = humantime::format_rfc3339_millis(due);
+                    output.say(format_args!("{id} is due at {due}"));
+                }
             }
         }
         Command::Status => {
             output.say(store.counts().await?);
+            // Later than any due can be.
+            let far = now + 1_000 * Duration::from_secs(365 * 24 * 60 * 60);
             match store.due_before(far, 1).await?.first() {
-                Some((id, due)) => output.say(format_args!("next is {id}, due at {}", show(*due))),
+                Some((id, due)) => {
+                    let due = humantime::format_rfc3339_millis(*due);
+                    output.say(format_args!("next is {id}, due at {due}"));
+                }
                 None => output.say("no job waits"),
             }
         }
@@ -204,56 +175,40 @@ async fn perform_on(store: impl Store, command: Command, output: &Output) -> Res
 
 async fn run(store: impl Store, options: RunOptions, output: &Output) -> Result<()> {
     let backoff = options.backoff.check()?;
-    let runner = match options.exec {
-        Some(line) => runner::command(line),
-        None => runner::demo(options.takes, options.fail),
-    };
-    let settings = Settings {
-        workers: options.workers.into(),
-        horizon: options.horizon,
-        grace: options.grace,
-    };
-    let scheduler = Scheduler::new(store, runner, settings, output.clone())?;
+    let runner = options.runner.runner();
+    let scheduler = Scheduler::new(store, runner, options.settings, output.clone())?;
     let demo = (0..options.demo).map(|number| {
         let id = Some(format!("demo-{number}"));
-        (job(id, "demo".to_owned(), backoff.clone()), Duration::ZERO)
+        (job(id, "demo".to_owned(), &backoff), Duration::ZERO)
     });
     let added = scheduler.add(demo.collect()).await?;
     output.say(format_args!("ready, {added} jobs added"));
-    let reading = tokio::spawn({
-        let (scheduler, output) = (scheduler.clone(), output.clone());
-        async move {
-            add_lines(&scheduler, backoff, output).await;
-            if options.until_finished {
-                scheduler.end_when_finished();
-            }
+    let mut beside = tokio::task::JoinSet::new();
+    let (adding, said) = (scheduler.clone(), output.clone());
+    beside.spawn(async move {
+        add_lines(&adding, &backoff, &said).await;
+        if options.until_finished {
+            adding.end_when_finished();
         }
     });
-    let reporting = tokio::spawn(keep_reporting(
-        scheduler.clone(),
-        options.report,
-        output.clone(),
-    ));
-    let ends = {
-        let output = output.clone();
-        async move {
-            tokio::select! {
-                () = shutdown_signal() => output.say("ending"),
-                () = output.closed() => {}
-            }
+    if let Some(period) = options.report {
+        beside.spawn(keep_reporting(scheduler.clone(), period, output.clone()));
+    }
+    let end = async {
+        tokio::select! {
+            () = shutdown_signal() => output.say("ending"),
+            () = output.closed() => {}
         }
     };
-    let ended = scheduler.clone().run(ends).await;
-    reading.abort();
-    reporting.abort();
-    ended?;
+    scheduler.clone().run(end).await?;
     output.say(format_args!("ended: {}", scheduler.report().await?));
     Ok(())
 }
 
 /// Adds each line of stdin, and says so once it is in the store.
-async fn add_lines<S: Store>(scheduler: &Scheduler<S>, backoff: Backoff, output: Output) {
+async fn add_lines<S: Store>(scheduler: &Scheduler<S>, backoff: &Backoff, output: &Output) {
     let (lines, mut read) = mpsc::channel(64);
+    // Not one of tokio's threads: the end of the program does not wait for stdin.
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             if lines.blocking_send(line).is_err() {
@@ -265,24 +220,26 @@ async fn add_lines<S: Store>(scheduler: &Scheduler<S>, backoff: Backoff, output:
     while let Some(line) = read.recv().await {
         number += 1;
         let line = match line {
-            Ok(line) if line.trim().is_empty() => continue,
-            Ok(line) => line,
+            Ok(line) => line.trim().to_owned(),
             Err(error) => {
-                eprintln!("line {number} cannot be read: {error}");
+                eprintln!("line {number} is refused: {error}");
                 continue;
             }
         };
-        let (delay, payload) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        if line.is_empty() {
+            continue;
+        }
+        let (delay, payload) = line.split_once(' ').unwrap_or((&line, ""));
         let delay = match parse_delay(delay) {
             Ok(delay) => delay,
             Err(error) => {
                 eprintln!(
-                    "line {number} is refused: {error}; write a delay first, as in `5s {line}`"
+                    "line {number} is refused: {error}; begin with a delay, as in `5s {line}`"
                 );
                 continue;
             }
         };
-        let job = job(None, payload.trim().to_owned(), backoff.clone());
+        let job = job(None, payload.to_owned(), backoff);
         let id = job.id.clone();
         match scheduler.add(vec![(job, delay)]).await {
             Ok(_) => output.say(format_args!("{id} is added")),
@@ -291,12 +248,7 @@ async fn add_lines<S: Store>(scheduler: &Scheduler<S>, backoff: Backoff, output:
     }
 }
 
-async fn keep_reporting<S: Store>(
-    scheduler: Arc<Scheduler<S>>,
-    period: Option<Duration>,
-    output: Output,
-) {
-    let Some(period) = period else { return };
+async fn keep_reporting<S: Store>(scheduler: Arc<Scheduler<S>>, period: Duration, output: Output) {
     let mut ticks = tickwheel::interval(period);
     loop {
         ticks.tick().await;
@@ -307,32 +259,14 @@ async fn keep_reporting<S: Store>(
     }
 }
 
-fn job(id: Option<String>, payload: String, backoff: Backoff) -> Job {
+fn job(id: Option<String>, payload: String, backoff: &Backoff) -> Job {
     let id = id.unwrap_or_else(|| Uuid::now_v7().to_string());
+    let backoff = backoff.clone();
     Job {
         id,
         payload,
         backoff,
     }
-}
-
-impl BackoffOptions {
-    fn check(self) -> Result<Backoff> {
-        if self.backoff > self.backoff_longest {
-            return Err(
-                "--backoff is longer than --backoff-longest: make the latter longer".into(),
-            );
-        }
-        Ok(Backoff {
-            first: self.backoff,
-            longest: self.backoff_longest,
-            attempts: self.attempts.into(),
-        })
-    }
-}
-
-fn show(time: SystemTime) -> impl std::fmt::Display {
-    humantime::format_rfc3339_millis(time)
 }
 
 fn parse_place(text: &str) -> std::result::Result<Place, String> {
@@ -348,13 +282,6 @@ fn parse_place(text: &str) -> std::result::Result<Place, String> {
     }
 }
 
-fn parse_delay(text: &str) -> std::result::Result<Duration, String> {
-    match parse_duration(text)? {
-        delay if delay > LONGEST_DELAY => Err("it is longer than a hundred years".to_owned()),
-        delay => Ok(delay),
-    }
-}
-
 fn parse_lease(text: &str) -> std::result::Result<Duration, String> {
     match parse_delay(text)? {
         lease if lease < Duration::from_millis(100) => {
@@ -363,20 +290,3 @@ fn parse_lease(text: &str) -> std::result::Result<Duration, String> {
         lease => Ok(lease),
     }
 }
-
-fn parse_chance(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
-        _ => Err("it must be a number from 0 to 1".to_owned()),
-    }
-}
-
-fn parse_id(text: &str) -> std::result::Result<String, String> {
-    match text.trim() {
-        "" => Err("it is empty".to_owned()),
-        id if id.contains(char::is_whitespace) => Err("it must have no blanks".to_owned()),
-        id => Ok(id.to_owned()),
-    }
-}
-
-const LONGEST_DELAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);

@@ -26,8 +26,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use backon::{ExponentialBuilder, Retryable};
+use clap::Args;
 use futures::FutureExt;
 use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer, WallClock};
+use tickwheel_integrations::{parse_duration, parse_period};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -50,12 +52,16 @@ const JUMP: Duration = Duration::from_millis(100);
 /// What the map holds: the due of each job, as the store has it.
 type Near = DelayMap<String, SystemTime>;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    pub(crate) workers: usize,
-    /// What is due within this time is near.
+    /// How many jobs run at once.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: u16,
+    /// Jobs that are due within this time are held in memory.
+    #[arg(long, default_value = "30s", value_parser = parse_period)]
     pub(crate) horizon: Duration,
-    /// How long runs may go on when the scheduler is to end.
+    /// How long runs may go on after SIGTERM. What is not done by then is given back.
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(crate) grace: Duration,
 }
 
@@ -91,7 +97,7 @@ impl<S: Store> Scheduler<S> {
             output,
             near,
             leases: Leases::new()?,
-            workers: Arc::new(Semaphore::new(settings.workers)),
+            workers: Arc::new(Semaphore::new(settings.workers.into())),
             load_now: Notify::new(),
             has_left: AtomicBool::new(false),
             may_finish: AtomicBool::new(false),
@@ -120,7 +126,7 @@ impl<S: Store> Scheduler<S> {
         // The stream ends, and the consumer and its supervisor with it.
         self.near.close();
         supervisor.await?;
-        let all = u32::try_from(self.settings.workers)?;
+        let all = u32::from(self.settings.workers);
         let idle = || self.workers.acquire_many(all);
         if tickwheel::timeout(self.settings.grace, idle())
             .await
@@ -267,12 +273,11 @@ impl<S: Store> Scheduler<S> {
 
     /// Runs a job as long as its lease is held. Returns when it is due again.
     async fn hold(&self, run: &Run, asked: Instant) -> Option<SystemTime> {
-        let lease = self.leases.hold(&self.store, run, asked)?;
         let (id, number) = (&run.job.id, run.number);
         // A lease that is lost counts more than a run that has ended in the meantime.
         tokio::select! {
             biased;
-            () = lease.lost(&self.store, run) => {
+            () = self.leases.keep(&self.store, run, asked) => {
                 self.output.say(format_args!("{id}: lost its lease on run {number}"));
                 None
             }

@@ -8,7 +8,6 @@ use futures::FutureExt;
 
 use super::*;
 use crate::job::{Backoff, Finished};
-use crate::store::Purpose;
 use crate::store::redb::{Clock, RedbStore};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,13 +55,7 @@ impl Bench {
                 .push((run.job.id.clone(), start.elapsed()));
             std::future::ready(end(&run)).boxed()
         });
-        let memory = redb::backends::InMemoryBackend::new();
-        let database = redb::Database::builder()
-            .create_with_backend(memory)
-            .unwrap();
-        let store = RedbStore::begin(database, wall.clock(), Purpose::Schedule)
-            .await
-            .unwrap();
+        let store = RedbStore::in_memory(wall.clock()).await;
         let settings = Settings {
             workers: 2,
             horizon: 10 * SECOND,
@@ -101,7 +94,7 @@ impl Bench {
     fn start(&self) -> tokio::task::JoinHandle<()> {
         let scheduler = self.scheduler.clone();
         scheduler.end_when_finished();
-        tokio::spawn(async move { scheduler.run(std::future::pending()).await.unwrap() })
+        tokio::spawn(async move { scheduler.run(tickwheel::sleep(3 * HOUR)).await.unwrap() })
     }
 }
 
@@ -280,45 +273,4 @@ async fn a_consumer_that_dies_is_started_again() {
     };
     tokio::join!(supervisor, close);
     assert_eq!(taken.load(Ordering::Relaxed), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_that_was_overtaken_is_not_recorded() {
-    let bench = Bench::new(succeeds).await;
-    bench.add("job", Duration::ZERO).await;
-    let store = &bench.scheduler.store;
-    let Claim::Granted(first) = store.claim("job").await.unwrap() else {
-        panic!("it is due");
-    };
-    assert_eq!(store.claim("job").await.unwrap(), Claim::Gone, "it is held");
-    let again = Next::Again(Duration::ZERO);
-    assert!(matches!(
-        store.record(&first, &again).await.unwrap(),
-        Recorded::DueAt(_)
-    ));
-    assert_eq!(
-        store.record(&first, &again).await.unwrap(),
-        Recorded::Refused,
-        "said twice"
-    );
-    let Claim::Granted(second) = store.claim("job").await.unwrap() else {
-        panic!("it is due again");
-    };
-    let done = first.next(Ok(()));
-    assert_eq!(
-        store.record(&first, &done).await.unwrap(),
-        Recorded::Refused,
-        "overtaken"
-    );
-    let done = second.next(Ok(()));
-    assert_eq!(
-        store.record(&second, &done).await.unwrap(),
-        Recorded::Finished
-    );
-    assert_eq!(
-        store.record(&second, &done).await.unwrap(),
-        Recorded::Refused,
-        "finished"
-    );
-    assert_eq!(store.ledger().await.unwrap().len(), 1);
 }

@@ -139,3 +139,6 @@ fn wait_millis(wait: Duration) -> u64 {
 fn from_millis(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
+
+#[cfg(test)]
+mod tests;

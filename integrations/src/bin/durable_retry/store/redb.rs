@@ -72,12 +72,17 @@ impl RedbStore {
         Self::begin(database, Arc::new(WallClock::now), purpose).await
     }
 
+    #[cfg(test)]
+    pub(crate) async fn in_memory(clock: Clock) -> RedbStore {
+        let memory = redb::backends::InMemoryBackend::new();
+        let database = Builder::new().create_with_backend(memory).unwrap();
+        Self::begin(database, clock, Purpose::Schedule)
+            .await
+            .unwrap()
+    }
+
     /// Makes the tables. A scheduler makes due again what a dead one has held.
-    pub(crate) async fn begin(
-        database: Database,
-        clock: Clock,
-        purpose: Purpose,
-    ) -> Result<RedbStore> {
+    async fn begin(database: Database, clock: Clock, purpose: Purpose) -> Result<RedbStore> {
         let database = Arc::new(database);
         let store = RedbStore { database, clock };
         let begin = store.write(move |now, jobs, _| {

@@ -92,10 +92,11 @@ impl RedisStore {
     /// Connects. The connection is made again whenever it is lost.
     pub(crate) async fn open(client: Client, lease: Duration) -> Result<RedisStore> {
         // An answer that does not come leaves time to ask again before the lease ends.
+        let patience = (lease / 4).clamp(Duration::from_millis(250), Duration::from_secs(5));
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(3)
             .set_connection_timeout(Some(Duration::from_secs(5)))
-            .set_response_timeout(Some((lease / 4).max(Duration::from_millis(250))));
+            .set_response_timeout(Some(patience));
         let address = client.get_connection_info().addr().clone();
         let connection = ConnectionManager::new_with_config(client, config).await;
         let connection = connection.map_err(|error| {

@@ -1,0 +1,244 @@
+//! What each store promises. Redis is asked by a real server, where there is one.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tickwheel::Instant;
+
+use super::redb::RedbStore;
+use super::redis::RedisStore;
+use super::*;
+use crate::job::Backoff;
+
+const WAIT: Duration = Duration::from_millis(300);
+const LEASE: Duration = Duration::from_secs(1);
+
+/// A server that ends with the test.
+struct Server {
+    process: Child,
+    _directory: TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn redis(lease: Duration) -> Option<(Server, RedisStore)> {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let started = Command::new("redis-server")
+        .args(["--port", "0", "--save", "", "--unixsocket"])
+        .arg(&socket)
+        .arg("--dir")
+        .arg(directory.path())
+        .stdout(Stdio::null())
+        .spawn();
+    let Ok(process) = started else {
+        println!("skipped: there is no redis-server; `apt-get install redis-server` gives one");
+        return None;
+    };
+    let server = Server {
+        process,
+        _directory: directory,
+    };
+    while !socket.exists() {
+        tickwheel::sleep(Duration::from_millis(5)).await;
+    }
+    let client = ::redis::Client::open(format!("unix://{}", socket.display())).unwrap();
+    Some((server, RedisStore::open(client, lease).await.unwrap()))
+}
+
+async fn file() -> RedbStore {
+    RedbStore::in_memory(Arc::new(WallClock::now)).await
+}
+
+fn job(id: &str) -> Job {
+    let backoff = Backoff {
+        first: WAIT,
+        longest: WAIT,
+        attempts: 9,
+    };
+    Job {
+        id: id.to_owned(),
+        payload: "to do".to_owned(),
+        backoff,
+    }
+}
+
+async fn now(store: &impl Store) -> SystemTime {
+    store.clock().await.unwrap().system_time(Instant::now())
+}
+
+/// Waits until the job can be claimed, and finds that it could not be before.
+async fn claim(store: &impl Store, id: &str) -> Run {
+    loop {
+        match store.claim(id).await.unwrap() {
+            Claim::Granted(run) => return run,
+            Claim::NotYet(due) => {
+                let now = now(store).await;
+                assert!(
+                    now + Duration::from_secs(5) > due,
+                    "{due:?} is far from {now:?}"
+                );
+                tickwheel::sleep(Duration::from_millis(10)).await;
+            }
+            Claim::Gone => panic!("{id} is gone"),
+        }
+    }
+}
+
+async fn keeps_its_promises(store: impl Store) {
+    let due = now(&store).await + WAIT;
+    assert_eq!(
+        store
+            .add(vec![(job("a"), due), (job("b"), due + 9 * WAIT)])
+            .await
+            .unwrap(),
+        2
+    );
+    assert_eq!(
+        store.add(vec![(job("a"), due)]).await.unwrap(),
+        0,
+        "it is known"
+    );
+    let counts = |waiting, running, finished| Counts {
+        waiting,
+        running,
+        finished,
+    };
+    assert_eq!(store.counts().await.unwrap(), counts(2, 0, 0));
+    assert_eq!(
+        store.due_before(due, 9).await.unwrap(),
+        [],
+        "the due itself is not before it"
+    );
+    let near = store.due_before(due + 20 * WAIT, 1).await.unwrap();
+    assert_eq!(near[0].0, "a", "the earliest come first");
+    assert!(
+        near[0].1 >= due && near[0].1 < due + WAIT / 100,
+        "{near:?}, and not {due:?}"
+    );
+
+    let first = claim(&store, "a").await;
+    assert!(now(&store).await >= due, "nothing is run before its due");
+    assert_eq!(
+        (first.number, first.failures, &first.job),
+        (1, 0, &job("a"))
+    );
+    assert!(
+        !matches!(store.claim("a").await.unwrap(), Claim::Granted(_)),
+        "it is held"
+    );
+    assert_eq!(store.counts().await.unwrap(), counts(1, 1, 0));
+
+    // It fails. The wait counts from the record.
+    let failed = now(&store).await;
+    let again = Next::Again(WAIT);
+    assert!(
+        matches!(store.record(&first, &again).await.unwrap(), Recorded::DueAt(at) if at >= failed)
+    );
+    assert_eq!(
+        store.record(&first, &again).await.unwrap(),
+        Recorded::Refused,
+        "said twice"
+    );
+    let second = claim(&store, "a").await;
+    assert!(now(&store).await >= failed + WAIT);
+    assert_eq!((second.number, second.failures), (2, 1));
+    let done = first.next(Ok(()));
+    assert_eq!(
+        store.record(&first, &done).await.unwrap(),
+        Recorded::Refused,
+        "overtaken"
+    );
+
+    // It is given back, which is no failure, and done.
+    assert!(matches!(
+        store.record(&second, &Next::GivenBack).await.unwrap(),
+        Recorded::DueAt(_)
+    ));
+    let third = claim(&store, "a").await;
+    assert_eq!((third.number, third.failures), (3, 1));
+    let done = third.next(Ok(()));
+    assert_eq!(
+        store.record(&third, &done).await.unwrap(),
+        Recorded::Finished
+    );
+    assert_eq!(
+        store.record(&third, &done).await.unwrap(),
+        Recorded::Refused,
+        "said twice"
+    );
+    assert_eq!(store.claim("a").await.unwrap(), Claim::Gone);
+    assert_eq!(
+        store.add(vec![(job("a"), due)]).await.unwrap(),
+        0,
+        "it is known for ever"
+    );
+    assert_eq!(store.counts().await.unwrap(), counts(1, 0, 1));
+    let line = Finished {
+        id: "a".to_owned(),
+        succeeded: true,
+        attempts: 2,
+        runs: 3,
+    };
+    assert_eq!(store.ledger().await.unwrap(), [line]);
+}
+
+#[tokio::test]
+async fn a_file_keeps_its_promises() {
+    keeps_its_promises(file().await).await;
+}
+
+#[tokio::test]
+async fn redis_keeps_its_promises() {
+    let Some((_server, store)) = redis(100 * LEASE).await else {
+        return;
+    };
+    keeps_its_promises(store).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_lets_another_overtake() {
+    let Some((_server, store)) = redis(LEASE).await else {
+        return;
+    };
+    let added = now(&store).await;
+    store.add(vec![(job("a"), added)]).await.unwrap();
+    let first = claim(&store, "a").await;
+    tickwheel::sleep(LEASE / 2).await;
+    let renewed = now(&store).await;
+    assert!(store.renew(&first).await.unwrap());
+    let second = claim(&store, "a").await;
+    assert!(
+        now(&store).await >= renewed + LEASE,
+        "as long as it is renewed it is held"
+    );
+    assert_eq!(
+        (second.number, second.failures),
+        (2, 0),
+        "no failure was recorded"
+    );
+    assert_eq!(first.key(), second.key());
+    assert!(!store.renew(&first).await.unwrap());
+    let done = first.next(Ok(()));
+    assert_eq!(
+        store.record(&first, &done).await.unwrap(),
+        Recorded::Refused
+    );
+    assert!(store.renew(&second).await.unwrap());
+    let done = second.next(Ok(()));
+    assert_eq!(
+        store.record(&second, &done).await.unwrap(),
+        Recorded::Finished
+    );
+    assert!(
+        !store.renew(&second).await.unwrap(),
+        "what is finished has no lease"
+    );
+    assert_eq!(store.ledger().await.unwrap().len(), 1);
+}
