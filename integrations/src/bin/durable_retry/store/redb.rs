@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel::{Duration, Instant, WallClock};
 use tokio::task::spawn_blocking;
 
-use super::{Claim, Counts, Purpose, Recorded, Result, Store, from_millis, millis, wait_millis};
+use super::{Claim, Counts, Purpose, Recorded, Result, Store, from_millis, millis};
 use crate::job::{Finished, Job, Next, Run};
 
 /// By identifier: a [`Line`] as JSON.
@@ -88,7 +88,7 @@ impl RedbStore {
         let begin = store.write(move |now, jobs, _| {
             if purpose == Purpose::Schedule {
                 for (id, mut line) in jobs.held()? {
-                    jobs.set_state(&id, &mut line, State::WaitsUntil(now))?;
+                    jobs.set_state(&id, &mut line, State::WaitsUntil(millis(now)))?;
                 }
             }
             Ok(())
@@ -100,9 +100,12 @@ impl RedbStore {
     /// Makes one transaction, which is on the disk when this returns. `step` gets the present time.
     async fn write<T: Send + 'static>(
         &self,
-        step: impl FnOnce(u64, &mut Jobs<'_>, &mut Ledger<'_>) -> Result<T> + Send + 'static,
+        step: impl FnOnce(SystemTime, &mut Jobs<'_>, &mut Ledger<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (database, now) = (self.database.clone(), millis(self.now()));
+        let (database, now) = (
+            self.database.clone(),
+            (self.clock)().system_time(Instant::now()),
+        );
         let write = spawn_blocking(move || {
             let transaction = database.begin_write()?;
             let answer = {
@@ -121,10 +124,6 @@ impl RedbStore {
     ) -> Result<T> {
         let database = self.database.clone();
         spawn_blocking(move || look(database.begin_read()?)).await?
-    }
-
-    fn now(&self) -> SystemTime {
-        (self.clock)().system_time(Instant::now())
     }
 }
 
@@ -242,7 +241,7 @@ impl Store for RedbStore {
                 return Ok(Claim::Gone);
             };
             match line.state {
-                State::WaitsUntil(due) if due <= now => {}
+                State::WaitsUntil(due) if from_millis(due) <= now => {}
                 State::WaitsUntil(due) => return Ok(Claim::NotYet(from_millis(due))),
                 State::Held | State::Finished => return Ok(Claim::Gone),
             }
@@ -281,7 +280,7 @@ impl Store for RedbStore {
             }
             let (wait, failures) = next.wait();
             line.failures += failures;
-            let due = now + wait_millis(wait);
+            let due = millis(now + wait);
             jobs.set_state(&id, &mut line, State::WaitsUntil(due))?;
             Ok(Recorded::DueAt(from_millis(due)))
         })

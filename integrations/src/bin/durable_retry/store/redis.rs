@@ -67,9 +67,10 @@ const RECORD: &str = r"
 if redis.call('HGET', held, id) ~= number then return {0, 0} end
 redis.call('HDEL', held, id)
 if ARGV[3] == '' then
+    local due = time[1] * 1000 + math.ceil(time[2] / 1000) + ARGV[4]
     redis.call('HINCRBY', failures, id, ARGV[5])
-    redis.call('ZADD', dues, now + ARGV[4], id)
-    return {2, now + ARGV[4]}
+    redis.call('ZADD', dues, due, id)
+    return {2, due}
 end
 redis.call('HDEL', runs, id)
 redis.call('HDEL', failures, id)

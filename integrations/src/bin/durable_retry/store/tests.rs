@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tempfile::TempDir;
 use tickwheel::Instant;
@@ -192,6 +193,24 @@ async fn keeps_its_promises(store: impl Store) {
 #[tokio::test]
 async fn a_file_keeps_its_promises() {
     keeps_its_promises(file().await).await;
+}
+
+#[tokio::test]
+async fn nothing_is_early_by_a_fraction_of_a_millisecond() {
+    let micros = |micros| UNIX_EPOCH + Duration::from_secs(1) + Duration::from_micros(micros);
+    let shown = Arc::new(AtomicU64::new(0));
+    let read = shown.clone();
+    let clock = move || WallClock::at(Instant::now(), micros(read.load(Ordering::Relaxed)));
+    let store = RedbStore::in_memory(Arc::new(clock)).await;
+    store.add(vec![(job("a"), micros(1_400))]).await.unwrap();
+    for early in [1_100, 1_399] {
+        shown.store(early, Ordering::Relaxed);
+        assert!(matches!(store.claim("a").await.unwrap(), Claim::NotYet(_)));
+    }
+    shown.store(2_100, Ordering::Relaxed);
+    let run = claim(&store, "a").await;
+    let again = store.record(&run, &Next::Again(WAIT)).await.unwrap();
+    assert_eq!(again, Recorded::DueAt(micros(3_000) + WAIT));
 }
 
 #[tokio::test]
