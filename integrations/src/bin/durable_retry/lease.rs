@@ -66,3 +66,116 @@ impl Leases {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::SystemTime;
+
+    use futures::FutureExt;
+    use tickwheel::{Duration, WallClock};
+
+    use super::*;
+    use crate::job::{Backoff, Finished, Job, Next};
+    use crate::store::{Claim, Counts, Recorded, Result};
+
+    const LEASE: Duration = Duration::from_millis(400);
+
+    /// It renews whatever it is asked for, and counts that.
+    #[derive(Default)]
+    struct Generous(AtomicUsize);
+
+    impl Store for Generous {
+        fn lease(&self) -> Option<Duration> {
+            Some(LEASE)
+        }
+
+        async fn renew(&self, _: &Run) -> Result<bool> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(true)
+        }
+
+        async fn clock(&self) -> Result<WallClock> {
+            unreachable!()
+        }
+
+        async fn add(&self, _: Vec<(Job, SystemTime)>) -> Result<usize> {
+            unreachable!()
+        }
+
+        async fn due_before(&self, _: SystemTime, _: usize) -> Result<Vec<(String, SystemTime)>> {
+            unreachable!()
+        }
+
+        async fn claim(&self, _: &str) -> Result<Claim> {
+            unreachable!()
+        }
+
+        async fn record(&self, _: &Run, _: &Next) -> Result<Recorded> {
+            unreachable!()
+        }
+
+        async fn counts(&self) -> Result<Counts> {
+            unreachable!()
+        }
+
+        async fn ledger(&self) -> Result<Vec<Finished>> {
+            unreachable!()
+        }
+    }
+
+    fn run() -> Run {
+        let backoff = Backoff {
+            first: LEASE,
+            longest: LEASE,
+            attempts: 1,
+        };
+        let job = Job {
+            id: "job".to_owned(),
+            payload: String::new(),
+            backoff,
+        };
+        Run {
+            job,
+            number: 1,
+            failures: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn who_was_stopped_finds_its_lease_lost_unasked() {
+        let (leases, store, run) = (Leases::new().unwrap(), Generous::default(), run());
+        let mut keep = pin!(leases.keep(&store, &run, Instant::now()));
+        assert_eq!(keep.as_mut().now_or_never(), None);
+        thread::sleep(LEASE);
+        assert_eq!(keep.as_mut().now_or_never(), Some(()));
+        assert_eq!(
+            store.0.load(Ordering::Relaxed),
+            0,
+            "it does not ask for it back"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_was_answered_too_late_is_no_lease() {
+        let (leases, store, run) = (Leases::new().unwrap(), Generous::default(), run());
+        let asked = Instant::now();
+        thread::sleep(LEASE);
+        assert_eq!(leases.keep(&store, &run, asked).now_or_never(), Some(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_in_time_for_ever() {
+        let (leases, store, run) = (Leases::new().unwrap(), Generous::default(), run());
+        let keep = leases.keep(&store, &run, Instant::now());
+        assert!(tickwheel::timeout(100 * LEASE, keep).await.is_err());
+        let renewed = store.0.load(Ordering::Relaxed);
+        assert!(
+            (200..400).contains(&renewed),
+            "{renewed} times in 100 leases"
+        );
+        assert_eq!(leases.len(), 0, "it is held no longer");
+    }
+}

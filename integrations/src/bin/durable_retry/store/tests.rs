@@ -1,5 +1,6 @@
 //! What each store promises. Redis is asked by a real server, where there is one.
 
+use std::io::{Write, stderr};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +40,9 @@ async fn redis(lease: Duration) -> Option<(Server, RedisStore)> {
         .stdout(Stdio::null())
         .spawn();
     let Ok(process) = started else {
-        println!("skipped: there is no redis-server; `apt-get install redis-server` gives one");
+        // Written past the harness, which hides what a test prints that passes.
+        let hint = "`apt-get install redis-server` gives one";
+        let _ = writeln!(stderr(), "skipped a test: there is no redis-server; {hint}");
         return None;
     };
     let server = Server {
