@@ -334,9 +334,10 @@ fn a_hundred_kills_of_three_that_share_lose_no_job() {
 #[test]
 fn a_process_that_was_stopped_loses_its_lease() {
     let Some(redis) = Redis::start() else { return };
-    let options = ["--takes", "1s", "--fail", "0", "--lease", "1s"];
+    let options = ["--fail", "0", "--lease", "3s"];
     let (first_printed, second_printed) = (Printed::default(), Printed::default());
-    let first_options = [&options[..], &["--demo", "1"]].concat();
+    // Its run would end while it is stopped.
+    let first_options = [&options[..], &["--demo", "1", "--takes", "3s"]].concat();
     let first = Scheduler::start(&redis.store, &first_options, &first_printed);
     first_printed.wait_for(&["demo-0: run 1 begins"]);
     first.signal("-STOP");
