@@ -1,5 +1,5 @@
-//! The program `durable_retry`: killed, stopped and asked to end at any moment, with a file and with
-//! a real Redis server.
+//! The program `durable_retry`: killed, stopped and asked to end at any moment, with a file and
+//! with a real Redis server.
 //!
 //! What was run is known from two sources, which must agree: the ledger of the store, and what all
 //! processes have printed before they died.

@@ -19,13 +19,13 @@ pub(crate) struct Job {
     pub(crate) backoff: Backoff,
 }
 
-/// How long a job waits after each failure: twice as long each time, and by chance up to twice that,
-/// so that jobs which failed together do not come back together.
+/// How long a job waits after each failure: twice as long each time, and by chance up to twice
+/// that, so that jobs which failed together do not come back together.
 ///
 /// It is saved with the job, so every process that shares the store has the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub(crate) struct Backoff {
-    /// A job that is added waits this long after its first failure, and then twice as long each time.
+    /// A job that is added waits this long after its first failure, then twice as long each time.
     #[arg(long = "backoff", default_value = "1s", value_parser = parse_delay)]
     pub(crate) first: Duration,
     /// Waits grow up to this. Chance may still double it.

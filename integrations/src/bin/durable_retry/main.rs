@@ -59,7 +59,7 @@ enum Place {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs what is due, and what is read from stdin: lines of a delay and a payload, `5s mail bob`.
+    /// Runs what is due, and adds what is read from stdin: lines such as `5s mail bob`.
     Run(RunOptions),
     /// Adds a job. It is safe to say it twice with the same --id.
     Add(AddOptions),

@@ -20,7 +20,8 @@ pub(crate) type Runner = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<(), String
 
 #[derive(Debug, Args)]
 pub(crate) struct RunnerOptions {
-    /// Run this command of the shell for each job, with JOB_ID, JOB_PAYLOAD, JOB_KEY and JOB_ATTEMPT.
+    /// Run this command of the shell for each job, with its JOB_PAYLOAD, JOB_KEY, JOB_ID and
+    /// JOB_ATTEMPT.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["takes", "fail"])]
     exec: Option<String>,
     /// Without --exec: how long a run takes.

@@ -18,7 +18,7 @@
 //! - *The wall clock jumps.* What is in the map is due at the wrong instant. If that is too early,
 //!   the claim is refused and the job armed anew. If it is too late, the next load moves it.
 //! - *The clock of the timers is a little ahead of the store's.* The same as too early.
-//! - *More is due than the map may hold.* The earliest are loaded, and the rest when those are gone.
+//! - *More is near than one load takes.* The earliest are loaded, and the rest when those are gone.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ use crate::output::Output;
 use crate::runner::Runner;
 use crate::store::{Claim, Recorded, Result, Store};
 
-/// The map holds no more than about so many jobs.
+/// One load takes no more jobs than this.
 const NEAR_LIMIT: usize = 10_000;
 
-/// The store is looked at this often at least: others may have added jobs, or the wall clock jumped.
+/// The store is looked at this often at least. Others may have added jobs, or the clock jumped.
 const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// A wall clock that moves by more than this against the clock of the timers has jumped.
@@ -107,8 +107,8 @@ impl<S: Store> Scheduler<S> {
         }))
     }
 
-    /// Runs until `end` is ready, or all is finished, and then until each run has ended or was given
-    /// back.
+    /// Runs until `end` is ready, or all is finished, and then until each run has ended or was
+    /// given back.
     pub(crate) async fn run(self: Arc<Self>, end: impl Future<Output = ()>) -> Result<()> {
         let loader = tokio::spawn(self.clone().keep_loading());
         let supervisor = {
@@ -312,7 +312,10 @@ impl<S: Store> Scheduler<S> {
                 format!("due at {}", humantime::format_rfc3339_millis(due)),
                 Some(due),
             ),
-            Ok(Recorded::Refused) => ("not recorded, another run has the job".to_owned(), None),
+            Ok(Recorded::Refused) => (
+                "not recorded: it was before, or another run has the job".to_owned(),
+                None,
+            ),
             Err(error) => (format!("not recorded, it will be run again: {error}"), None),
         };
         self.output

@@ -18,8 +18,8 @@
 //! | after the record | the next due, or the line in the ledger | nothing is done twice |
 //!
 //! So a job is taken off only by the transaction that writes its line, and no run begins but by one
-//! that has counted it. A job has no more runs than it has recorded failures, kills and lost leases,
-//! and one.
+//! that has counted it. A job has one run, and one more for each failure that was recorded, each
+//! kill, each lease that was lost, and each run that was given back.
 //!
 //! Invariant: a record is refused unless it names the number that is held. There is one number at
 //! most for each job, and a claim makes a new one. So of two processes that both believe to run a

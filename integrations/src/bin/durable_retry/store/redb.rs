@@ -5,8 +5,8 @@
 //! however it does. So what is held when a scheduler starts was left by a dead one, and no lease is
 //! needed.
 //!
-//! Invariant: a job stays in [`JOBS`] for ever. If it waits it is in [`DUES`] too, if it is finished
-//! in [`LEDGER`], and if it is in neither then it is held.
+//! Invariant: a job stays in [`JOBS`] for ever. If it waits it is in [`DUES`] too, if it is
+//! finished in [`LEDGER`], and if it is in neither then it is held.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

@@ -2,12 +2,14 @@
 //!
 //! Who runs a job holds a lease on it: the job is due again when that ends. Each step is a script,
 //! which the server runs as a whole, by its own clock. So the processes' wall clocks do not matter.
+//! If the server's clock is set forward, leases end early. Another process may then begin a run
+//! beside one that goes on, whose next renewal and record are refused.
 //!
 //! What is here outlives the processes. Whether it outlives the server is up to the server: with
 //! `appendonly yes` and `appendfsync always` it does.
 //!
-//! Invariant: a job stays in `jobs` for ever. Until it is finished it has a due. While it runs it is
-//! in `held` too, with the number of its run.
+//! Invariant: a job stays in `jobs` for ever. Until it is finished it has a due. While it runs it
+//! is in `held` too, with the number of its run.
 
 use std::time::SystemTime;
 
