@@ -302,7 +302,7 @@ fn a_hundred_kills_lose_no_job_of_a_file() {
         if kill % 2 == 0 {
             life.wait_for(&["ready"]);
         }
-        thread::sleep(Duration::from_millis(fastrand::u64(0..250)));
+        thread::sleep(Duration::from_millis(fastrand::u64(0..150)));
         scheduler.kill();
         printed.0.0.lock().unwrap().extend(life.lines());
     }
@@ -318,7 +318,7 @@ fn a_hundred_kills_of_three_that_share_lose_no_job() {
     let start = || Scheduler::start(&redis.store, &options, &printed);
     let mut schedulers = [start(), start(), start()];
     for _ in 0..KILLS {
-        thread::sleep(Duration::from_millis(fastrand::u64(0..250)));
+        thread::sleep(Duration::from_millis(fastrand::u64(0..150)));
         let victim = &mut schedulers[fastrand::usize(0..3)];
         victim.kill();
         *victim = start();

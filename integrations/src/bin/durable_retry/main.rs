@@ -200,7 +200,9 @@ async fn run(store: impl Store, options: RunOptions, output: &Output) -> Result<
             () = output.closed() => {}
         }
     };
-    scheduler.clone().run(end).await?;
+    let ended = scheduler.clone().run(end).await;
+    beside.shutdown().await;
+    ended?;
     output.say(format_args!("ended: {}", scheduler.report().await?));
     Ok(())
 }

@@ -123,6 +123,8 @@ impl<S: Store> Scheduler<S> {
             () = self.all_finished.cancelled() => {}
         }
         loader.abort();
+        // It may be looking at the store.
+        let _ = loader.await;
         // The stream ends, and the consumer and its supervisor with it.
         self.near.close();
         supervisor.await?;
