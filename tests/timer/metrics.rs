@@ -128,6 +128,17 @@ async fn each_insert_that_is_refused_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_values_of_a_map_have_one_timer_while_a_stream_waits() {
+    let timer = Timer::new();
+    let (map, mut stream) = DelayMap::new(&timer);
+    assert!((0..100).all(|key| map.insert(key, key, HOUR).is_ok()));
+    assert_eq!((map.len(), timer.metrics().pending), (100, 0));
+    let mut waiting = task::spawn(stream.recv());
+    assert_pending!(waiting.poll());
+    assert_eq!((map.len(), timer.metrics().pending), (100, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_waker_that_panics_counts() {
     struct Panicking;
 
