@@ -143,7 +143,7 @@ async fn clients_that_never_ask_hold_up_no_scrape() {
     let running = Running::new(HOUR).await;
     let page = MetricsPage::start(running.server.site(), 0).await.unwrap();
     let mut silent = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..100 {
         silent.push(TcpStream::connect(page.address()).await.unwrap());
     }
     let scraped = Scraped::from(&page).await;
