@@ -16,7 +16,7 @@
 //!   of the crates that take this timer, from hyper to backon.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
-//! - [Operations](docs::operations): metrics, alerts, and what happens on a bad day.
+//! - [Operations](docs::operations): metrics, alerts, and what happens when something goes wrong.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //!
 //! # Uses

@@ -107,7 +107,7 @@ async fn scrape(stream: TcpStream, registry: Arc<Registry>, timer: AnyTimer) {
         .keep_alive(false)
         .header_read_timeout(None) // the timeout below bounds it, by the timer that was chosen
         .serve_connection(TokioIo::new(stream), answer);
-    // It fails if the client has gone, was too slow or speaks no HTTP. Then there is nobody to tell.
+    // It fails if the client has gone, was too slow or speaks no HTTP. Nobody is there to be told.
     let _ = timer.timeout(SCRAPE_WITHIN, connection).await;
 }
 

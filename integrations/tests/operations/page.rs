@@ -1,4 +1,5 @@
-//! What the page says can be looked up: its alerts, its table, and the tests and files that it names.
+//! What the page says can be looked up: its alerts, its table, and the tests and files that it
+//! names.
 
 use std::fs;
 use std::path::Path;
