@@ -90,6 +90,8 @@ pub enum Jump {
     Backward(Duration),
 }
 
+const NANOS: u128 = 1_000_000_000;
+
 /// Farther away than any due, and within every platform's range.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -119,26 +121,26 @@ impl WallClock {
 
     /// The instant of a wall-clock time, if the wall clock does not jump.
     ///
-    /// It saturates. A time that is too far away becomes an instant in a hundred years. On some
-    /// platforms there is no instant before the machine was started. There, an older time becomes
-    /// the instant of this reading, which is in the past too.
+    /// It saturates. A time that is more than a hundred years ahead becomes an instant in a hundred
+    /// years. A time for which there is no instant becomes the instant of this reading. On some
+    /// platforms that is each time before the machine was started.
     pub fn instant(&self, time: SystemTime) -> Instant {
-        match time.duration_since(self.time) {
-            Ok(ahead) => self.instant + ahead.min(FAR),
-            Err(behind) => {
-                let instant = self.instant.checked_sub(behind.duration());
-                instant.unwrap_or(self.instant)
-            }
-        }
+        let instant = match time.duration_since(self.time) {
+            Ok(ahead) => self.instant.checked_add(ahead.min(FAR)),
+            Err(behind) => self.instant.checked_sub(behind.duration()),
+        };
+        instant.unwrap_or(self.instant)
     }
 
-    /// The wall-clock time of an instant, if the wall clock does not jump. It saturates a hundred
-    /// years away.
+    /// The wall-clock time of an instant, if the wall clock does not jump.
+    ///
+    /// It saturates as [`instant`](WallClock::instant) does.
     pub fn system_time(&self, instant: Instant) -> SystemTime {
-        match instant.checked_duration_since(self.instant) {
-            Some(ahead) => self.time + ahead.min(FAR),
-            None => self.time - (self.instant - instant).min(FAR),
-        }
+        let time = match instant.checked_duration_since(self.instant) {
+            Some(ahead) => self.time.checked_add(ahead.min(FAR)),
+            None => self.time.checked_sub(self.instant - instant),
+        };
+        time.unwrap_or(self.time)
     }
 
     /// By how much the wall clock has moved between two readings, beyond the time that has passed.
@@ -162,12 +164,29 @@ impl WallClock {
     /// # }
     /// ```
     pub fn jump_since(&self, earlier: &WallClock) -> Jump {
-        let expected = earlier.system_time(self.instant);
-        match self.time.duration_since(expected) {
-            Ok(forward) => Jump::Forward(forward),
-            Err(backward) => Jump::Backward(backward.duration()),
+        let shown = match self.time.duration_since(earlier.time) {
+            Ok(forward) => signed_nanos(forward),
+            Err(backward) => -signed_nanos(backward.duration()),
+        };
+        let passed = match self.instant.checked_duration_since(earlier.instant) {
+            Some(passed) => signed_nanos(passed),
+            None => -signed_nanos(earlier.instant - self.instant),
+        };
+        let jump = shown - passed;
+        let nanos = jump.unsigned_abs();
+        let seconds = u64::try_from(nanos / NANOS).unwrap_or(u64::MAX);
+        let by = Duration::new(seconds, (nanos % NANOS) as u32);
+        if jump < 0 {
+            Jump::Backward(by)
+        } else {
+            Jump::Forward(by)
         }
     }
+}
+
+fn signed_nanos(duration: Duration) -> i128 {
+    // Less than 2 to the power of 94.
+    duration.as_nanos() as i128
 }
 
 impl Jump {
@@ -234,6 +253,50 @@ mod tests {
         let ancient = clock.instant(SystemTime::UNIX_EPOCH - 5 * FAR);
         assert!(ancient <= clock.instant);
         assert!(clock.system_time(ancient) <= clock.time);
+    }
+
+    #[test]
+    fn readings_at_the_ends_of_both_clocks_saturate_too() {
+        let last = |from: SystemTime, by: fn(SystemTime, Duration) -> Option<SystemTime>| {
+            let mut at = from;
+            let mut step = Duration::MAX;
+            while step > SECOND {
+                match by(at, step) {
+                    Some(next) => at = next,
+                    None => step /= 2,
+                }
+            }
+            at
+        };
+        let (now, epoch) = (Instant::now(), SystemTime::UNIX_EPOCH);
+        let times = [
+            last(epoch, |at, step| at.checked_add(step)),
+            last(epoch, |at, step| at.checked_sub(step)),
+            epoch,
+            SystemTime::now(),
+        ];
+        let far = Some(now + 5 * FAR)
+            .into_iter()
+            .chain(now.checked_sub(5 * FAR));
+        let instants: Vec<_> = far.chain([now]).collect();
+        for (time, instant) in times
+            .iter()
+            .flat_map(|time| instants.iter().map(move |i| (time, i)))
+        {
+            let clock = WallClock::at(*instant, *time);
+            for (other_time, other) in times
+                .iter()
+                .flat_map(|t| instants.iter().map(move |i| (t, i)))
+            {
+                clock.instant(*other_time);
+                clock.system_time(*other);
+                let jump = clock.jump_since(&WallClock::at(*other, *other_time));
+                assert!(jump.by() > Duration::ZERO || time == other_time || instant != other);
+            }
+        }
+        let earlier = WallClock::at(now, epoch);
+        let later = WallClock::at(now + 2 * FAR, epoch + 2 * FAR);
+        assert_eq!(later.jump_since(&earlier), Jump::Forward(Duration::ZERO));
     }
 
     #[test]

@@ -272,9 +272,9 @@ impl ResetHandle {
     /// or was cancelled.
     ///
     /// Like [`reset`](ResetHandle::reset), a call that moves it later takes no lock. The exceptions
-    /// are a driver that went to rest or to tick since the last reset, and a driver that was late.
-    /// While the driver ticks, the call reads no clock if `delay` is a whole number of ticks, and
-    /// less than a million ticks.
+    /// are a driver that went to rest or to tick since the last reset, a driver that was late, and
+    /// a deadline that [warns](crate::Deadline::warn_before). While the driver ticks, the call
+    /// reads no clock if `delay` is a whole number of ticks, and less than a million ticks.
     pub fn reset_after(&self, delay: Duration) -> bool {
         self.access().reset_after(self.shard.start(|| true), delay)
     }
@@ -358,6 +358,11 @@ impl ResetHandle {
 
     pub(crate) fn reported(&self) -> Option<Reported> {
         self.access().reported()
+    }
+
+    /// For the one who owns the deadline.
+    fn restart(&self) {
+        self.shard.restart_word(&self.word);
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -469,8 +474,10 @@ impl Access<'_> {
         let clock = self.shard.clock();
         let published = || clock.stamp();
         let reset = match self.by {
-            By::Handle => self.word.reset_once(start, due, published, clock.tick()),
-            By::Key => Reset::NeedsLock,
+            By::Handle if !self.word.is_watched() => {
+                self.word.reset_once(start, due, published, clock.tick())
+            }
+            By::Handle | By::Key => Reset::NeedsLock,
         };
         match reset {
             Reset::Moved => true,

@@ -12,16 +12,16 @@
 //! the task when the grace would begin if nothing reset the deadline. If something has, the look is
 //! set anew. So it comes at most once in the time that the deadline is idle before its grace.
 //!
-//! Invariant: while the task waits, the look is set for no later than the moment in which the grace
-//! begins. A deadline that moves later needs nothing. What moves it earlier needs the lock of its
-//! shard, and there marks the word as moved and wakes the task.
+//! Invariant: while the task waits, the look is set for no later than the moment in which the next
+//! grace can begin. A plain reset begins one no earlier than after the idle time. Every other move
+//! takes the lock of the shard, marks the word as moved and wakes the task, because the word is
+//! *watched*.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *The deadline is moved earlier while the task sets its look.* The task registers its waker
-//!   under the lock of the shard, then takes the mark, then asks under the lock when the deadline
-//!   is due. A move that comes before the question is seen by it. One that comes later finds the
-//!   waker.
+//! - *The deadline is moved while the task sets its look.* The task registers its waker under the
+//!   lock of the shard, then takes the mark, then asks under the lock when the deadline is due. A
+//!   move that comes before the question is seen by it. One that comes later finds the waker.
 //! - *The deadline ends between its poll and the question.* The question is answered `None`, and
 //!   the deadline is polled again.
 //! - *A stall.* The look comes late, and so does the deadline's own turn. Where stalls do not
@@ -70,19 +70,23 @@ pub enum Stage {
 ///
 /// - The grace is the end of the deadline's timeout, and not beside it. With a timeout of 60 s and
 ///   a grace of 10 s, the warning comes after 50 s.
-/// - A warning is never early. It is late by at most one tick of the timer, besides tokio's
-///   rounding and scheduling.
-/// - There is one warning between two resets. A deadline that was reset in its grace warns again
-///   when its next grace begins. If it was moved to a time within its next grace, that warning may
-///   come as late as when the deadline was due before.
-/// - A deadline that ends before its grace, as by [`expire`](ResetHandle::expire), gives no
-///   warning.
+/// - A warning is never early. It is late by as much as the deadline itself may be. So let the
+///   grace be longer than a few ticks of the timer.
+/// - There is one warning for each time at which the deadline is due. A deadline that is reset, or
+///   moved in any other way, warns again when its next grace begins, and at once if it is in that
+///   already.
+/// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. There is
+///   no warning where the driver was held up over the whole grace and that is no stall: because it
+///   took less than 50 ms or 16 ticks, or because the timer [counts
+///   stalls](crate::Builder::count_stalls). Nor is there one before an end by
+///   [`expire`](ResetHandle::expire).
 /// - A grace of more than seven eighths of the timeout is of little use: after a reset its warning
 ///   may come an eighth of the timeout late. The warning of a grace that is no less than the
 ///   timeout comes at once.
 ///
 /// It takes a second timer. A task that awaits it is woken once in the idle time, however often the
-/// deadline was reset, and when the deadline is moved earlier. A reset costs nothing more.
+/// deadline was reset. A [`reset`](ResetHandle::reset) costs nothing more. Each other move takes
+/// the lock of the deadline's shard, and wakes the task.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -188,20 +192,15 @@ where
             self.look.reset_to_moment(grace_begins);
             return Some(false);
         }
-        // A reset from now on begins its grace no earlier than after this. With a grace that leaves
-        // hardly any idle time, the look does not come all the time.
+        // A plain reset from now on begins its grace no earlier than after this, and each other
+        // move wakes this task. With a grace that leaves hardly any idle time, the look does not
+        // come all the time.
         let timeout = self.handle.timeout();
         let idle = timeout.saturating_sub(self.grace).max(timeout / 8);
         let next = now.after(Span::from(idle).max(clock.tick().span(1)));
-        self.look.reset_to_moment(if told.deadline > now {
-            next.min(told.deadline)
-        } else {
-            // A stall spares it.
-            next
-        });
-        let warns = self.warned_of.is_none_or(|before| told.deadline > before);
-        self.warned_of = self.warned_of.max(Some(told.deadline));
-        Some(warns)
+        self.look.reset_to_moment(next);
+        let before = self.warned_of.replace(told.deadline);
+        Some(before != Some(told.deadline))
     }
 
     /// How long before the deadline the warning comes.
@@ -214,15 +213,16 @@ where
         &self.deadline
     }
 
-    /// The deadline, for example to restart it.
-    pub fn get_mut(&mut self) -> &mut D {
-        &mut self.deadline
-    }
-
     /// The deadline, without the warning.
     pub fn into_inner(self) -> D {
         self.handle.word().watch(false);
         self.deadline
+    }
+
+    /// Makes the deadline pending again after any outcome, as
+    /// [`Deadline::restart`](crate::Deadline::restart).
+    pub fn restart(&mut self) {
+        self.handle.restart();
     }
 
     /// The handle that resets the deadline from anywhere.

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::iter::{Enumerate, FusedIterator};
 use std::slice;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::time::tick::{Moment, TickLength};
@@ -134,12 +134,7 @@ impl fmt::Debug for Lateness {
 
 /// Where the lateness of one timer's timers is written down.
 #[derive(Default)]
-pub(crate) struct LatenessRecord {
-    /// Made when the first timer fires.
-    buckets: OnceLock<Box<[AtomicU64]>>,
-    total_nanos: AtomicU64,
-    max_nanos: AtomicU64,
-}
+pub(crate) struct LatenessRecord(Mutex<Lateness>);
 
 /// Each power of two has this many buckets.
 const BUCKETS_BITS: u32 = 4;
@@ -149,33 +144,23 @@ const BUCKETS: usize = ((LARGEST_BITS - BUCKETS_BITS + 1) as usize) << BUCKETS_B
 
 impl LatenessRecord {
     fn add(&self, late: Duration, timers: u64) {
-        let buckets = self
-            .buckets
-            .get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
-        buckets[bucket_of(late)].fetch_add(timers, Ordering::Relaxed);
-        let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        let total = nanos.saturating_mul(timers);
-        self.total_nanos.fetch_add(total, Ordering::Relaxed);
-        self.max_nanos.fetch_max(nanos, Ordering::Relaxed);
+        let mut lateness = lock(&self.0);
+        // No room is taken before a timer fires.
+        lateness.buckets.resize(BUCKETS, 0);
+        lateness.buckets[bucket_of(late)] += timers;
+        let each = u32::try_from(timers).unwrap_or(u32::MAX);
+        lateness.total = lateness.total.saturating_add(late.saturating_mul(each));
+        lateness.max = lateness.max.max(late);
     }
 
     /// What was written down since the last call of `take`.
     pub(crate) fn read(&self) -> Lateness {
-        self.look(|number| number.load(Ordering::Relaxed))
+        lock(&self.0).clone()
     }
 
     /// What was written down since the last call of this, which begins anew.
     pub(crate) fn take(&self) -> Lateness {
-        self.look(|number| number.swap(0, Ordering::Relaxed))
-    }
-
-    fn look(&self, look: impl Fn(&AtomicU64) -> u64) -> Lateness {
-        let buckets = self.buckets.get().into_iter().flatten();
-        Lateness {
-            buckets: buckets.map(&look).collect(),
-            total: Duration::from_nanos(look(&self.total_nanos)),
-            max: Duration::from_nanos(look(&self.max_nanos)),
-        }
+        std::mem::take(&mut *lock(&self.0))
     }
 }
 
@@ -222,6 +207,11 @@ impl Drop for Fired<'_> {
     fn drop(&mut self) {
         self.write_down();
     }
+}
+
+/// Nothing panics under this lock.
+fn lock(record: &Mutex<Lateness>) -> MutexGuard<'_, Lateness> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn bucket_of(late: Duration) -> usize {
@@ -335,6 +325,25 @@ mod tests {
                 (0, Duration::ZERO)
             );
         }
+    }
+
+    #[test]
+    fn what_is_taken_while_it_is_written_is_whole() {
+        let record = LatenessRecord::default();
+        let late = Duration::from_micros(1_000);
+        let taken = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (0..50_000).for_each(|_| record.add(late, 3)));
+            let mut taken = 0;
+            while !writer.is_finished() {
+                let lateness = record.take();
+                let timers = lateness.count();
+                assert_eq!(lateness.total(), late * timers as u32);
+                assert!(timers == 0 || lateness.max() == late && lateness.p50() == late);
+                taken += timers;
+            }
+            taken
+        });
+        assert_eq!(taken + record.read().count(), 150_000);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub(crate) struct Word {
     counts_stalls: bool,
     /// Whether it has left its map. It is never cleared.
     has_left_map: AtomicBool,
-    /// Whether the task that awaits it is woken when it is moved earlier.
+    /// Whether the task that awaits it is woken by each move but a plain reset.
     is_watched: AtomicBool,
     /// Whether it was moved since that task has looked.
     has_moved: AtomicBool,
@@ -161,11 +161,17 @@ impl Word {
         self.has_left_map.load(Ordering::Relaxed)
     }
 
-    /// From now on the task that awaits it is woken when it is moved earlier, or is so no more.
+    /// From now on the task that awaits it is woken by each move but a plain reset, or is so no
+    /// more.
     pub(crate) fn watch(&self, is_watched: bool) {
         // Relaxed, here and below: that task takes the shard's lock before it takes the mark, and
-        // whoever moves the word earlier has that lock.
+        // whoever moves the word has that lock.
         self.is_watched.store(is_watched, Ordering::Relaxed);
+    }
+
+    /// Whether each move but a plain reset is to be made with the lock held.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::Relaxed)
     }
 
     /// Whether it was moved with the lock held, since the last call of this.
@@ -175,7 +181,7 @@ impl Word {
 
     /// Marks it as moved, if somebody wants to know. Call this under the shard's lock.
     pub(super) fn mark_moved(&self) -> bool {
-        let is_watched = self.is_watched.load(Ordering::Relaxed);
+        let is_watched = self.is_watched();
         if is_watched {
             self.has_moved.store(true, Ordering::Relaxed);
         }

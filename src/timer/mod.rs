@@ -221,7 +221,7 @@ impl Timer {
     }
 
     /// How late timers fired, since the timer was made or since the last call of
-    /// [`take_lateness`](Timer::take_lateness). It copies 4 KB and takes no lock.
+    /// [`take_lateness`](Timer::take_lateness). It copies 4 KB.
     pub fn lateness(&self) -> Lateness {
         self.inner.driver.fired_late().read()
     }

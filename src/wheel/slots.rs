@@ -155,6 +155,27 @@ impl<T> Wheel<T> {
         let node = &mut self.nodes[index as usize];
         (node.home, node.links) = (Home::OVERDUE, Links::of_rank(rank));
         self.overdue.insert((due, rank), index);
+        if self.elapsed > self.now && self.overdue.len() > self.nodes.len() / 2 {
+            self.go_back_to_now();
+        }
+    }
+
+    /// Links every timer as if nobody had looked for the first one before its time. So one look at
+    /// a wheel with far timers alone does not make an ordered map of all that comes after it. The
+    /// timers that came since then, which are the most, pay for it.
+    #[cold]
+    fn go_back_to_now(&mut self) {
+        let mut order: Vec<_> = std::mem::take(&mut self.overdue).into_values().collect();
+        for level in &mut self.levels {
+            for slot in level.occupied_slots() {
+                order.extend(level.slot(slot).iter(&self.nodes).map(|(index, _)| index));
+            }
+            *level = Level::EMPTY;
+        }
+        (self.occupied, self.elapsed, self.cascading) = (0, self.now, None);
+        for index in order {
+            self.link(index, self.nodes[index as usize].due);
+        }
     }
 
     /// Takes a node out of its list or from among the overdue. It stays in the slab.

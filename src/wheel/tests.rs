@@ -571,6 +571,20 @@ fn what_is_inserted_before_the_first_waits_for_its_own_tick() {
 }
 
 #[test]
+fn a_look_at_far_timers_makes_no_tree_of_all_that_comes_later() {
+    let mut wheel = Wheel::new();
+    wheel.extend((0..1_000).map(|_| (1_000_000, 0)));
+    assert_eq!(wheel.find_first(&mut 10_000), Found::Due(0));
+    assert!(wheel.elapsed > wheel.now);
+    wheel.extend((0..5_000).map(|number| (1_000 + number % 700, number)));
+    wheel.check();
+    assert!(wheel.overdue.is_empty() && wheel.elapsed == wheel.now);
+    let fired: Vec<_> = wheel.advance(2_000).collect();
+    assert!(fired.is_sorted() && fired.len() == 5_000);
+    assert_eq!(wheel.advance(1_000_000).count(), 1_000);
+}
+
+#[test]
 fn timers_that_are_moved_together_fire_as_they_would_have() {
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);

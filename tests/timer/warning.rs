@@ -39,8 +39,8 @@ struct Model {
     grace: u64,
     due: u64,
     warned_of: Option<u64>,
-    /// A call that set the due for once within the grace may delay the next warning until then.
-    excused_until: u64,
+    /// When the timeout counts from, unless the due was set for once.
+    counts_from: Option<u64>,
     is_over: bool,
 }
 
@@ -50,15 +50,11 @@ impl Model {
             self.is_over = true;
             return Poll::Ready(Ok(Stage::Expired));
         }
-        if self.due - now <= self.grace && self.warned_of.is_none_or(|before| before < self.due) {
+        if self.due - now <= self.grace && self.warned_of != Some(self.due) {
             self.warned_of = Some(self.due);
             return Poll::Ready(Ok(Stage::Warning));
         }
         Poll::Pending
-    }
-
-    fn is_in_grace(&self, now: u64) -> bool {
-        self.due.saturating_sub(now) <= self.grace
     }
 }
 
@@ -77,7 +73,7 @@ async fn random_resets_warn_when_each_grace_begins() {
             grace,
             due: timeout,
             warned_of: None,
-            excused_until: 0,
+            counts_from: Some(0),
             is_over: false,
         };
         for now in 0..600_u64 {
@@ -89,36 +85,37 @@ async fn random_resets_warn_when_each_grace_begins() {
                 told = waiter.poll_if_woken();
                 expected = model.expected(now);
             }
-            if told.is_pending() && expected == Poll::Ready(Ok(Stage::Warning)) {
-                assert!(now < model.excused_until, "no warning, {context}");
-                // It is to come until then.
-                model.warned_of = None;
-            } else {
-                assert_eq!(told, expected, "{context}");
-            }
+            assert_eq!(told, expected, "{context}");
             if model.is_over {
                 if random.bool() {
                     break;
                 }
-                waiter.idle.get_mut().restart();
+                waiter.idle.restart();
                 waiter.must_poll = true;
                 (model.is_over, model.due) = (false, now + model.timeout);
+                model.counts_from = Some(now);
             }
             let moved = random.u64(1..150);
-            let was_in_grace = model.is_in_grace(now).then_some(model.due);
             match random.u8(..60) {
                 0 | 1 => {
                     assert!(handle.reset());
-                    model.due = now + model.timeout;
+                    (model.due, model.counts_from) = (now + model.timeout, Some(now));
                 }
-                2 => {
+                2 | 3 => {
                     assert!(handle.reset_after(moved as u32 * MS));
-                    model.excused_until = was_in_grace.unwrap_or(model.excused_until);
-                    model.due = now + moved;
+                    (model.due, model.counts_from) = (now + moved, None);
                 }
-                3 => {
+                4 => {
                     assert!(handle.extend(moved as u32 * MS));
-                    model.due += moved;
+                    (model.due, model.counts_from) = (model.due + moved, None);
+                }
+                5 => {
+                    // The idle time stays long enough for a look.
+                    model.timeout = model.grace * 8 / 7 + moved;
+                    assert!(handle.set_timeout(model.timeout as u32 * MS));
+                    if let Some(from) = model.counts_from {
+                        model.due = from + model.timeout;
+                    }
                 }
                 _ => {}
             }
@@ -145,6 +142,33 @@ async fn a_heartbeat_in_the_grace_is_in_time_to_its_last_moment() {
     assert_eq!(idle.wait().await, Ok(Stage::Expired));
     assert_eq!(idle.wait().await, Ok(Stage::Expired), "and so it stays");
     assert!(!handle.reset());
+}
+
+/// It leaves its grace, and comes back to the time of which it has warned already, or before it.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_comes_back_into_its_grace_warns_again() {
+    let start = Instant::now();
+    let idle = Timer::current().deadline(60 * MS);
+    let handle = idle.handle();
+    let mut idle = idle.warn_before(10 * MS);
+    assert_eq!(idle.wait().await, Ok(Stage::Warning));
+    tickwheel::sleep(MS).await;
+    assert!(handle.reset());
+    tickwheel::sleep(MS).await;
+    assert!(handle.reset_after(6 * MS));
+    assert_eq!(
+        (idle.wait().await, start.elapsed()),
+        (Ok(Stage::Warning), 52 * MS)
+    );
+    assert!(handle.reset_after(14 * MS));
+    assert_eq!(
+        (idle.wait().await, start.elapsed()),
+        (Ok(Stage::Warning), 56 * MS)
+    );
+    assert_eq!(
+        (idle.wait().await, start.elapsed()),
+        (Ok(Stage::Expired), 66 * MS)
+    );
 }
 
 #[tokio::test(start_paused = true)]
