@@ -156,6 +156,7 @@ struct Options {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    sigpipe::reset(); // `| head -1` ends it without a panic
     let options = Options::parse();
     let (cache, evictions) =
         SessionCache::new(&Timer::current(), options.limit, options.idle_timeout);

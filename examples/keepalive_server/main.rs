@@ -65,6 +65,8 @@ use crate::timer::AnyTimer;
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
+    // Output that is cut off, as by `| head -1`, ends the program without a panic.
+    sigpipe::reset();
     let options = Options::from_command_line();
     if let Some(server) = options.load_for {
         return match run_load(&options, server) {

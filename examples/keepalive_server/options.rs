@@ -153,8 +153,8 @@ impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} connections for {:?}, of which {} fall silent: timeout {:?}, heartbeats at most {:?} apart, \
-             worker threads: {}, timer: {}",
+            "{} connections for {:?}, of which {} fall silent;\n\
+             timeout {:?}, heartbeats at most {:?} apart, worker threads: {}, timer: {}",
             HumanCount(self.connections as u64),
             self.run_time,
             HumanCount(self.silent_among(self.connections) as u64),

@@ -12,7 +12,8 @@
 //! closing may be later than [`grace`].
 
 use std::convert::Infallible;
-use std::{fmt, io};
+use std::fmt;
+use std::io::{self, IsTerminal};
 
 use cpu_time::ProcessTime;
 use hdrhistogram::Histogram;
@@ -263,11 +264,15 @@ fn seconds(duration: Duration) -> String {
 }
 
 // The line on the terminal while the server runs. Where there is no terminal, indicatif draws
-// nothing.
+// nothing, and a line comes every few seconds.
 
 const REFRESH: Duration = Duration::from_millis(100);
 
-const TEMPLATE: &str = "{spinner} {elapsed:>3} [{bar:20}] {msg}";
+/// Where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(3);
+
+// `wide_msg` is cut off where the terminal ends, so that the line never wraps.
+const TEMPLATE: &str = "{spinner} {elapsed:>3} [{bar:10}] {wide_msg}";
 
 /// Draws the line until it is dropped; then the line vanishes.
 pub(crate) async fn show_progress(
@@ -275,6 +280,12 @@ pub(crate) async fn show_progress(
     run_time: Duration,
     counters: &Counters,
 ) -> Infallible {
+    if !io::stderr().is_terminal() {
+        loop {
+            timer.sleep(LINE_EVERY).await;
+            eprintln!("{}", describe(counters));
+        }
+    }
     let style = ProgressStyle::with_template(TEMPLATE)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ");
@@ -291,10 +302,9 @@ pub(crate) async fn show_progress(
 fn describe(counters: &Counters) -> String {
     let human = |count: &Count| HumanCount(count.get());
     format!(
-        "{} open, {} heartbeats, {} resets, {} closed by deadline",
+        "{} open, {} heartbeats, {} closed by deadline",
         human(&counters.open),
         human(&counters.heartbeats),
-        human(&counters.resets),
         human(&counters.closed_by_deadline),
     )
 }

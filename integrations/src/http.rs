@@ -13,7 +13,6 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 
 use http_body::Body;
@@ -28,9 +27,7 @@ use tickwheel::{Duration, ResetHandle, Timer};
 use tokio::task::JoinSet;
 use tokio_util::io::InspectReader;
 
-use crate::{
-    ACCEPT_PAUSE, armed_at_the_end, listen, parse_duration, parse_period, shutdown_signal,
-};
+use crate::{ACCEPT_PAUSE, armed_at_the_end, listen, parse_address, parse_period, shutdown_signal};
 
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -38,23 +35,23 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Clone, Debug, clap::Args)]
 pub struct Limits {
     /// Where to listen.
-    #[arg(long, default_value = "127.0.0.1:3000")]
-    pub listen: SocketAddr,
+    #[arg(long, default_value = "127.0.0.1:3000", value_parser = parse_address)]
+    pub listen: String,
     /// A connection on which no byte has passed for this long is ended.
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, default_value = "60s", value_parser = parse_period)]
     pub idle: Duration,
     /// The head of an HTTP/1 request must come within this time, and so must the preface of HTTP/2.
     /// The head's time begins with the connection, or with the end of the answer before.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     pub header_within: Duration,
     /// The time between two pings to an HTTP/2 client.
     #[arg(long, default_value = "20s", value_parser = parse_period)]
     pub ping_every: Duration,
     /// An HTTP/2 client must answer a ping within this time.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     pub pong_within: Duration,
     /// What is in flight when the server is to end may take this long.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     pub shutdown_within: Duration,
 }
 
@@ -75,7 +72,7 @@ where
     let builder = builder(&limits, &timer);
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
-    let listener = listen(limits.listen).await?;
+    let listener = listen(&limits.listen).await?;
     let mut shutdown = pin!(shutdown_signal());
     loop {
         let (stream, peer) = tokio::select! {

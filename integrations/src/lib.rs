@@ -15,65 +15,105 @@ pub mod http;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tickwheel::{Duration, Timer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 /// How long a listener waits that cannot accept, for example because no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Listens, and prints where.
+/// Runs a program to its end. An error is printed as a sentence, and makes the exit code 1.
+///
+/// If stdout is cut off, as by `| head -1`, the program ends as other Unix programs do: by the
+/// signal `SIGPIPE`, and not by a panic.
+pub fn run(program: impl Future<Output = io::Result<()>>) -> ExitCode {
+    sigpipe::reset();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    match runtime.and_then(|runtime| runtime.block_on(program)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Listens at `HOST:PORT`, and prints where. A name may have several addresses, which are tried one
+/// after the other.
 ///
 /// # Errors
 ///
-/// If the address cannot be bound.
-pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await?;
+/// If no address can be bound. It names the address, and says what to do.
+pub async fn listen(address: &str) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "; another program listens there, so give another port with --listen, or 0 for any"
+            }
+            io::ErrorKind::PermissionDenied => "; give a port above 1023 with --listen",
+            _ => "",
+        };
+        io::Error::new(
+            error.kind(),
+            format!("cannot listen on {address}: {error}{hint}"),
+        )
+    })?;
     println!("listening on {}", listener.local_addr()?);
     Ok(listener)
 }
 
-/// Listens, and runs `handle` for each connection in a task of its own. What it gives is printed as
-/// the reason for which the connection has ended.
+/// Listens, and runs `handle` for each connection in a task of its own, until the process is asked
+/// to end. What `handle` gives is printed as the reason for which the connection has ended.
 ///
 /// # Errors
 ///
 /// If the address cannot be bound. A connection that cannot be accepted is no error: the next one
 /// may be.
-pub async fn serve<Handle, Handling>(
-    address: SocketAddr,
-    timer: Timer,
-    handle: Handle,
-) -> io::Result<()>
+pub async fn serve<Handle, Handling>(address: &str, timer: Timer, handle: Handle) -> io::Result<()>
 where
     Handle: Fn(TcpStream) -> Handling,
     Handling: Future<Output: Display + Send> + Send + 'static,
 {
     let listener = listen(address).await?;
     let open = Arc::new(AtomicUsize::new(0));
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown_signal());
     loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                eprintln!("cannot accept a connection: {error}");
-                timer.sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+        let (stream, peer) = tokio::select! {
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    eprintln!("cannot accept a connection: {error}");
+                    timer.sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            },
         };
         println!("{peer} opened");
         open.fetch_add(1, Ordering::Relaxed);
         let handling = handle(stream);
         let (open, timer) = (open.clone(), timer.clone());
-        tokio::spawn(async move {
+        connections.spawn(async move {
             let reason = handling.await;
             let open = open.fetch_sub(1, Ordering::Relaxed) - 1;
             let armed = timer.metrics().pending;
             println!("{peer} closed: {reason}; {open} open, {armed} timers armed");
         });
     }
+    let cut_off = open.load(Ordering::Relaxed);
+    connections.shutdown().await;
+    let armed = armed_at_the_end(&timer).await;
+    println!("shut down: {cut_off} connections were cut off; {armed} timers armed");
+    Ok(())
 }
 
 /// Is ready when the process is asked to end, by `SIGTERM` or from the keyboard.
@@ -114,21 +154,44 @@ pub async fn armed_at_the_end(timer: &Timer) -> usize {
 ///
 /// Says what is wrong, as half a sentence.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    match text.trim().parse() {
+    let text = text.trim();
+    if text.starts_with('-') {
+        return Err("it cannot be negative; give a time such as 1500ms or 30s".to_owned());
+    }
+    match text.parse() {
         Ok(millis) => Ok(Duration::from_millis(millis)),
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|error| format!("{error}; give a time such as 1500ms or 30s")),
     }
 }
 
-/// As [`parse_duration`], for what happens again and again, and so may not be zero.
+/// As [`parse_duration`], for a timeout or a period: longer than zero, and a year at most.
 ///
 /// # Errors
 ///
 /// Says what is wrong, as half a sentence.
 pub fn parse_period(text: &str) -> Result<Duration, String> {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     match parse_duration(text)? {
-        Duration::ZERO => Err("it must be longer than zero".to_owned()),
+        Duration::ZERO => Err("it must be longer than zero, such as 30s".to_owned()),
+        period if period > YEAR => Err("it must be a year at most, such as 30s".to_owned()),
         period => Ok(period),
+    }
+}
+
+/// `HOST:PORT` for the command line, where the host is an address or a name.
+///
+/// # Errors
+///
+/// Says what is wrong, as half a sentence.
+pub fn parse_address(text: &str) -> Result<String, String> {
+    let is_whole = text
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if is_whole {
+        Ok(text.to_owned())
+    } else {
+        Err("give a host and a port, such as 127.0.0.1:3000 or localhost:3000".to_owned())
     }
 }
 

@@ -13,7 +13,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use cpu_time::ThreadTime;
 use peak_alloc::PeakAlloc;
 use tickwheel::{Deadline, ResetHandle, Timer};
@@ -25,30 +26,70 @@ static COUNTING: PeakAlloc = PeakAlloc;
 
 /// Measures what very many deadlines cost that are pushed back and never expire.
 #[derive(Parser)]
+#[command(allow_negative_numbers = true)]
 struct Options {
     /// How many deadlines, one for each connection.
-    #[arg(long, default_value_t = 10_000_000)]
+    #[arg(long, default_value_t = 10_000_000, value_parser = count(100_000_000))]
     connections: usize,
 
     /// The timeout of each, give or take a half so that they do not come all at once, in seconds.
-    #[arg(long, default_value_t = 30.0)]
+    #[arg(long, default_value_t = 30.0, value_parser = seconds)]
     timeout: f64,
 
     /// Each deadline is reset once in this many seconds.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     heartbeat: f64,
 
     /// The length of a tick, in milliseconds.
-    #[arg(long, default_value_t = 1)]
-    tick: u64,
+    #[arg(long, default_value_t = 1, value_parser = count(3_600_000))]
+    tick: usize,
 
     /// How many shards the timer has.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = count(1_024))]
     shards: usize,
 
     /// How long to measure, in seconds, once every timer's slot has come.
-    #[arg(long, default_value_t = 15.0)]
+    #[arg(long, default_value_t = 15.0, value_parser = seconds)]
     run_time: f64,
+}
+
+impl Options {
+    /// What no single option can know of the others.
+    fn check(&self) -> Result<(), String> {
+        let shortest = self.timeout / 2.0;
+        let tick = self.tick as f64 / 1_000.0;
+        if self.heartbeat >= shortest {
+            return Err(format!(
+                "--heartbeat {} is too long for --timeout {}: the shortest timeout is {shortest} s, \
+                 and each heartbeat must come before it",
+                self.heartbeat, self.timeout
+            ));
+        }
+        if tick >= shortest - self.heartbeat {
+            return Err(format!(
+                "--tick {} is too long for --timeout {}: a deadline may be a tick late, \
+                 which must be less than what a heartbeat leaves",
+                self.tick, self.timeout
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A whole number, from 1 on.
+fn count(most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| match text.parse() {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        _ => Err(format!("give a whole number from 1 to {most}")),
+    }
+}
+
+/// A time in seconds that can be measured.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number of seconds, from 0.01 to 86400".to_owned()),
+    }
 }
 
 /// What was measured.
@@ -62,13 +103,20 @@ struct Measured {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // Output that is cut off, as by `| head -1`, ends the program without a panic.
+    sigpipe::reset();
     let options = Options::parse();
+    if let Err(contradiction) = options.check() {
+        Options::command()
+            .error(ErrorKind::ValueValidation, contradiction)
+            .exit();
+    }
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()?;
     let timer = Timer::builder()
-        .tick(Duration::from_millis(options.tick))
+        .tick(Duration::from_millis(options.tick as u64))
         .shards(options.shards)
         .build_on(runtime.handle())?;
     let Measured {

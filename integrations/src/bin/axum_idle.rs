@@ -20,6 +20,7 @@
 
 use std::future::pending;
 use std::io;
+use std::process::ExitCode;
 
 use axum::Router;
 use axum::body::Body;
@@ -33,24 +34,28 @@ use hyper_util::service::TowerToHyperService;
 use tickwheel::tower::TimeoutLayer;
 use tickwheel::{Duration, Timer};
 use tickwheel_integrations::http::{Limits, serve};
-use tickwheel_integrations::parse_duration;
+use tickwheel_integrations::{parse_duration, parse_period, run};
 
 /// Serves HTTP by axum, and bounds in time both what clients and what handlers do.
 #[derive(Debug, Parser)]
+#[command(allow_negative_numbers = true)]
 struct Options {
     #[command(flatten)]
     limits: Limits,
     /// A request must be answered within this time.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     request_within: Duration,
     /// How long `GET /slow` takes.
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     slow: Duration,
 }
 
-#[tokio::main]
-async fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     let options = Options::parse();
+    run(listen(options))
+}
+
+async fn listen(options: Options) -> io::Result<()> {
     let timer = Timer::current();
     if options.limits.idle <= options.request_within {
         eprintln!("--idle should be longer than --request-within: a slow answer looks idle");

@@ -8,6 +8,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::process::ExitCode;
 
 use bytes::Bytes;
 use clap::Parser;
@@ -17,10 +18,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use tickwheel::{Duration, Timer};
 use tickwheel_integrations::http::{Limits, serve};
-use tickwheel_integrations::parse_duration;
+use tickwheel_integrations::{parse_duration, run};
 
 /// Serves HTTP, and bounds in time whatever a client can keep waiting.
 #[derive(Debug, Parser)]
+#[command(allow_negative_numbers = true)]
 struct Options {
     #[command(flatten)]
     limits: Limits,
@@ -29,9 +31,12 @@ struct Options {
     slow: Duration,
 }
 
-#[tokio::main]
-async fn main() -> io::Result<()> {
-    let Options { limits, slow } = Options::parse();
+fn main() -> ExitCode {
+    let options = Options::parse();
+    run(listen(options))
+}
+
+async fn listen(Options { limits, slow }: Options) -> io::Result<()> {
     let timer = Timer::current();
     let handlers = timer.clone();
     let service = service_fn(move |request| answer(request, handlers.clone(), slow));

@@ -11,40 +11,45 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use clap::Parser;
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Timer};
-use tickwheel_integrations::{parse_duration, serve};
+use tickwheel_integrations::{parse_address, parse_period, run, serve};
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 
 /// Passes TCP connections on, and ends those on which nothing happens.
 #[derive(Clone, Debug, Parser)]
+#[command(allow_negative_numbers = true)]
 struct Options {
     /// Where to listen.
-    #[arg(long, default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
+    #[arg(long, default_value = "127.0.0.1:8080", value_parser = parse_address)]
+    listen: String,
     /// Where connections are passed on to.
-    #[arg(long)]
-    to: SocketAddr,
+    #[arg(long, value_parser = parse_address)]
+    to: String,
     /// The upstream must accept a connection within this time.
-    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_period)]
     connect_within: Duration,
     /// A connection on which no byte has passed for this long is ended.
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, default_value = "60s", value_parser = parse_period)]
     idle: Duration,
 }
 
-#[tokio::main]
-async fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     let options = Options::parse();
+    run(listen(options))
+}
+
+async fn listen(options: Options) -> io::Result<()> {
     let timer = Timer::current();
-    serve(options.listen, timer.clone(), move |client| {
+    let address = options.listen.clone();
+    serve(&address, timer.clone(), move |client| {
         let (options, timer) = (options.clone(), timer.clone());
         async move {
-            match run(client, &options, &timer).await {
+            match attend(client, &options, &timer).await {
                 Ok(passed) => Ended::ByPeers(passed),
                 Err(ended) => ended,
             }
@@ -53,8 +58,8 @@ async fn main() -> io::Result<()> {
     .await
 }
 
-async fn run(client: TcpStream, options: &Options, timer: &Timer) -> Result<Passed, Ended> {
-    let connecting = timer.timeout(options.connect_within, TcpStream::connect(options.to));
+async fn attend(client: TcpStream, options: &Options, timer: &Timer) -> Result<Passed, Ended> {
+    let connecting = timer.timeout(options.connect_within, TcpStream::connect(&options.to));
     let upstream = connecting.await.map_err(|_| Ended::NoAnswer)?;
     let upstream = upstream.map_err(Ended::NoUpstream)?;
     // Small messages are to pass at once. Where that cannot be set they pass all the same.

@@ -18,7 +18,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use clap::Parser;
 use futures::stream::{SplitSink, SplitStream};
@@ -28,22 +28,23 @@ use rumqttc::{
     SubscribeReasonCode, UnsubAck,
 };
 use tickwheel::{DeadlineMap, Duration, MissedTickBehavior, ResetHandle, Timer};
-use tickwheel_integrations::{parse_duration, parse_period, serve};
+use tickwheel_integrations::{parse_address, parse_period, run, serve};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_util::codec::Framed;
 
 /// Closes MQTT clients that send nothing for 1.5 times their keep-alive.
 #[derive(Clone, Debug, Parser)]
+#[command(allow_negative_numbers = true)]
 struct Options {
     /// Where to listen.
-    #[arg(long, default_value = "127.0.0.1:1883")]
-    listen: SocketAddr,
+    #[arg(long, default_value = "127.0.0.1:1883", value_parser = parse_address)]
+    listen: String,
     /// A client must send its CONNECT within this time.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     connect_within: Duration,
     /// A client must take a packet within this time.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     write_within: Duration,
     /// How often subscribed clients get something.
     #[arg(long, default_value = "1s", value_parser = parse_period)]
@@ -57,22 +58,26 @@ const MOST_ANSWERS: usize = 16;
 
 type Transport = Framed<TcpStream, Codec>;
 
-#[tokio::main]
-async fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     let options = Options::parse();
+    run(listen(options))
+}
+
+async fn listen(options: Options) -> io::Result<()> {
     let timer = Timer::current();
     let sessions = DeadlineMap::new(&timer);
-    serve(options.listen, timer.clone(), move |stream| {
+    let address = options.listen.clone();
+    serve(&address, timer.clone(), move |stream| {
         let (options, timer, sessions) = (options.clone(), timer.clone(), sessions.clone());
         async move {
-            let ended = run(stream, &options, &timer, &sessions).await;
+            let ended = attend(stream, &options, &timer, &sessions).await;
             ended.err().unwrap_or(Closed::ByPeer)
         }
     })
     .await
 }
 
-async fn run(
+async fn attend(
     stream: TcpStream,
     options: &Options,
     timer: &Timer,

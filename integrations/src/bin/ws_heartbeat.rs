@@ -15,14 +15,14 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Parser;
 use futures::{SinkExt, StreamExt};
 use tickwheel::{Duration, Timer};
-use tickwheel_integrations::{parse_duration, serve};
+use tickwheel_integrations::{parse_address, parse_period, run, serve};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -33,29 +33,34 @@ use tokio_util::io::InspectReader;
 
 /// Echoes what WebSocket clients send, and closes those that answer no ping.
 #[derive(Clone, Debug, Parser)]
+#[command(allow_negative_numbers = true)]
 struct Options {
     /// Where to listen.
-    #[arg(long, default_value = "127.0.0.1:9001")]
-    listen: SocketAddr,
+    #[arg(long, default_value = "127.0.0.1:9001", value_parser = parse_address)]
+    listen: String,
     /// A client that was not heard for this long is pinged.
-    #[arg(long, default_value = "20s", value_parser = parse_duration)]
+    #[arg(long, default_value = "20s", value_parser = parse_period)]
     ping_after: Duration,
     /// A pong, or anything else, must come within this time. It is also the limit of each write.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_period)]
     pong_within: Duration,
     /// A client that misses this many pongs in a row is closed.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     missed: u32,
 }
 
-#[tokio::main]
-async fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     let options = Options::parse();
+    run(listen(options))
+}
+
+async fn listen(options: Options) -> io::Result<()> {
     let timer = Timer::current();
-    serve(options.listen, timer.clone(), move |stream| {
+    let address = options.listen.clone();
+    serve(&address, timer.clone(), move |stream| {
         let (options, timer) = (options.clone(), timer.clone());
         async move {
-            match run(stream, &options, &timer).await {
+            match attend(stream, &options, &timer).await {
                 Ok(()) => Closed::ByPeer,
                 Err(closed) => closed,
             }
@@ -64,7 +69,7 @@ async fn main() -> io::Result<()> {
     .await
 }
 
-async fn run(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), Closed> {
+async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), Closed> {
     let mut silence = timer.deadline(options.ping_after);
     let unanswered = Arc::new(AtomicU32::new(0));
     let stream = InspectReader::new(stream, {

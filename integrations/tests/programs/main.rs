@@ -1,6 +1,7 @@
 //! The programs of this package, each as a process of its own, by good clients and by bad ones.
 
 mod axum_idle;
+mod behaviour;
 mod durable_retry;
 mod hyper_server;
 mod idle_proxy;

@@ -25,8 +25,13 @@ pub(crate) struct Program {
 impl Program {
     /// Starts a program, `env!("CARGO_BIN_EXE_name")`, which chooses its port itself.
     pub(crate) fn start(path: &str, options: &[&str]) -> Program {
+        Program::start_at("127.0.0.1:0", path, options)
+    }
+
+    /// As `start`, at this address.
+    pub(crate) fn start_at(listen: &str, path: &str, options: &[&str]) -> Program {
         let mut process = Command::new(path)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", listen])
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
