@@ -131,9 +131,9 @@ impl Summary {
 
     fn praise(&self) -> &'static str {
         if self.clients.interrupted > 0 {
-            "Interrupted; until then no connection was closed early, and none that sent in time."
+            "Interrupted; until then nobody was closed early or while sending."
         } else {
-            "Passed: no connection closed early, none that sent in time, and each that fell silent."
+            "Passed: nobody was closed early or while sending, and all that fell silent were."
         }
     }
 
