@@ -27,7 +27,7 @@ use tickwheel::{Duration, ResetHandle, Timer};
 use tokio::task::JoinSet;
 use tokio_util::io::InspectReader;
 
-use crate::{ACCEPT_PAUSE, armed_at_the_end, listen, parse_address, parse_period, shutdown_signal};
+use crate::{accept, armed_at_the_end, listen, parse_address, parse_period, shutdown_signal};
 
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -78,14 +78,7 @@ where
         let (stream, peer) = tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    eprintln!("cannot accept a connection: {error}");
-                    timer.sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
+            accepted = accept(&listener, &timer) => accepted,
         };
         println!("{peer} opened");
         let version_due = timer.deadline(limits.header_within);

@@ -15,6 +15,7 @@ pub mod http;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,14 +90,7 @@ where
         let (stream, peer) = tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    eprintln!("cannot accept a connection: {error}");
-                    timer.sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
+            accepted = accept(&listener, &timer) => accepted,
         };
         println!("{peer} opened");
         open.fetch_add(1, Ordering::Relaxed);
@@ -114,6 +108,19 @@ where
     let armed = armed_at_the_end(&timer).await;
     println!("shut down: {cut_off} connections were cut off; {armed} timers armed");
     Ok(())
+}
+
+/// The next connection. One that cannot be accepted is told, and the next one is waited for.
+pub(crate) async fn accept(listener: &TcpListener, timer: &Timer) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) => {
+                eprintln!("cannot accept a connection: {error}");
+                timer.sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
 }
 
 /// Is ready when the process is asked to end, by `SIGTERM` or from the keyboard.
