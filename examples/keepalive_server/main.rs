@@ -47,6 +47,7 @@ mod summary;
 mod timer;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -61,12 +62,19 @@ use crate::server::Server;
 use crate::summary::Summary;
 use crate::timer::AnyTimer;
 
+/// Prints a line as `println!` does. If stdout was cut off, as by `| head -1`, the program ends.
+macro_rules! say {
+    ($($text:tt)*) => {
+        if writeln!(io::stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    };
+}
+
 /// Connections that have not ended this long after the last client has gone are cut off.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    // Output that is cut off, as by `| head -1`, ends the program without a panic.
-    sigpipe::reset();
     let options = Options::from_command_line();
     if let Some(server) = options.load_for {
         return match run_load(&options, server) {
@@ -79,7 +87,7 @@ fn main() -> ExitCode {
     }
     match run(options) {
         Ok(summary) => {
-            println!("{summary}");
+            say!("{summary}");
             if summary.has_passed() {
                 ExitCode::SUCCESS
             } else {
@@ -95,7 +103,7 @@ fn main() -> ExitCode {
 
 fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
     options.connections = options::connections_allowed(options.connections)?;
-    println!("{options}");
+    say!("{options}");
     let runtime = runtime(&options)?;
     let summary = runtime.block_on(serve_under_load(&options));
     runtime.shutdown_timeout(SHUTDOWN_WITHIN);
@@ -121,11 +129,11 @@ async fn serve_under_load(options: &Options) -> std::io::Result<Summary> {
     let server = Server::start(&timer, options.timeout).await?;
     let admin = Admin::start(server.site(), options.admin_port, Limits::default()).await?;
     let page = MetricsPage::start(server.site(), options.metrics_port).await?;
-    println!(
+    say!(
         "Admin port: {}; `help` shows its commands.",
         admin.address()
     );
-    println!("Metrics: http://{}/metrics\n", page.address());
+    say!("Metrics: http://{}/metrics\n", page.address());
     let load = LoadProcess::start(options, server.address())?;
     let pause = async {
         timer.sleep(options.before_pause()).await;

@@ -27,7 +27,7 @@ use tickwheel::{Duration, ResetHandle, Timer};
 use tokio::task::JoinSet;
 use tokio_util::io::InspectReader;
 
-use crate::{accept, armed_at_the_end, listen, parse_address, parse_period, shutdown_signal};
+use crate::{accept, armed_at_the_end, listen, parse_address, parse_period, say, shutdown_signal};
 
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -80,7 +80,7 @@ where
             Some(_) = connections.join_next() => continue,
             accepted = accept(&listener, &timer) => accepted,
         };
-        println!("{peer} opened");
+        say!("{peer} opened");
         let version_due = timer.deadline(limits.header_within);
         let stream = IdleTimeout::with_timer(&timer, stream, limits.idle);
         let stream = InspectReader::new(stream, cancel_once_known(version_due.handle()));
@@ -89,10 +89,10 @@ where
         connections.spawn(async move {
             tokio::select! {
                 ended = connection => match ended {
-                    Ok(()) => println!("{peer} closed"),
-                    Err(error) => println!("{peer} closed: {}", chain(&*error)),
+                    Ok(()) => say!("{peer} closed"),
+                    Err(error) => say!("{peer} closed: {}", chain(&*error)),
                 },
-                Ok(()) = version_due => println!("{peer} closed: no request was begun in time"),
+                Ok(()) = version_due => say!("{peer} closed: no request was begun in time"),
             }
         });
     }
@@ -104,7 +104,7 @@ where
     };
     connections.shutdown().await;
     let armed = armed_at_the_end(&timer).await;
-    println!("shut down: {how}; {armed} timers armed");
+    say!("shut down: {how}; {armed} timers armed");
     Ok(())
 }
 

@@ -14,7 +14,7 @@ pub mod http;
 
 use std::fmt::Display;
 use std::future::Future;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -29,11 +29,7 @@ use tokio::task::JoinSet;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs a program to its end. An error is printed as a sentence, and makes the exit code 1.
-///
-/// If stdout is cut off, as by `| head -1`, the program ends as other Unix programs do: by the
-/// signal `SIGPIPE`, and not by a panic.
 pub fn run(program: impl Future<Output = io::Result<()>>) -> ExitCode {
-    sigpipe::reset();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -43,6 +39,25 @@ pub fn run(program: impl Future<Output = io::Result<()>>) -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a line on stdout, as `println!` does. If that was cut off, as by `| head -1`, nobody
+/// reads what the program says, and it ends.
+///
+/// A server must not let `SIGPIPE` end it in place of that: the signal also comes where it writes
+/// to a socket that its client has closed.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::say_line(::std::format_args!($($text)*))
+    };
+}
+
+/// What [`say!`] calls.
+pub fn say_line(line: impl Display) {
+    if writeln!(io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
     }
 }
 
@@ -66,7 +81,7 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
             format!("cannot listen on {address}: {error}{hint}"),
         )
     })?;
-    println!("listening on {}", listener.local_addr()?);
+    say!("listening on {}", listener.local_addr()?);
     Ok(listener)
 }
 
@@ -92,7 +107,7 @@ where
             Some(_) = connections.join_next() => continue,
             accepted = accept(&listener, &timer) => accepted,
         };
-        println!("{peer} opened");
+        say!("{peer} opened");
         open.fetch_add(1, Ordering::Relaxed);
         let handling = handle(stream);
         let (open, timer) = (open.clone(), timer.clone());
@@ -100,13 +115,13 @@ where
             let reason = handling.await;
             let open = open.fetch_sub(1, Ordering::Relaxed) - 1;
             let armed = timer.metrics().pending;
-            println!("{peer} closed: {reason}; {open} open, {armed} timers armed");
+            say!("{peer} closed: {reason}; {open} open, {armed} timers armed");
         });
     }
     let cut_off = open.load(Ordering::Relaxed);
     connections.shutdown().await;
     let armed = armed_at_the_end(&timer).await;
-    println!("shut down: {cut_off} connections were cut off; {armed} timers armed");
+    say!("shut down: {cut_off} connections were cut off; {armed} timers armed");
     Ok(())
 }
 

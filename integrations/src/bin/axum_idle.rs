@@ -92,7 +92,7 @@ async fn upload(request: Request<Body>) -> Response {
         match data {
             Ok(data) => length += data.len(),
             Err(error) => {
-                println!("an upload broke off after {length} bytes: {error}");
+                tickwheel_integrations::say!("an upload broke off after {length} bytes: {error}");
                 return StatusCode::BAD_REQUEST.into_response();
             }
         }

@@ -48,7 +48,7 @@ async fn answer(
     timer: Timer,
     slow: Duration,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    println!("{} {}", request.method(), request.uri().path());
+    tickwheel_integrations::say!("{} {}", request.method(), request.uri().path());
     let (status, text) = match request.uri().path() {
         "/" => (StatusCode::OK, "hello\n"),
         "/slow" => {
