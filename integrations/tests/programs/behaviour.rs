@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::process::Program;
@@ -127,6 +128,24 @@ fn output_that_is_cut_off_ends_a_server_without_a_panic() {
             .read_to_string(&mut told)
             .unwrap();
         assert_eq!(told, "", "{program}");
+        drop(connected);
+    }
+}
+
+/// A write to a socket that the client has closed raises `SIGPIPE`, which must end no server.
+#[tokio::test]
+async fn clients_that_hang_up_end_no_server() {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (program, options, _) in SERVERS {
+        let program = Program::start_at("127.0.0.1:0", program, options);
+        for _ in 0..100 {
+            let mut client = TcpStream::connect(program.address()).await.unwrap();
+            client.write_all(&REQUEST.repeat(20)).await.unwrap();
+        }
+        let connected = TcpStream::connect(program.address()).await.unwrap();
+        program.prints(&["opened"]).await;
+        program.terminate();
+        program.prints(&["shut down: ", "; 0 timers armed"]).await;
         drop(connected);
     }
 }

@@ -190,6 +190,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Both return the value. [`InsertError::Closed`] when the map is closed, or the timer's
     /// runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map holds as
     /// many keys as it may.
+    ///
+    /// It is the stream, or another wait on the same timer, that notices the end of a runtime. So a
+    /// map without a stream may still take a value then, and keeps it. A stream that is asked for
+    /// then ends at its first poll, and [`drain`](DelayMap::drain) gives what the map holds.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
         self.insert_due(key, value, |now| now.after(delay.into()))
     }

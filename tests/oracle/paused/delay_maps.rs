@@ -659,6 +659,10 @@ impl Delayed {
                 return Err("the stream sleeps on, though its runtime is gone".to_owned());
             }
         }
+        // It is the stream that notices the end.
+        if self.stream.is_none() {
+            self.stream = self.map().and_then(DelayMap::expirations);
+        }
         if let Some(stream) = &mut self.stream {
             let polled = self.waiter.poll(0, |cx| stream.poll_recv(cx));
             if !matches!(polled, Poll::Ready(None)) {
