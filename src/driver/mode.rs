@@ -89,9 +89,9 @@ pub(crate) fn may_tick(tick: TickLength) -> bool {
 }
 
 /// What the environment forces, for this crate's own tests, which must pass in both modes. Only a
-/// build with `--cfg tickwheel_test_mode`, or with the hidden feature of these tests, looks at it.
+/// build with `--cfg tickwheel_test_mode` looks at it.
 fn forced() -> Option<Policy> {
-    if !cfg!(any(tickwheel_test_mode, feature = "__test-mode")) {
+    if !cfg!(tickwheel_test_mode) {
         return None;
     }
     match std::env::var("TICKWHEEL_TEST_MODE").ok()?.as_str() {

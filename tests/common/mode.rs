@@ -14,5 +14,12 @@ pub(crate) fn is_forced_to_rest() -> bool {
 }
 
 fn is_forced(mode: &str) -> bool {
-    std::env::var("TICKWHEEL_TEST_MODE").is_ok_and(|forced| forced == mode)
+    let Ok(forced) = std::env::var("TICKWHEEL_TEST_MODE") else {
+        return false;
+    };
+    assert!(
+        cfg!(tickwheel_test_mode),
+        "TICKWHEEL_TEST_MODE is set; build with RUSTFLAGS=\"--cfg tickwheel_test_mode\" for it"
+    );
+    forced == mode
 }
