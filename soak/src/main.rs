@@ -3,27 +3,35 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `random`, `actors`, `ends` | the programs |
+//! | `tests/oracle_threads/` | the programs, what they call, and whether that is possible; a test runs them for some seconds |
 //! | `lateness` | loads beside the same loads on tokio's timers |
 //! | `children` | programs under the paused clock, in processes of their own |
-//! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
-//! | `record`, `life` | what was called, and whether it is possible |
-//! | `finding`, `totals` | what is told |
 
+#[path = "../../tests/oracle_threads/actors/mod.rs"]
 mod actors;
 mod children;
+#[path = "../../tests/oracle_threads/ends.rs"]
 mod ends;
+#[path = "../../tests/oracle_threads/faults.rs"]
 mod faults;
+#[path = "../../tests/oracle_threads/finding.rs"]
 mod finding;
 mod lateness;
+#[path = "../../tests/oracle_threads/life.rs"]
 mod life;
 #[path = "../../benches/src/report/neighbours.rs"]
 mod neighbours;
+#[path = "../../tests/oracle_threads/program.rs"]
 mod program;
+#[path = "../../tests/oracle_threads/random.rs"]
 mod random;
+#[path = "../../tests/oracle_threads/record.rs"]
 mod record;
+#[path = "../../tests/oracle_threads/totals.rs"]
 mod totals;
+#[path = "../../tests/oracle_threads/wait.rs"]
 mod wait;
+#[path = "../../tests/oracle_threads/world.rs"]
 mod world;
 
 use std::process::ExitCode;

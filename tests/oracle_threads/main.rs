@@ -1,5 +1,13 @@
-//! Random programs in real time on real threads, judged from the record of their calls: the short
-//! form of the soak, which is in `soak/` and runs for as long as one wants.
+//! Random programs in real time on real threads, judged from the record of their calls. This is the
+//! short form of the soak, which takes these modules by their paths and runs them for as long as one
+//! wants.
+//!
+//! | file | what |
+//! |---|---|
+//! | `random`, `actors`, `ends` | the programs |
+//! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
+//! | `record`, `life` | what was called, and whether it is possible |
+//! | `finding`, `totals` | what is told |
 
 #![cfg(feature = "io")]
 #![allow(
@@ -8,27 +16,16 @@
     reason = "the soak uses all of these modules, and this test a part of them"
 )]
 
-#[path = "../soak/src/actors/mod.rs"]
 mod actors;
-#[path = "../soak/src/ends.rs"]
 mod ends;
-#[path = "../soak/src/faults.rs"]
 mod faults;
-#[path = "../soak/src/finding.rs"]
 mod finding;
-#[path = "../soak/src/life.rs"]
 mod life;
-#[path = "../soak/src/program.rs"]
 mod program;
-#[path = "../soak/src/random.rs"]
 mod random;
-#[path = "../soak/src/record.rs"]
 mod record;
-#[path = "../soak/src/totals.rs"]
 mod totals;
-#[path = "../soak/src/wait.rs"]
 mod wait;
-#[path = "../soak/src/world.rs"]
 mod world;
 
 use std::sync::Arc;
