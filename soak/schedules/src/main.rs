@@ -32,7 +32,8 @@
 //! paused clock), whether the driver ticks, whether time passes at random or only from one timer to
 //! the next, when the runtime ends, and the calls of each thread. The time driver is one more
 //! thread, and turns the crate's wheels. Batches of 100 schedules come by turns from shuttle's
-//! random scheduler and from its scheduler by random priorities (PCT).
+//! random scheduler and from its scheduler by random priorities (PCT). In each eighth batch the
+//! clock is coarse: it shows every 15.6 ms only, as some systems' clocks do.
 //!
 //! # What is judged
 //!
@@ -46,7 +47,8 @@
 //! # How it was seen to fail
 //!
 //! Each of these changes of the crate was made once. The numbers are those of the first schedule
-//! that failed, of 20,000 from the seed 1 on. An empty field is none.
+//! that failed, of 20,000 from the seed 1 on, before there was a coarse clock. An empty field is
+//! none.
 //!
 //! | the change | `deadline` | `deadline_map` | `delay_map` |
 //! |---|---|---|---|
@@ -86,7 +88,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
@@ -94,6 +96,7 @@ use shuttle::scheduler::{
     PctScheduler, RandomScheduler, ReplayScheduler, UncontrolledNondeterminismCheckScheduler,
 };
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use under_std::time::set_grain;
 
 #[derive(Debug, Parser)]
 #[command(about = "Small programs of tickwheel's maps and deadlines under random schedules")]
@@ -110,6 +113,9 @@ struct Options {
     /// The schedule in this file alone, of the program of `--only`.
     #[arg(long, requires = "only")]
     replay: Option<std::path::PathBuf>,
+    /// With a clock that shows every 15.6 ms only, as in each eighth batch.
+    #[arg(long, requires = "replay")]
+    coarse: bool,
     /// Each schedule twice, to see whether both runs are equal.
     #[arg(long)]
     twice: bool,
@@ -130,12 +136,20 @@ const PCT_DEPTH: usize = 3;
 /// So many schedules have one seed.
 const BATCH: u64 = 100;
 
+/// How far apart a coarse clock's readings are: 64 of them in a second.
+const COARSE: Duration = Duration::from_micros(15_625);
+
 fn main() -> ExitCode {
     let options = Options::parse();
     let is_chosen = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
     for (name, run) in PROGRAMS.into_iter().filter(|(name, _)| is_chosen(name)) {
         if let Some(path) = &options.replay {
             record::tell_all();
+            set_grain(if options.coarse {
+                COARSE
+            } else {
+                Duration::ZERO
+            });
             let schedule = ReplayScheduler::new_from_file(path).expect("the file can be read");
             Runner::new(schedule, config()).run(run);
             println!("{name}: the schedule passes");
@@ -165,7 +179,10 @@ fn explore(name: &str, run: fn(), options: &Options) -> bool {
             let number = BEGUN.load(Ordering::Relaxed);
             eprintln!("{name}: schedule {number} has failed, of the batch with the seed {seed}");
             eprintln!("its batch again: --only {name} --seed {seed} --schedules {batch}");
-            eprintln!("it alone: --only {name} --replay and the first file that is named above");
+            let coarse = if is_coarse(seed) { "--coarse " } else { "" };
+            eprintln!(
+                "it alone: --only {name} {coarse}--replay and the first file that is named above"
+            );
             return false;
         }
         left -= batch;
@@ -178,8 +195,17 @@ fn explore(name: &str, run: fn(), options: &Options) -> bool {
     true
 }
 
+fn is_coarse(seed: u64) -> bool {
+    seed % 8 == 0
+}
+
 /// Batches of random schedules and by random priorities come by turns.
 fn run_batch(run: impl Fn() + Send + Sync + 'static, seed: u64, schedules: u64, twice: bool) {
+    set_grain(if is_coarse(seed) {
+        COARSE
+    } else {
+        Duration::ZERO
+    });
     let schedules = schedules as usize;
     let random = || RandomScheduler::new_from_seed(seed, schedules);
     if twice {

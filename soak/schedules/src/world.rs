@@ -8,7 +8,7 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 use tickwheel::{Instant, Timer};
 use under_std::env::set_mode;
-use under_std::time::{pass, passed};
+use under_std::time::{is_coarse, pass, passed};
 use under_tokio::runtime::{Handle, Kind, Runtime, RuntimeFlavor, be_worker};
 
 use crate::record::{self, tell};
@@ -48,7 +48,8 @@ impl World {
         ]);
         let ticks = kind == Kind::MultiThread && one_in(3);
         set_mode(Some(if ticks { "ticking" } else { "resting" }));
-        let is_punctual = one_in(2);
+        // Nothing is punctual on a coarse clock.
+        let is_punctual = one_in(2) && !is_coarse();
         let ends_early = one_in(5);
         tell(|| {
             format!("{kind:?}, ticks: {ticks}, punctual: {is_punctual}, ends early: {ends_early}")

@@ -9,6 +9,7 @@ pub use std::time::*;
 std::thread_local! {
     /// How much time has passed. All threads of a schedule run on one thread of the system's.
     static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static GRAIN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// The clock's reading at the beginning of a schedule. There is time before it, for instants in the
@@ -23,7 +24,24 @@ pub fn begin() {
 /// Lets time pass.
 pub fn pass(time: Duration) {
     shuttle::thread::sleep(time); // shuttle may switch here.
-    PASSED.set(PASSED.get() + time);
+    let (passed, grain) = (PASSED.get() + time, GRAIN.get());
+    // A coarse clock stands still, and then jumps.
+    let steps = passed.as_nanos().div_ceil(grain.as_nanos().max(1)) as u32;
+    PASSED.set(if grain.is_zero() {
+        passed
+    } else {
+        grain * steps
+    });
+}
+
+/// From now on the clock has readings that are so far apart, as old systems' clocks do. Zero is a
+/// fine one.
+pub fn set_grain(grain: Duration) {
+    GRAIN.set(grain);
+}
+
+pub fn is_coarse() -> bool {
+    !GRAIN.get().is_zero()
 }
 
 /// How much time has passed, for a program's own records: shuttle does not switch here.
