@@ -152,8 +152,8 @@ fn consume(
                 // Nobody may wait for it any more.
                 let _ = tells.send(());
                 if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
-                    // It dies, and another one goes on.
-                    drop(stream);
+                    // It dies, and another one goes on. The clock may come to its timer meanwhile.
+                    Span::of(|| drop(stream));
                     stream = map.expirations().expect("there is none");
                     waits_since = None;
                 }
