@@ -13,8 +13,12 @@
 //! heartbeats that come meanwhile wait in the sockets. The verdict stays as strict: no connection
 //! whose client has sent in time may be closed for it.
 //!
+//! With `--compare` it runs on tickwheel's timers and then on tokio's, each time with such a pause, and
+//! prints both summaries side by side.
+//!
 //! ```text
 //! cargo run --release --example keepalive_server
+//! cargo run --release --example keepalive_server -- --compare
 //! cargo run --release --example keepalive_server -- --connections 200 --run-time 3s --silent 0.5
 //! cargo run --release --example keepalive_server -- --timer tokio
 //! cargo run --release --example keepalive_server -- --connections 1000 --pause 4s
@@ -27,6 +31,7 @@
 //! | `options.rs` | the command line, and how many connections the limit on open files allows |
 //! | `server.rs` | the server: what its connections share, and one connection with its two tasks around one deadline |
 //! | `timer.rs` | the timer to wait by, tickwheel's or tokio's own, and the connections' deadlines on either |
+//! | `compare.rs` | the same run on both timers, side by side |
 //! | `admin.rs` | the admin port: what may be said, sessions, and replies |
 //! | `metrics.rs` | the metrics port: a page for Prometheus |
 //! | `load.rs` | the clients, in a process of their own: what they do, and what they saw of the server |
@@ -39,6 +44,7 @@
 //! none.
 
 mod admin;
+mod compare;
 mod load;
 mod metrics;
 mod options;
@@ -55,6 +61,7 @@ use tickwheel::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use crate::admin::{Admin, Limits};
+use crate::compare::Comparison;
 use crate::load::LoadProcess;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
@@ -85,15 +92,14 @@ fn main() -> ExitCode {
             }
         };
     }
-    match run(options) {
-        Ok(summary) => {
-            say!("{summary}");
-            if summary.has_passed() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+    let outcome = if options.compare {
+        run_both(options)
+    } else {
+        run(options)
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("keepalive_server: {error}");
             ExitCode::FAILURE
@@ -101,13 +107,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(mut options: Options) -> Result<Summary, Box<dyn Error>> {
+/// Whether the run has passed.
+fn run(mut options: Options) -> Result<bool, Box<dyn Error>> {
     options.connections = options::connections_allowed(options.connections)?;
     say!("{options}");
     let runtime = runtime(&options)?;
     let summary = runtime.block_on(serve_under_load(&options));
     runtime.shutdown_timeout(SHUTDOWN_WITHIN);
-    Ok(summary?)
+    let summary = summary?;
+    say!("{summary}");
+    Ok(summary.has_passed())
+}
+
+/// Whether the run on tickwheel's timers has.
+fn run_both(mut options: Options) -> Result<bool, Box<dyn Error>> {
+    options.connections = options::connections_allowed(options.connections)?;
+    let comparison =
+        runtime(&options)?.block_on(Comparison::make(&options, |line| say!("{line}")))?;
+    say!("\n{comparison}");
+    Ok(comparison.has_passed())
 }
 
 fn run_load(options: &Options, server: SocketAddr) -> Result<(), Box<dyn Error>> {

@@ -48,6 +48,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) pause: Option<Duration>,
 
+    /// Run twice, on tickwheel's timers and on tokio's own, and print both summaries side by side
+    ///
+    /// Each run is stopped in its middle for twice the timeout, unless --pause says otherwise. It
+    /// passes if tickwheel's run does.
+    #[arg(long, conflicts_with_all = ["timer", "admin_port", "metrics_port"])]
+    pub(crate) compare: bool,
+
     /// The timer that the server and its clients wait by
     #[arg(long, value_enum, default_value_t = TimerKind::Tickwheel)]
     pub(crate) timer: TimerKind,
@@ -73,7 +80,10 @@ impl Options {
     /// Takes the options from the command line, or ends the process with a word on what is wrong
     /// with them.
     pub(crate) fn from_command_line() -> Options {
-        let options = Options::parse();
+        let mut options = Options::parse();
+        if options.compare && cfg!(unix) {
+            options.pause.get_or_insert(options.timeout * 2);
+        }
         if let Err(contradiction) = options.check() {
             Options::command()
                 .error(ErrorKind::ValueValidation, contradiction)
@@ -89,15 +99,21 @@ impl Options {
 
     /// The command line of the load's process.
     pub(crate) fn for_the_load(&self, server: SocketAddr) -> Vec<String> {
+        let mut arguments = self.for_a_run_on(self.timer);
+        arguments.push(format!("--load-for={server}"));
+        arguments
+    }
+
+    /// The command line of the same run on that timer.
+    pub(crate) fn for_a_run_on(&self, timer: TimerKind) -> Vec<String> {
         let duration = |duration| humantime::format_duration(duration).to_string();
         let mut arguments = vec![
-            format!("--load-for={server}"),
             format!("--connections={}", self.connections),
             format!("--timeout={}", duration(self.timeout)),
             format!("--heartbeat={}", duration(self.heartbeat)),
             format!("--silent={}", self.silent),
             format!("--run-time={}", duration(self.run_time)),
-            format!("--timer={}", self.timer),
+            format!("--timer={timer}"),
             format!("--workers={}", self.workers),
         ];
         arguments.extend(

@@ -26,6 +26,18 @@ use crate::server::Report;
 use crate::server::{Count, Counters};
 use crate::timer::{AnyTimer, TimerKind};
 
+/// The line about the pause.
+pub(crate) const STOPPED: &str = "the server's process was stopped for";
+
+/// How wide the first column of the table is.
+const NAME: usize = 36;
+
+/// What a line of the table says, and how much.
+pub(crate) fn figure(line: &str) -> Option<(String, String)> {
+    let (what, value) = line.split_at_checked(NAME)?;
+    Some((what.trim_end().to_string(), value.trim().to_string()))
+}
+
 /// All that is known when the run is over.
 pub(crate) struct Summary {
     pub(crate) clients: Clients,
@@ -219,12 +231,11 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paused = (self.pause > Duration::ZERO)
-            .then(|| ("the server's process was stopped for", seconds(self.pause)));
+        let paused = (self.pause > Duration::ZERO).then(|| (STOPPED, seconds(self.pause)));
         let figures = self.figures().into_iter().chain(paused);
         let figures = figures.chain(self.timer_figures());
         for (what, value) in figures.chain(self.incidents()) {
-            writeln!(f, "{what:<36}{value:>14}")?;
+            writeln!(f, "{what:<NAME$}{value:>14}")?;
         }
         if let Some(error) = &self.clients.first_connect_error {
             writeln!(f, "\nThe first client that never connected: {error}.")?;

@@ -17,9 +17,8 @@ fn is_forced(mode: &str) -> bool {
     let Ok(forced) = std::env::var("TICKWHEEL_TEST_MODE") else {
         return false;
     };
-    assert!(
-        cfg!(tickwheel_test_mode),
-        "TICKWHEEL_TEST_MODE is set; build with RUSTFLAGS=\"--cfg tickwheel_test_mode\" for it"
-    );
+    if !cfg!(tickwheel_test_mode) {
+        panic!("TICKWHEEL_TEST_MODE is set; build with RUSTFLAGS=\"--cfg tickwheel_test_mode\"");
+    }
     forced == mode
 }

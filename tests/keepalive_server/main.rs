@@ -10,6 +10,9 @@
 mod admin;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../examples/keepalive_server/compare.rs"]
+#[allow(dead_code, reason = "a test has no use for its runs")]
+mod compare;
 #[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../../examples/keepalive_server/load.rs"]
 mod load;

@@ -55,3 +55,45 @@ fn a_pause_of_the_server_closes_no_live_connection() {
     let too_wide: Vec<_> = lines.filter(|line| line.chars().count() > 80).collect();
     assert_eq!(too_wide, [""; 0]);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_comparison_shows_both_timers_side_by_side() {
+    let output = keepalive_server()
+        .args(["--compare", "--connections", "100", "--run-time", "2s"])
+        .args([
+            "--timeout",
+            "400ms",
+            "--heartbeat",
+            "100ms",
+            "--pause",
+            "800ms",
+        ])
+        .output()
+        .expect("cargo runs");
+    let printed = String::from_utf8(output.stdout).expect("it is text");
+    let row = |what: &str| {
+        let line = printed.lines().find_map(|line| line.strip_prefix(what));
+        let values = line.unwrap_or_else(|| panic!("no {what:?} in:\n{printed}"));
+        values.split_whitespace().collect::<Vec<_>>()
+    };
+    assert_eq!(row("timer "), ["tickwheel", "tokio"]);
+    assert_eq!(row("connections served"), ["100", "100"]);
+    assert_eq!(row("live connections closed")[0], "0", "{printed}");
+    assert_eq!(row("verdict")[0], "passed", "{printed}");
+    assert!(
+        output.status.success(),
+        "whatever tokio's run did: {printed}"
+    );
+}
+
+#[test]
+fn a_comparison_takes_no_option_that_two_runs_cannot_share() {
+    for option in ["--timer=tokio", "--admin-port=7777", "--metrics-port=7778"] {
+        let output = keepalive_server().args(["--compare", option]).output();
+        let output = output.expect("cargo runs");
+        assert_eq!(output.status.code(), Some(2), "{option}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains("--compare"), "{told}");
+    }
+}
