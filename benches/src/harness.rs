@@ -14,7 +14,7 @@ use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use tokio::runtime;
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{unconstrained, yield_now};
@@ -202,7 +202,7 @@ pub fn load<C: Client>(
     settings: &Settings,
     mut set_up: impl FnMut(&'static str) -> Scene<C>,
 ) -> Vec<Record> {
-    let rounds = settings.either(51, 3);
+    let rounds = settings.either(25, 3);
     let warm_up = settings.either(Duration::from_millis(30), Duration::from_millis(20));
     let sample = settings.either(Duration::from_millis(90), Duration::from_millis(40));
     let mut samples: Vec<Vec<Ran>> = contenders.iter().map(|_| Vec::new()).collect();
@@ -557,7 +557,16 @@ impl Quartiles {
 pub struct Record {
     pub row: String,
     pub contender: String,
+    #[serde(serialize_with = "to_four_digits")]
     pub samples: Vec<f64>,
+}
+
+/// No measurement here tells more.
+fn to_four_digits<S: Serializer>(samples: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(samples.iter().map(|sample| {
+        let rounded = format!("{sample:.3e}").parse();
+        rounded.unwrap_or(*sample)
+    }))
 }
 
 impl Record {

@@ -3,24 +3,25 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use tickwheel_bench::conductor;
 use tickwheel_bench::guard::has_test_util;
+use tickwheel_bench::harness::Record;
 use tickwheel_bench::parts::{PARTS, Part};
 use tickwheel_bench::report::tables::{self, Style};
-use tickwheel_bench::report::{Facts, Neighbours, Results, charts};
+use tickwheel_bench::report::{Facts, MOST_OTHERS_MAY_TAKE, Neighbours, Results, Run};
+use tickwheel_bench::rows::Section;
 use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about twenty minutes, and the first time two more, to build tokio's
-/// alternative timer and kestrel-timer. It writes benches/RESULTS.md and benches/charts/; one with
-/// --quick or --only writes to the target folder instead.
+/// A whole run takes about twelve minutes, and the first time two more, to build tokio's
+/// alternative timer and kestrel-timer. It is kept as benches/results.json, from which it writes
+/// benches/RESULTS.md, the charts, and the figures in the documents. A run with --quick or --only
+/// goes to the target folder instead, and so does one that other programs disturbed.
 #[derive(Parser)]
 struct Options {
     /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build
@@ -35,6 +36,14 @@ struct Options {
     /// List the parts.
     #[arg(long)]
     list: bool,
+
+    /// Measure nothing: take the run that was kept last, and write again what is made of it.
+    #[arg(long, conflicts_with_all = ["quick", "only", "list"])]
+    kept: bool,
+
+    /// Tell too what tickwheel sets out to reach, and fail if it misses any of it.
+    #[arg(long)]
+    goals: bool,
 
     /// Measure a part within this process, and print records. What the program calls itself with.
     #[arg(long, hide = true)]
@@ -53,9 +62,15 @@ impl Options {
             self.only.iter().any(|name| name == part.name)
         }
     }
+
+    fn is_whole(&self) -> bool {
+        !self.quick && self.only.is_empty()
+    }
 }
 
 fn main() -> ExitCode {
+    // Output that is cut off, as by `| head -1`, ends the program without a panic.
+    sigpipe::reset();
     let options = Options::parse();
     if has_test_util() {
         eprintln!(
@@ -80,7 +95,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match run(&options, &settings) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -88,54 +104,110 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options, settings: &Settings) -> Result<(), Box<dyn Error>> {
+/// Whether all is as it was asked for.
+fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
+    let run = if options.kept {
+        Run::kept()?
+    } else {
+        Run {
+            facts: Facts::gather(),
+            results: measure(options, settings),
+        }
+    };
+    show(&run.results);
+    let mut is_well = run.results.failures.is_empty();
+    if options.goals {
+        let (goals, missed) = tables::all_goals(&run.results);
+        println!("{goals}\n{missed} goals are missed");
+        is_well &= missed == 0;
+    }
+    if options.kept || is_worth_keeping(options, &run.results) {
+        run.save(Run::kept_in())?;
+        run.publish(Run::kept_in())?;
+        run.publish_figures()?;
+        println!("The run is kept, and the documents have its figures.");
+    } else {
+        let folder = conductor::target_folder()
+            .unwrap_or_default()
+            .join("tickwheel-bench");
+        run.save(&folder)?;
+        run.publish(&folder)?;
+        println!("Written to {}", folder.display());
+        is_well &= !options.is_whole();
+    }
+    Ok(is_well)
+}
+
+/// Only a whole run that nobody disturbed replaces what the repository keeps.
+fn is_worth_keeping(options: &Options, results: &Results) -> bool {
+    let is_disturbed = results
+        .most_disturbed()
+        .is_some_and(|(_, share)| *share > MOST_OTHERS_MAY_TAKE);
+    if options.is_whole() && is_disturbed {
+        eprintln!("The run is not kept: {}", tables::neighbours(results));
+    }
+    options.is_whole() && !is_disturbed && results.failures.is_empty()
+}
+
+fn measure(options: &Options, settings: &Settings) -> Results {
     if cfg!(debug_assertions) {
         eprintln!("This is not a release build: its figures say nothing.");
     }
     let mut results = Results::default();
     for part in PARTS.iter().filter(|part| options.ask_for(part)) {
-        eprint!("{:<14} {} … ", part.name, part.about);
-        let (begin, before) = (Instant::now(), Neighbours::now());
-        let outcome = conductor::measure(part, settings);
-        eprint!("{:.0} s", begin.elapsed().as_secs_f64());
-        if let (Some(before), Some(now)) = (before, Neighbours::now()) {
-            let share = now.share_since(&before);
-            eprint!(", others took {:.0} % of the machine", share * 100.0);
-            results.neighbours.push((part.name, share));
-        }
-        eprintln!();
+        let (outcome, others) = measure_undisturbed(part, settings);
+        results
+            .neighbours
+            .extend(others.map(|share| (part.name.to_owned(), share)));
         match outcome {
             Ok(records) => results.records.extend(records),
             Err(reason) => {
                 eprintln!("{} failed: {reason}", part.name);
-                results.failures.push((part.name, reason));
+                results.failures.push((part.name.to_owned(), reason));
             }
         }
     }
-
-    println!("\n{}\n", tables::all_rows(&results, Style::Terminal));
-    println!("{}\n", tables::lateness(&results, Style::Terminal));
-    println!("{}\n", tables::all_goals(&results, Style::Terminal));
-    println!("{}", tables::where_we_lose(&results));
-    println!("{}", tables::neighbours(&results));
-    let folder = folder_for(options);
-    fs::create_dir_all(folder.join("charts"))?;
-    fs::write(
-        folder.join("RESULTS.md"),
-        tables::markdown(&results, &Facts::gather()),
-    )?;
-    charts::draw(&results, &folder.join("charts"))?;
-    println!("Written to {}", folder.display());
-    Ok(())
+    results
 }
 
-/// Only a whole run replaces the results that the repository keeps.
-fn folder_for(options: &Options) -> PathBuf {
-    if options.quick || !options.only.is_empty() {
-        conductor::target_folder()
-            .unwrap_or_default()
-            .join("tickwheel-bench")
-    } else {
-        Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+/// What a part has measured, and the share of the machine that others took meanwhile. In a full run
+/// a part that they disturbed is measured again, a few times at the most.
+fn measure_undisturbed(part: &Part, settings: &Settings) -> (Measured, Option<f64>) {
+    let mut attempts = settings.either(3, 1);
+    loop {
+        attempts -= 1;
+        eprint!("{:<14} {} … ", part.name, part.about);
+        let (begin, before) = (Instant::now(), Neighbours::now());
+        let outcome = conductor::measure(part, settings);
+        eprint!("{:.0} s", begin.elapsed().as_secs_f64());
+        let both = before.zip(Neighbours::now());
+        let others = both.map(|(before, now)| now.share_since(&before));
+        if let Some(share) = others {
+            eprint!(", others took {:.1} % of the machine", share * 100.0);
+        }
+        let is_disturbed = others.is_some_and(|share| share > MOST_OTHERS_MAY_TAKE);
+        if !is_disturbed || attempts == 0 {
+            eprintln!();
+            return (outcome, others);
+        }
+        eprintln!(": once more");
     }
+}
+
+type Measured = Result<Vec<Record>, String>;
+
+fn show(results: &Results) {
+    for section in Section::ALL {
+        let rows = tables::rows(results, section, Style::Terminal);
+        println!("\n{}\n{rows}", section.title());
+    }
+    println!(
+        "\nHow late\n{}\n",
+        tables::lateness(results, Style::Terminal)
+    );
+    println!(
+        "Where others are better\n{}",
+        tables::where_we_lose(results)
+    );
+    println!("{}", tables::neighbours(results));
 }

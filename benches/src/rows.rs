@@ -8,6 +8,34 @@ pub struct Row {
     pub id: String,
     pub title: String,
     pub unit: Unit,
+    pub section: Section,
+}
+
+/// Which table a row stands in. [`Section::ALL`] has their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    Programs,
+    LargeFutures,
+    Operations,
+    Memory,
+}
+
+impl Section {
+    pub const ALL: [Section; 4] = [
+        Section::Programs,
+        Section::LargeFutures,
+        Section::Operations,
+        Section::Memory,
+    ];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Section::Programs => "Whole programs",
+            Section::LargeFutures => "Large futures",
+            Section::Operations => "Operations",
+            Section::Memory => "Memory",
+        }
+    }
 }
 
 /// What is counted.
@@ -78,21 +106,42 @@ pub fn readable(value: f64) -> String {
 
 /// All rows, in the order of the tables.
 pub fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut row = |id: &str, unit, title: &str| {
-        rows.push(Row {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            unit,
-        });
-    };
+    let mut rows = programs();
+    rows.extend(large_futures());
+    rows.extend(operations());
+    rows.extend(memory());
+    rows
+}
+
+fn row(section: Section, id: impl Into<String>, unit: Unit, title: impl Into<String>) -> Row {
+    Row {
+        id: id.into(),
+        title: title.into(),
+        unit,
+        section,
+    }
+}
+
+fn programs() -> Vec<Row> {
     use Unit::*;
+    let mut rows = Vec::new();
+    let mut add = |id: &str, unit, title: &str| rows.push(row(Section::Programs, id, unit, title));
     for workers in [1, 2] {
         let title =
             format!("one task that sleeps 1 ms again and again, {workers} workers: a sleep");
-        row(&format!("sparse-{workers}"), CpuNanoseconds, &title);
+        add(&format!("sparse-{workers}"), CpuNanoseconds, &title);
     }
-    row(
+    add(
+        "by-task-lone",
+        CpuNanoseconds,
+        "a sleep of 1 ms again and again, also by a wheel that a task turns",
+    );
+    add(
+        "by-task-blocked",
+        MillisecondsLate,
+        "the latest sleep of 1 ms while tasks block their worker for 500 ms",
+    );
+    add(
         "intervals",
         PercentOfACore,
         "100 tasks that tick every 10 ms",
@@ -101,116 +150,168 @@ pub fn rows() -> Vec<Row> {
         for rate in RATES {
             let rate_shown = readable(f64::from(*rate));
             let title = format!("{rate_shown} timeouts a second, every {pause:?}");
-            row(&format!("{load}-{rate}"), PercentOfACore, &title);
+            add(&format!("{load}-{rate}"), PercentOfACore, &title);
         }
     }
-    row(
+    add(
+        "steady",
+        PercentOfACore,
+        "200,000 timeouts a second by one task",
+    );
+    add(
         "hyper-cpu",
         CpuNanoseconds,
         "hyper server and its client, timeouts for heads and requests: a request",
     );
-    row(
-        "hyper-load-rate",
-        RequestsASecond,
-        "hyper server, 64 connections kept alive, a timeout for heads",
-    );
-    row(
-        "hyper-load-cpu",
-        CpuNanoseconds,
-        "the same: a request, the server's side alone",
-    );
-    row("ready-1", Nanoseconds, "timeout, inner ready at once");
-    row(
-        "ready-2",
-        Nanoseconds,
-        "timeout, inner ready at once, 2 threads",
-    );
-    row(
-        "ready-turns",
-        Nanoseconds,
-        "timeout, inner ready at once, on two timers by turns",
-    );
-    for size in FUTURE_SIZES {
-        let title = format!("timeout, inner ready at once, of {size} bytes");
-        row(&format!("large-{size}"), Nanoseconds, &title);
+    for (part, rate, cpu) in [
+        (
+            "hyper-load",
+            "hyper server, 64 connections kept alive, a timeout for heads",
+            "hyper server: a request, the server's side alone",
+        ),
+        (
+            "queries",
+            "client, 256 queries in flight over one connection, each under a timeout",
+            "client with queries in flight: a query, the client's side alone",
+        ),
+        (
+            "proxy",
+            "proxy, 32 connections with timeouts, messages of 64 bytes",
+            "proxy: a message there and back, the proxy alone",
+        ),
+        (
+            "quic",
+            "quinn, 16 connections, a small stream for each request",
+            "quinn: a request, both sides",
+        ),
+    ] {
+        add(&format!("{part}-rate"), RequestsASecond, rate);
+        add(&format!("{part}-cpu"), CpuNanoseconds, cpu);
     }
-    row(
-        "pending-1",
-        Nanoseconds,
-        "timeout, inner pending once, dropped",
+    add(
+        "echo",
+        RequestsASecond,
+        "echo server, 200 connections, each read under a timeout",
     );
-    row(
-        "pending-2",
-        Nanoseconds,
-        "timeout, inner pending once, dropped, 2 threads",
+    add(
+        "expire-cpu",
+        CpuNanoseconds,
+        "1,000,000 tasks that sleep: CPU for each, its task included",
     );
-    row(
-        "pending-4",
-        Nanoseconds,
-        "timeout, inner pending once, dropped, 4 threads",
+    for (id, what) in [("p50", "median"), ("p99", "99 %"), ("max", "the latest")] {
+        let title = format!("1,000,000 tasks that sleep: late, {what}");
+        add(&format!("expire-{id}"), MillisecondsLate, &title);
+    }
+    add(
+        "expire-early",
+        Early,
+        "1,000,000 tasks that sleep: fired early",
     );
-    row(
-        "alt-timer-1",
-        Nanoseconds,
-        "timeout, pending, dropped; built with tokio_unstable",
+    add(
+        lateness::EARLY,
+        Early,
+        "under all the loads of the table of lateness: woken early",
     );
-    row(
-        "alt-timer-2",
-        Nanoseconds,
-        "timeout, pending, dropped; built with tokio_unstable, 2 threads",
+    add(
+        "values-cpu",
+        CpuNanoseconds,
+        "1,000,000 values through one stream: CPU for each, its insert included",
     );
-    row(
-        "alt-timer-4",
-        Nanoseconds,
-        "timeout, pending, dropped; built with tokio_unstable, 4 threads",
+    for (id, what) in [("p50", "median"), ("p99", "99 %"), ("max", "the latest")] {
+        let title = format!("1,000,000 values through one stream: late, {what}");
+        add(&format!("values-{id}"), MillisecondsLate, &title);
+    }
+    add(
+        "idle",
+        WakeUps,
+        "100,000 deadlines an hour away: the process",
     );
-    row(
-        "kestrel-pending-1",
-        Nanoseconds,
-        "timeout, pending, dropped; built with tokio/test-util",
+    add(
+        "idle-driver",
+        WakeUps,
+        "100,000 deadlines an hour away: the driver",
     );
-    row(
-        "kestrel-pending-2",
-        Nanoseconds,
-        "timeout, pending, dropped; built with tokio/test-util, 2 threads",
-    );
-    row(
-        "kestrel-reset",
-        Nanoseconds,
-        "reset of one deadline; built with tokio/test-util",
-    );
-    row(
-        "reset-one",
-        Nanoseconds,
-        "reset of one deadline while ticks pass",
-    );
-    row(
-        "reset-after",
-        Nanoseconds,
-        "reset_after of one deadline while ticks pass",
-    );
-    row(
-        "reset-at",
-        Nanoseconds,
-        "reset_at of one deadline while ticks pass",
-    );
-    row(
-        "set-timeout",
-        Nanoseconds,
-        "set_timeout and reset of one deadline while ticks pass",
-    );
-    row(
-        "reset-many",
-        Nanoseconds,
-        "reset of 10,000 deadlines at random, each in a new tick",
-    );
-    row("map-1", Nanoseconds, "reset by key, 100,000 keys at random");
-    row(
-        "map-2",
-        Nanoseconds,
-        "reset by key, 100,000 keys at random, 2 threads",
-    );
+    for (id, unit, what) in [
+        ("driver", PercentOfACore, "the driver"),
+        ("wake-ups", WakeUps, "the driver"),
+        ("reset", Nanoseconds, "a heartbeat"),
+    ] {
+        let title = format!("1,000,000 deadlines of 5 to 15 s, reset every 3 s: {what}");
+        add(&format!("sizing-{id}"), unit, &title);
+    }
+    rows
+}
+
+fn large_futures() -> Vec<Row> {
+    let size = |size: &usize| {
+        let title = format!("timeout, inner ready at once, of {size} bytes");
+        let id = format!("large-{size}");
+        row(Section::LargeFutures, id, Unit::Nanoseconds, title)
+    };
+    FUTURE_SIZES.iter().map(size).collect()
+}
+
+fn operations() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut add = |id: &str, title: &str| {
+        rows.push(row(Section::Operations, id, Unit::Nanoseconds, title));
+    };
     for (id, title) in [
+        ("ready-1", "timeout, inner ready at once"),
+        ("ready-2", "timeout, inner ready at once, 2 threads"),
+        (
+            "ready-turns",
+            "timeout, inner ready at once, on two timers by turns",
+        ),
+        ("pending-1", "timeout, inner pending once, dropped"),
+        (
+            "pending-2",
+            "timeout, inner pending once, dropped, 2 threads",
+        ),
+        (
+            "pending-4",
+            "timeout, inner pending once, dropped, 4 threads",
+        ),
+        (
+            "alt-timer-1",
+            "timeout, pending, dropped; built with tokio_unstable",
+        ),
+        (
+            "alt-timer-2",
+            "timeout, pending, dropped; built with tokio_unstable, 2 threads",
+        ),
+        (
+            "alt-timer-4",
+            "timeout, pending, dropped; built with tokio_unstable, 4 threads",
+        ),
+        (
+            "kestrel-pending-1",
+            "timeout, pending, dropped; built with tokio/test-util",
+        ),
+        (
+            "kestrel-pending-2",
+            "timeout, pending, dropped; built with tokio/test-util, 2 threads",
+        ),
+        (
+            "kestrel-reset",
+            "reset of one deadline; built with tokio/test-util",
+        ),
+        ("reset-one", "reset of one deadline while ticks pass"),
+        (
+            "reset-after",
+            "reset_after of one deadline while ticks pass",
+        ),
+        ("reset-at", "reset_at of one deadline while ticks pass"),
+        (
+            "set-timeout",
+            "set_timeout and reset of one deadline while ticks pass",
+        ),
+        (
+            "reset-many",
+            "reset of 10,000 deadlines at random, each in a new tick",
+        ),
+        ("map-1", "reset by key, 100,000 keys at random"),
+        ("map-2", "reset by key, 100,000 keys at random, 2 threads"),
         ("delay-map-1", "put a value under a key, and take it out"),
         (
             "delay-map-2",
@@ -221,139 +322,42 @@ pub fn rows() -> Vec<Row> {
             "start the delay of a key anew, 100,000 keys at random",
         ),
     ] {
-        row(id, Nanoseconds, title);
+        add(id, title);
     }
-    row(
-        "values-cpu",
-        CpuNanoseconds,
-        "1,000,000 values through one stream: CPU for each, its insert included",
-    );
-    row(
-        "values-p50",
-        MillisecondsLate,
-        "1,000,000 values through one stream: late, median",
-    );
-    row(
-        "values-p99",
-        MillisecondsLate,
-        "1,000,000 values through one stream: late, 99 %",
-    );
-    row(
-        "values-max",
-        MillisecondsLate,
-        "1,000,000 values through one stream: late, the latest",
-    );
-    row(
-        "drain-delay-map",
-        Milliseconds,
-        "another's longest call while 1,000,000 values are drained",
-    );
-    row(
-        "drain-deadline-map",
-        Milliseconds,
-        "another's longest call while 1,000,000 deadlines are drained",
-    );
     for (id, what) in [
         ("armed", "arm and disarm one more"),
         ("replace", "replace one at random"),
     ] {
         for size in ARMED_SIZES {
             let title = format!("{what}, {} armed", readable(*size as f64));
-            row(&format!("{id}-{size}"), Nanoseconds, &title);
+            add(&format!("{id}-{size}"), &title);
         }
     }
-    row(
-        "memory-delay-map",
-        Bytes,
-        "a value of a DelayMap with its key, 16 bytes",
-    );
-    row(
-        "memory-deadline-map",
-        Bytes,
-        "a deadline of a DeadlineMap with its two keys, 16 bytes",
-    );
-    row(
-        "memory-sleep",
-        Bytes,
-        "memory for each armed sleep, at 1,000,000",
-    );
-    row(
-        "memory-deadline",
-        Bytes,
-        "memory for each deadline with a handle, at 1,000,000",
-    );
-    row(
-        "expire-cpu",
-        CpuNanoseconds,
-        "1,000,000 tasks that sleep: CPU for each, its task included",
-    );
-    row(
-        "expire-p50",
-        MillisecondsLate,
-        "1,000,000 tasks that sleep: late, median",
-    );
-    row(
-        "expire-p99",
-        MillisecondsLate,
-        "1,000,000 tasks that sleep: late, 99 %",
-    );
-    row(
-        "expire-max",
-        MillisecondsLate,
-        "1,000,000 tasks that sleep: late, the latest",
-    );
-    row(
-        "expire-early",
-        Early,
-        "1,000,000 tasks that sleep: fired early",
-    );
-    row(
-        lateness::EARLY,
-        Early,
-        "under all the loads of the table of lateness: woken early",
-    );
-    row(
-        "idle",
-        WakeUps,
-        "100,000 deadlines an hour away: the process",
-    );
-    row(
-        "idle-driver",
-        WakeUps,
-        "100,000 deadlines an hour away: the driver",
-    );
-    row(
-        "steady",
-        PercentOfACore,
-        "200,000 timeouts a second by one task",
-    );
-    row(
-        "echo",
-        RequestsASecond,
-        "echo server, 200 connections, each read under a timeout",
-    );
-    for (part, what, whose) in [
-        (
-            "queries",
-            "client, 256 queries in flight over one connection, each under a timeout",
-            "a query, the client's side alone",
-        ),
-        (
-            "proxy",
-            "proxy, 32 connections with timeouts, messages of 64 bytes",
-            "a message there and back, the proxy alone",
-        ),
-        (
-            "quic",
-            "quinn, 16 connections, a small stream for each request",
-            "a request, both sides",
-        ),
+    for (id, what) in [
+        ("drain-delay-map", "values"),
+        ("drain-deadline-map", "deadlines"),
     ] {
-        row(&format!("{part}-rate"), RequestsASecond, what);
-        let title = format!("the same: {whose}");
-        row(&format!("{part}-cpu"), CpuNanoseconds, &title);
+        let title = format!("another's longest call while 1,000,000 {what} are drained");
+        rows.push(row(Section::Operations, id, Unit::Milliseconds, title));
     }
     rows
+}
+
+fn memory() -> Vec<Row> {
+    [
+        (
+            "memory-delay-map",
+            "a value of a DelayMap with its key, 16 bytes",
+        ),
+        (
+            "memory-deadline-map",
+            "a deadline of a DeadlineMap with its two keys, 16 bytes",
+        ),
+        ("memory-sleep", "an armed sleep, at 1,000,000"),
+        ("memory-deadline", "a deadline with a handle, at 1,000,000"),
+    ]
+    .map(|(id, title)| row(Section::Memory, id, Unit::Bytes, title))
+    .into()
 }
 
 #[cfg(test)]

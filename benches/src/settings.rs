@@ -19,7 +19,7 @@ impl Settings {
     pub fn full() -> Settings {
         Settings {
             quick: false,
-            rounds: 41,
+            rounds: 21,
             warm_up: Duration::from_millis(10),
             sample: Duration::from_millis(20),
         }

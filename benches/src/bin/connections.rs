@@ -18,6 +18,9 @@ use clap::{CommandFactory, Parser};
 use cpu_time::ThreadTime;
 use peak_alloc::PeakAlloc;
 use tickwheel::{Deadline, ResetHandle, Timer};
+use tickwheel_bench::conductor;
+use tickwheel_bench::harness::Record;
+use tickwheel_bench::parts::name;
 use tickwheel_bench::rows::readable;
 use tokio::runtime::{self, Runtime};
 
@@ -51,6 +54,15 @@ struct Options {
     /// How long to measure, in seconds, once every timer's slot has come.
     #[arg(long, default_value_t = 15.0, value_parser = seconds)]
     run_time: f64,
+
+    /// Measure with ticks of 1 ms and of 100 ms, and print records. What the part `sizing` asks
+    /// for.
+    #[arg(long, hide = true, conflicts_with = "tick")]
+    records: bool,
+
+    /// Of those a few only.
+    #[arg(long, hide = true, requires = "records")]
+    quick: bool,
 }
 
 impl Options {
@@ -111,22 +123,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             .error(ErrorKind::ValueValidation, contradiction)
             .exit();
     }
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let timer = Timer::builder()
-        .tick(Duration::from_millis(options.tick as u64))
-        .shards(options.shards)
-        .build_on(runtime.handle())?;
-    let Measured {
-        bytes,
-        to_make,
-        driver_share,
-        wake_ups,
-        resets,
-        reset_nanos,
-    } = measure(&options, &runtime, &timer);
+    if options.records {
+        conductor::tell(&records(options)?);
+    } else {
+        print(&options, &measure(&options)?);
+    }
+    Ok(())
+}
+
+fn print(options: &Options, measured: &Measured) {
     println!(
         "{} deadlines of {} s, each reset once in {} s; ticks of {} ms, {} shards",
         readable(options.connections as f64),
@@ -137,23 +142,54 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     println!(
         "memory    {} bytes each, deadline and handle",
-        readable(bytes)
+        readable(measured.bytes)
     );
-    println!("to make   {} ns each", readable(to_make));
+    println!("to make   {} ns each", readable(measured.to_make));
     println!(
         "driver    {} % of a core, {} wake-ups a second",
-        readable(driver_share * 100.0),
-        readable(wake_ups)
+        readable(measured.driver_share * 100.0),
+        readable(measured.wake_ups)
     );
     println!(
         "resets    {} a second, {} ns each",
-        readable(resets),
-        readable(reset_nanos)
+        readable(measured.resets),
+        readable(measured.reset_nanos)
     );
-    Ok(())
 }
 
-fn measure(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
+fn records(mut options: Options) -> Result<Vec<Record>, Box<dyn Error>> {
+    if options.quick {
+        (options.connections, options.run_time) = (100_000, 0.5);
+        (options.timeout, options.heartbeat) = (2.0, 0.5);
+    }
+    let mut records = Vec::new();
+    for (tick, contender) in [(1, name::EACH_MILLISECOND), (100, name::EACH_TENTH)] {
+        options.tick = tick;
+        let measured = measure(&options)?;
+        for (row, figure) in [
+            ("sizing-driver", measured.driver_share * 100.0),
+            ("sizing-wake-ups", measured.wake_ups),
+            ("sizing-reset", measured.reset_nanos),
+        ] {
+            records.push(Record::new(row, contender, vec![figure]));
+        }
+    }
+    Ok(records)
+}
+
+fn measure(options: &Options) -> Result<Measured, Box<dyn Error>> {
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let timer = Timer::builder()
+        .tick(Duration::from_millis(options.tick as u64))
+        .shards(options.shards)
+        .build_on(runtime.handle())?;
+    Ok(measure_on(options, &runtime, &timer))
+}
+
+fn measure_on(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
     let (before, begin) = (COUNTING.current_usage(), Instant::now());
     let mut connections: Vec<(Deadline, ResetHandle)> = (0..options.connections)
         .map(|_| {

@@ -18,7 +18,7 @@ pub const PART: Part = Part {
     about: "hyper server, 64 connections, timeouts for heads and requests: CPU of a request",
     how: How::Apart {
         contenders: &[name::TICKWHEEL, name::TOKIO, name::NO_OP, name::NO_TIMER],
-        rounds: 11,
+        rounds: 5,
         run,
     },
 };

@@ -6,6 +6,7 @@
 pub mod alt_timer;
 mod armed;
 mod by_hand;
+mod by_task;
 mod delay_map;
 mod drain;
 mod echo;
@@ -28,6 +29,7 @@ mod quic;
 mod ready;
 mod reset_many;
 mod reset_one;
+mod sizing;
 mod steady;
 mod timeouts;
 mod values;
@@ -58,6 +60,9 @@ pub mod name {
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
     pub const NOTIFY: &str = "Notify loop, caller's part";
     pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
+    pub const BY_TASK: &str = "a wheel that a task turns";
+    pub const EACH_MILLISECOND: &str = "tickwheel, ticks of 1 ms";
+    pub const EACH_TENTH: &str = "tickwheel, ticks of 100 ms";
     pub const NO_OP: &str = "timer that does nothing";
     pub const NO_TIMER: &str = "no timer at all";
     pub const CLOCK: &str = "one reading of the clock";
@@ -99,10 +104,21 @@ pub enum How {
 /// All of them, in the order in which they run.
 pub const PARTS: &[Part] = &[
     program::PART,
+    by_task::PART,
+    steady::PART,
     hyper::PART,
     hyper_load::PART,
-    ready::PART,
+    queries::PART,
+    proxy::PART,
+    quic::PART,
+    echo::PART,
+    expire::PART,
+    values::PART,
+    idle::PART,
+    sizing::PART,
+    lateness::PART,
     large_futures::PART,
+    ready::PART,
     pending::PART,
     alt_timer::PART,
     kestrel::PART,
@@ -110,16 +126,7 @@ pub const PARTS: &[Part] = &[
     reset_many::PART,
     map::PART,
     delay_map::PART,
-    values::PART,
-    drain::PART,
     armed::PART,
+    drain::PART,
     memory::PART,
-    expire::PART,
-    lateness::PART,
-    idle::PART,
-    steady::PART,
-    echo::PART,
-    queries::PART,
-    proxy::PART,
-    quic::PART,
 ];

@@ -96,7 +96,7 @@ where
     S: Future<Output = ()> + Send + 'static,
     I: Future<Output = std::convert::Infallible> + Send + 'static,
 {
-    let sleeps = settings.either(1_000_u32, 100);
+    let sleeps = settings.either(500_u32, 100);
     let mut records = Vec::new();
     for workers in [1, 2] {
         let cpu = cpu_of(workers, async move {
@@ -108,7 +108,7 @@ where
         let row = format!("sparse-{workers}");
         records.push(Record::new(&row, contender, vec![each]));
     }
-    let time = settings.either(Duration::from_secs(1), Duration::from_millis(200));
+    let time = settings.either(Duration::from_millis(500), Duration::from_millis(200));
     let cpu = cpu_of(2, async move {
         let tasks: Vec<_> = (0..100)
             .map(|_| tokio::spawn(async move { ticks().await }))
@@ -141,7 +141,7 @@ where
     F: Fn(Once) -> T + Send + 'static,
     T: Future<Output = Option<()>> + Send + 'static,
 {
-    let time = settings.either(Duration::from_secs(1), Duration::from_millis(200));
+    let time = settings.either(Duration::from_millis(500), Duration::from_millis(200));
     let loads = LOADS
         .iter()
         .flat_map(|load| RATES.iter().map(move |rate| (load, *rate)));

@@ -23,7 +23,7 @@ pub const PART: Part = Part {
             name::PINGORA,
             name::NO_TIMER,
         ],
-        rounds: 5,
+        rounds: 3,
         run,
     },
 };

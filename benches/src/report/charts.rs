@@ -1,20 +1,17 @@
-//! The charts, as SVG files: bars for the main rows, cost against armed timers, cost against
-//! threads.
+//! The charts, as SVG files: CPU of a program against its rate of timeouts, bars for the main rows,
+//! cost against armed timers, and cost against threads.
+//!
+//! Each is readable in a light and in a dark theme. A contender has the same colour in every chart;
+//! ours are of one hue, and what is no peer is grey. The same results give the same bytes.
 
 use std::error::Error;
+use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-
 use super::Results;
-use crate::harness::Record;
-use crate::parts::{ARMED_SIZES, name};
+use crate::parts::{ARMED_SIZES, LOADS, RATES, name};
 use crate::rows::{Row, readable};
-
-type Outcome = Result<(), Box<dyn Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The rows that have bars.
 const BARS: [&str; 6] = [
@@ -28,172 +25,334 @@ const BARS: [&str; 6] = [
 const THREADS: [usize; 3] = [1, 2, 4];
 
 /// Draws the charts for which there are figures.
-pub fn draw(results: &Results, folder: &Path) -> Outcome {
-    bars(results, &folder.join("rows.svg"))?;
+pub fn draw(results: &Results, folder: &Path) -> Result<(), Box<dyn Error>> {
+    for (file, chart) in charts(results) {
+        fs::write(folder.join(file), chart)?;
+    }
+    Ok(())
+}
+
+/// Each chart for which there are figures, with the name of its file.
+pub fn charts(results: &Results) -> Vec<(String, String)> {
+    let mut charts = Vec::new();
+    let mut add = |file: &str, chart: Option<Svg>| {
+        charts.extend(chart.map(|chart| (format!("{file}.svg"), chart.finish())));
+    };
+    let (load, pause) = LOADS[0];
+    let rate = |rate: &u32| (f64::from(*rate), format!("{load}-{rate}"));
+    let programs = Lines {
+        title: format!(
+            "CPU of a program that makes timeouts in bursts, every {} ms",
+            pause.as_millis()
+        ),
+        along: "timeouts a second",
+        up: "% of a core",
+        is_linear: true,
+        points: RATES.iter().map(rate).collect(),
+    };
+    add("programs", programs.draw(results));
+    add("rows", bars(results));
     for (id, title) in [
-        ("armed", "arm and disarm one more, ns"),
-        ("replace", "replace one of them at random, ns"),
+        ("armed", "Arm and disarm one more timer"),
+        ("replace", "Replace one of the timers at random"),
     ] {
         let row = |size: &usize| (*size as f64, format!("{id}-{size}"));
-        Lines {
-            title,
+        let lines = Lines {
+            title: title.to_owned(),
             along: "timers armed",
+            up: "ns",
+            is_linear: false,
             points: ARMED_SIZES.iter().map(row).collect(),
-        }
-        .draw(results, &folder.join(format!("{id}.svg")))?;
+        };
+        add(id, lines.draw(results));
     }
-    let threads: Vec<(f64, String)> = THREADS
-        .iter()
-        .map(|threads| (*threads as f64, format!("pending-{threads}")))
-        .collect();
-    Lines {
-        title: "timeout, inner pending once, dropped: ns of a core for each",
+    let row = |threads: &usize| (*threads as f64, format!("pending-{threads}"));
+    let threads = Lines {
+        title: "A timeout that is pending once and dropped".to_owned(),
         along: "threads at once",
-        points: threads,
-    }
-    .draw(results, &folder.join("threads.svg"))
+        up: "ns of a core for each",
+        is_linear: false,
+        points: THREADS.iter().map(row).collect(),
+    };
+    add("threads", threads.draw(results));
+    charts
 }
 
-/// Our colour stands out; a peer has the same one in every chart.
-fn color(contender: &str) -> RGBColor {
-    match contender {
-        name::TICKWHEEL => RGBColor(0, 110, 160),
-        name::DROP_IN => RGBColor(90, 175, 215),
-        name::TOKIO => RGBColor(215, 120, 30),
-        name::PINGORA => RGBColor(130, 100, 160),
-        name::DELAY_QUEUE | name::MUTEX_MAP => RGBColor(190, 80, 80),
-        name::HIERARCHICAL => RGBColor(110, 140, 80),
-        _ => RGBColor(130, 130, 130),
+// Colours: one for a light ground and one for a dark one.
+
+/// Ours stand out by their hue. The others can be told apart without red and green too.
+const COLORS: [(&str, &str, &str); 15] = [
+    (name::TICKWHEEL, "#00728f", "#4cc9e6"),
+    (name::DROP_IN, "#3f9db5", "#2b9cb8"),
+    (name::GLOBAL, "#6db3c4", "#8adcee"),
+    (name::AT_REST, "#005366", "#207a92"),
+    (name::TOKIO, "#d1570a", "#ff9350"),
+    (name::ALT_TIMER, "#8f5b2a", "#d3a373"),
+    (name::DELAY_QUEUE, "#b5173f", "#ff7b93"),
+    (name::MUTEX_MAP, "#b5173f", "#ff7b93"),
+    (name::PINGORA, "#7a4aa5", "#bd95ea"),
+    (name::HIERARCHICAL, "#5f7a12", "#aecb57"),
+    (name::KESTREL, "#bf3b90", "#f391cf"),
+    (name::TOKIO_IO_TIMEOUT, "#8a6d00", "#dcbb42"),
+    (name::LAST_SEEN, "#3f5fb8", "#93abf5"),
+    (name::NOTIFY, "#1f7a4d", "#6fcf9b"),
+    (name::BY_TASK, "#6b5a4a", "#c2ab97"),
+];
+const GREY: (&str, &str) = ("#818b95", "#8d96a0");
+
+/// The class of a contender's colour.
+fn class(contender: &str) -> String {
+    let known = COLORS.iter().position(|(name, ..)| *name == contender);
+    known.map_or_else(|| "grey".to_owned(), |number| format!("c{number}"))
+}
+
+fn style() -> String {
+    let colors = |dark: bool| {
+        let of = |(light, other): (&'static str, &'static str)| if dark { other } else { light };
+        let mut rules = format!(".grey{{--c:{}}}", of(GREY));
+        for (number, (_, light, other)) in COLORS.iter().enumerate() {
+            let _ = write!(rules, ".c{number}{{--c:{}}}", of((light, other)));
+        }
+        rules
+    };
+    format!(
+        "<style>text{{fill:#1f2328}}.quiet{{fill:#59636e}}.ground{{fill:#fff}}.grid{{stroke:#d1d9e0}}\
+         .bar,.dot{{fill:var(--c)}}.name{{fill:var(--c)}}.name,.strong{{font-weight:600}}\
+         .line{{fill:none;stroke:var(--c);stroke-width:2.5;stroke-linejoin:round}}.lead{{stroke:var(--c);stroke-width:1}}{}\
+         @media(prefers-color-scheme:dark){{text{{fill:#f0f6fc}}.quiet{{fill:#9198a1}}.ground{{fill:#0d1117}}\
+         .grid{{stroke:#3d444d}}{}}}</style>\n",
+        colors(false),
+        colors(true)
+    )
+}
+
+/// A drawing, of which text is added.
+struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Svg {
+    fn new(width: f64, height: f64) -> Svg {
+        Svg {
+            width,
+            height,
+            body: String::new(),
+        }
+    }
+
+    /// `y` is the middle of the text.
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = text.replace('&', "&amp;").replace('<', "&lt;");
+        let y = y + 4.5;
+        let _ = writeln!(
+            self.body,
+            r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" class="{class}">{text}</text>"#
+        );
+    }
+
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        let _ = writeln!(
+            self.body,
+            r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#
+        );
+    }
+
+    fn finish(self) -> String {
+        let Svg {
+            width,
+            height,
+            body,
+        } = self;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+             font-family=\"system-ui,-apple-system,'Segoe UI','Liberation Sans',sans-serif\" font-size=\"13\">\n\
+             {}<rect class=\"ground\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>\n{body}</svg>\n",
+            style()
+        )
     }
 }
 
-fn bars(results: &Results, path: &Path) -> Outcome {
-    let rows: Vec<(Row, Vec<&Record>)> = results
+// Bars: a panel for each row, two beside each other.
+
+const PANEL: f64 = 490.0;
+const MARGIN: f64 = 16.0;
+const STEP: f64 = 25.0;
+/// Where the bars of a panel begin. The longest name has its place before it.
+const LEFT: f64 = 240.0;
+/// For the figure after a bar.
+const FIGURE: f64 = 56.0;
+
+fn bars(results: &Results) -> Option<Svg> {
+    let rows: Vec<(Row, Vec<Bar>)> = results
         .rows()
         .into_iter()
         .filter(|(row, _)| BARS.contains(&row.id.as_str()))
+        .map(|(row, records)| {
+            let bars = records.iter().filter_map(|record| {
+                let median = record.quartiles()?.median;
+                Some((record.contender.clone(), median))
+            });
+            let mut bars: Vec<Bar> = bars.collect();
+            bars.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+            (row, bars)
+        })
         .collect();
-    if rows.is_empty() {
-        return Ok(());
+    let height_of = |pair: &[(Row, Vec<Bar>)]| {
+        let bars = pair.iter().map(|(_, bars)| bars.len()).max();
+        STEP * bars.unwrap_or(0) as f64 + 58.0
+    };
+    let height: f64 = rows.chunks(2).map(height_of).sum();
+    let mut svg = Svg::new(2.0 * PANEL, height + MARGIN);
+    let mut top = MARGIN;
+    for pair in rows.chunks(2) {
+        for ((row, bars), left) in pair.iter().zip([0.0, PANEL]) {
+            panel(&mut svg, (left, top), row, bars);
+        }
+        top += height_of(pair);
     }
-    let lines = rows.len().div_ceil(2);
-    let root = SVGBackend::new(path, (1_000, 230 * lines as u32)).into_drawing_area();
-    root.fill(&WHITE)?;
-    for (area, (row, records)) in root.split_evenly((lines, 2)).iter().zip(&rows) {
-        bars_of(area, row, records)?;
-    }
-    root.present()?;
-    Ok(())
+    (!rows.is_empty()).then_some(svg)
 }
 
-/// One bar for each contender, its name before it and its median after it.
-fn bars_of(area: &Area<'_>, row: &Row, records: &[&Record]) -> Outcome {
-    const LEFT: i32 = 215;
-    const TOP: i32 = 44;
-    const STEP: i32 = 28;
-    const THICK: i32 = 18;
-    let room = area.dim_in_pixel().0 as i32 - LEFT - 75;
+/// A contender and its median.
+type Bar = (String, f64);
+
+fn panel(svg: &mut Svg, (left, top): (f64, f64), row: &Row, bars: &[Bar]) {
     let title = format!("{}, {}", row.title, row.unit.name());
-    area.draw(&Text::new(title, (14, 14), text(15)))?;
-    let medians = records
-        .iter()
-        .filter_map(|record| Some((record, record.quartiles()?.median)));
-    let longest = medians
-        .clone()
-        .map(|(_, median)| median)
-        .fold(0.0, f64::max);
-    for (line, (record, median)) in medians.enumerate() {
-        let top = TOP + STEP * line as i32;
-        let middle = top + THICK / 2;
-        let end = LEFT + (median / longest * f64::from(room)).max(1.0) as i32;
-        area.draw(&Rectangle::new(
-            [(LEFT, top), (end, top + THICK)],
-            color(&record.contender).filled(),
-        ))?;
-        let before = text(13).pos(Pos::new(HPos::Right, VPos::Center));
-        let after = text(13).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(
-            record.contender.clone(),
-            (LEFT - 8, middle),
-            before,
-        ))?;
-        area.draw(&Text::new(readable(median), (end + 6, middle), after))?;
+    svg.text((left + MARGIN, top + 8.0), Anchor::Start, "strong", &title);
+    let longest = bars.iter().map(|(_, median)| *median).fold(0.0, f64::max);
+    let room = PANEL - LEFT - FIGURE - MARGIN;
+    for (number, (contender, median)) in bars.iter().enumerate() {
+        let (x, y) = (left + LEFT, top + 28.0 + STEP * number as f64);
+        let (width, middle) = ((median / longest * room).max(1.0), y + STEP / 2.0);
+        let class = class(contender);
+        let _ = writeln!(
+            svg.body,
+            r#"<rect x="{x:.1}" y="{:.1}" width="{width:.1}" height="{:.1}" rx="2" class="bar {class}"/>"#,
+            y + 3.0,
+            STEP - 6.0
+        );
+        let ours = contender.starts_with(name::TICKWHEEL);
+        let emphasis = if ours { "strong" } else { "" };
+        svg.text((x - 8.0, middle), Anchor::End, emphasis, contender);
+        svg.text(
+            (x + width + 6.0, middle),
+            Anchor::Start,
+            "quiet",
+            &readable(*median),
+        );
     }
-    Ok(())
 }
 
-/// Cost against something that grows; both axes are logarithmic.
+// Lines: cost against something that grows, with the contenders' names at the ends.
+
 struct Lines {
-    title: &'static str,
+    title: String,
     along: &'static str,
+    up: &'static str,
+    /// Whether the upward axis begins at zero. If not, it is logarithmic, as the other one always
+    /// is.
+    is_linear: bool,
     /// Where on the axis each row stands.
     points: Vec<(f64, String)>,
 }
 
-impl Lines {
-    fn draw(&self, results: &Results, path: &Path) -> Outcome {
-        let series = self.series(results);
-        let places = || series.iter().flat_map(|(_, points)| points);
-        if places().next().is_none() {
-            return Ok(());
-        }
-        let along: Vec<i32> = self.points.iter().map(|(at, _)| place(*at)).collect();
-        let (first, last) = (along[0], along[along.len() - 1]);
-        let margin = (last - first) / 20;
-        let lowest = places().map(|(_, cost)| *cost).fold(f64::MAX, f64::min) / 1.5;
-        // Room for the names above the lines.
-        let above = 1.3 + 0.2 * series.len() as f64;
-        let highest = places().map(|(_, cost)| *cost).fold(0.0, f64::max) * above;
-        let up: Vec<i32> = (-1..7)
-            .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power)))
-            .filter(|cost| (lowest..highest).contains(cost))
-            .map(place)
-            .collect();
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 400.0;
+/// The plot's edges. The names stand right of it.
+const PLOT: (f64, f64, f64, f64) = (58.0, 66.0, 508.0, 342.0);
+/// How far apart names stand at least.
+const BETWEEN_NAMES: f64 = 17.0;
 
-        let root = SVGBackend::new(path, (760, 420)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
-            .caption(self.title, text(17))
-            .margin(14)
-            .x_label_area_size(42)
-            .y_label_area_size(62)
-            .build_cartesian_2d(
-                (first - margin..last + margin).with_key_points(along),
-                (place(lowest)..place(highest)).with_key_points(up),
-            )?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .label_style(text(13))
-            .x_desc(self.along)
-            .x_label_formatter(&|at| short(number(*at)))
-            .y_label_formatter(&|cost| short(number(*cost)))
-            .draw()?;
-        for (contender, points) in &series {
-            let points: Vec<_> = points.iter().map(|(x, y)| (place(*x), place(*y))).collect();
-            let color = color(contender);
-            chart
-                .draw_series(LineSeries::new(points.clone(), color.stroke_width(2)))?
-                .label(*contender)
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2))
-                });
-            chart.draw_series(
-                points
-                    .into_iter()
-                    .map(|at| Circle::new(at, 4, color.filled())),
-            )?;
+impl Lines {
+    fn draw(&self, results: &Results) -> Option<Svg> {
+        let series = self.series(results);
+        if series.is_empty() {
+            return None;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE)
-            .border_style(RGBColor(200, 200, 200))
-            .label_font(text(13))
-            .draw()?;
-        root.present()?;
-        Ok(())
+        let costs = || {
+            series
+                .iter()
+                .flat_map(|(_, points)| points)
+                .map(|(_, cost)| *cost)
+        };
+        let (least, most) = (
+            costs().fold(f64::MAX, f64::min),
+            costs().fold(0.0, f64::max),
+        );
+        let (left, top, right, bottom) = PLOT;
+        let (first, last) = (self.points.first()?.0.ln(), self.points.last()?.0.ln());
+        let x = |at: f64| left + 12.0 + (at.ln() - first) / (last - first) * (right - left - 24.0);
+        let marks = self.marks(least, most);
+        let (lowest, highest) = (*marks.first()?, *marks.last()?);
+        let up = |cost: f64| if self.is_linear { cost } else { cost.ln() };
+        let share = |cost: f64| (up(cost) - up(lowest)) / (up(highest) - up(lowest));
+        let y = |cost: f64| bottom - share(cost) * (bottom - top);
+
+        let mut svg = Svg::new(WIDTH, HEIGHT);
+        svg.text((MARGIN, 20.0), Anchor::Start, "strong", &self.title);
+        svg.text((MARGIN, 39.0), Anchor::Start, "quiet", self.up);
+        for mark in marks {
+            svg.line((left, y(mark)), (right, y(mark)), "grid");
+            svg.text((left - 8.0, y(mark)), Anchor::End, "quiet", &short(mark));
+        }
+        for (at, _) in &self.points {
+            let place = (x(*at), bottom + 16.0);
+            svg.text(place, Anchor::Middle, "quiet", &short(*at));
+        }
+        let middle = ((left + right) / 2.0, bottom + 38.0);
+        svg.text(middle, Anchor::Middle, "quiet", self.along);
+
+        let ends: Vec<f64> = series
+            .iter()
+            .map(|(_, points)| points.last().map_or(bottom, |(_, cost)| y(*cost)))
+            .collect();
+        for ((contender, points), name_at) in
+            series.iter().zip(spread(&ends, top - 20.0, HEIGHT - 14.0))
+        {
+            let class = class(contender);
+            let places: Vec<(f64, f64)> =
+                points.iter().map(|(at, cost)| (x(*at), y(*cost))).collect();
+            let mut path = String::new();
+            for (x, y) in &places {
+                let _ = write!(path, "{x:.1},{y:.1} ");
+            }
+            let _ = writeln!(
+                svg.body,
+                r#"<polyline points="{}" class="line {class}"/>"#,
+                path.trim_end()
+            );
+            for (x, y) in &places {
+                let _ = writeln!(
+                    svg.body,
+                    r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" class="dot {class}"/>"#
+                );
+            }
+            if let Some((x, y)) = places.last() {
+                svg.line(
+                    (x + 6.0, *y),
+                    (right + 10.0, name_at),
+                    &format!("lead {class}"),
+                );
+            }
+            let name = format!("name {class}");
+            svg.text((right + 14.0, name_at), Anchor::Start, &name, contender);
+        }
+        Some(svg)
     }
 
     /// Each contender of these rows, and its medians.
@@ -216,32 +375,174 @@ impl Lines {
         }
         series
     }
+
+    /// The marks of the upward axis, of which the outer two enclose all costs.
+    fn marks(&self, least: f64, most: f64) -> Vec<f64> {
+        let powers = (-2..8).map(|power| 10_f64.powi(power));
+        if self.is_linear {
+            let steps = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * power));
+            let step = steps.clone().find(|step| most / step <= 7.0).unwrap_or(1.0);
+            return (0..=(most / step).ceil() as u32)
+                .map(|number| step * f64::from(number))
+                .collect();
+        }
+        let all: Vec<f64> = powers
+            .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * power))
+            .collect();
+        let from = all.iter().rposition(|mark| *mark <= least).unwrap_or(0);
+        let to = all.iter().position(|mark| *mark >= most);
+        all[from..=to.unwrap_or(all.len() - 1)].to_vec()
+    }
 }
 
-/// Where a number lies on a logarithmic axis, in thousandths of a doubling.
-fn place(number: f64) -> i32 {
-    (number.log2() * 1_000.0).round() as i32
-}
-
-/// The number that lies there, to two digits. A number at a mark of the axis has no more.
-fn number(place: i32) -> f64 {
-    let number = (f64::from(place) / 1_000.0).exp2();
-    let unit = 10_f64.powf(number.log10().floor() - 1.0);
-    (number / unit).round() * unit
+/// Where names stand that would be at `ends`: in the same order, far enough apart, within the
+/// bounds.
+fn spread(ends: &[f64], top: f64, bottom: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..ends.len()).collect();
+    order.sort_by(|one, other| ends[*one].total_cmp(&ends[*other]));
+    let mut places = vec![0.0; ends.len()];
+    let mut next = top;
+    for &index in &order {
+        places[index] = ends[index].max(next);
+        next = places[index] + BETWEEN_NAMES;
+    }
+    let mut next = bottom;
+    for &index in order.iter().rev() {
+        places[index] = places[index].min(next);
+        next = places[index] - BETWEEN_NAMES;
+    }
+    places
 }
 
 fn short(number: f64) -> String {
-    if number >= 1e6 {
-        return format!("{} M", number / 1e6);
+    match number {
+        1e6.. => format!("{} M", number / 1e6),
+        10_000.0.. => format!("{} k", number / 1e3),
+        100.0.. => readable(number),
+        _ => format!("{}", (number * 100.0).round() / 100.0),
     }
-    if number >= 100.0 {
-        return readable(number);
-    }
-    format!("{}", (number * 100.0).round() / 100.0)
 }
 
-fn text(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size)
-        .into_text_style(&(1_000, 1_000))
-        .color(&RGBColor(40, 40, 40))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Record;
+
+    /// Of a character, as a share of the size of the font, at the most.
+    const WIDEST: f64 = 0.6 * 13.0;
+
+    fn results() -> Results {
+        let contenders = COLORS.map(|(name, ..)| name);
+        let rows = BARS.map(str::to_owned).into_iter();
+        let rows = rows.chain(THREADS.map(|threads| format!("pending-{threads}")));
+        let rows = rows.chain(RATES.iter().map(|rate| format!("{}-{rate}", LOADS[0].0)));
+        let of_row = |row: String| {
+            let record =
+                |(number, name): (usize, &str)| Record::new(&row, name, vec![10.0 + number as f64]);
+            contenders
+                .iter()
+                .copied()
+                .enumerate()
+                .map(record)
+                .collect::<Vec<_>>()
+        };
+        let mut seen = std::collections::HashSet::new();
+        Results {
+            records: rows
+                .filter(|row| seen.insert(row.clone()))
+                .flat_map(of_row)
+                .collect(),
+            ..Results::default()
+        }
+    }
+
+    #[test]
+    fn every_contender_has_a_bar_and_a_name_in_its_panel() {
+        let svg = bars(&results()).unwrap();
+        assert_eq!(
+            svg.body.matches("class=\"bar").count(),
+            BARS.len() * COLORS.len()
+        );
+        for (name, ..) in COLORS {
+            let name = name.replace('<', "&lt;");
+            assert_eq!(
+                svg.body.matches(&format!(">{name}<")).count(),
+                BARS.len(),
+                "{name}"
+            );
+        }
+        let bottoms = svg.body.lines().filter_map(|line| {
+            let (_, y) = line.strip_prefix("<rect ")?.split_once("y=\"")?;
+            y.split_once('"')?.0.parse::<f64>().ok()
+        });
+        assert!(bottoms.fold(0.0, f64::max) + STEP <= svg.height);
+    }
+
+    #[test]
+    fn names_and_titles_have_room() {
+        for (name, ..) in COLORS {
+            let wide = name.chars().count() as f64 * WIDEST;
+            assert!(wide <= LEFT - 8.0, "{name}");
+            assert!(wide <= WIDTH - PLOT.2 - 14.0, "{name}");
+        }
+        for (row, _) in results().rows() {
+            let title = format!("{}, {}", row.title, row.unit.name());
+            assert!(
+                title.chars().count() as f64 * WIDEST <= PANEL - MARGIN,
+                "{title}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_at_the_ends_of_lines_keep_apart_and_in_order() {
+        for ends in [
+            vec![100.0; 8],
+            vec![300.0, 299.0, 40.0, 41.0],
+            vec![0.0, 999.0],
+        ] {
+            let places = spread(&ends, 30.0, 390.0);
+            let mut pairs: Vec<_> = ends.iter().zip(&places).collect();
+            pairs.sort_by(|one, other| one.1.total_cmp(other.1));
+            for two in pairs.windows(2) {
+                assert!(two[1].1 - two[0].1 >= BETWEEN_NAMES, "{places:?}");
+                assert!(two[0].0 <= two[1].0, "{places:?}");
+            }
+            assert!(places.iter().all(|place| (30.0..=390.0).contains(place)));
+        }
+    }
+
+    #[test]
+    fn peers_have_colours_of_their_own_and_the_same_results_the_same_bytes() {
+        for (number, (name, light, dark)) in COLORS.iter().enumerate() {
+            for (other, also_light, also_dark) in &COLORS[..number] {
+                // A queue within a mutex is the same queue, and no chart has both.
+                let is_same = *name == name::MUTEX_MAP && *other == name::DELAY_QUEUE;
+                assert!(
+                    is_same || (light != also_light && dark != also_dark),
+                    "{name}, {other}"
+                );
+            }
+        }
+        assert_eq!(charts(&results()), charts(&results()));
+    }
+
+    #[test]
+    fn the_marks_of_an_axis_enclose_all_costs() {
+        let lines = |is_linear| Lines {
+            title: String::new(),
+            along: "",
+            up: "",
+            is_linear,
+            points: Vec::new(),
+        };
+        assert_eq!(
+            lines(true).marks(3.0, 34.0),
+            [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0]
+        );
+        assert_eq!(
+            lines(false).marks(26.0, 480.0),
+            [20.0, 50.0, 100.0, 200.0, 500.0]
+        );
+    }
 }

@@ -1,17 +1,76 @@
-//! What comes out of a run: [`Results`], shown as tables, as a Markdown file and as charts.
+//! What comes out of a [`Run`]: tables, `RESULTS.md`, charts, and the figures in the documents. The
+//! whole run that was kept last is `results.json`, from which all of these can be written again.
 
 pub mod charts;
+pub mod figures;
 mod neighbours;
+pub mod page;
 pub mod tables;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use cargo_metadata::MetadataCommand;
 use jiff::Zoned;
+use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
 use crate::harness::{Quartiles, Record};
 use crate::parts::name;
 use crate::rows::{Row, rows};
 pub use neighbours::Neighbours;
+
+/// What was measured, and with what.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    pub facts: Facts,
+    pub results: Results,
+}
+
+impl Run {
+    /// Where the kept run and what is made of it are.
+    pub fn kept_in() -> &'static Path {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+    }
+
+    /// The run that was kept last.
+    pub fn kept() -> Result<Run, Box<dyn Error>> {
+        Run::load(Run::kept_in())
+    }
+
+    pub fn load(folder: &Path) -> Result<Run, Box<dyn Error>> {
+        Ok(serde_json::from_str(&fs::read_to_string(file(folder))?)?)
+    }
+
+    /// A line for each contender of each row.
+    pub fn save(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
+        let text = serde_json::to_string(self)?.replace("{\"row\"", "\n{\"row\"");
+        fs::create_dir_all(folder)?;
+        Ok(fs::write(file(folder), text + "\n")?)
+    }
+
+    /// Writes `RESULTS.md` and the charts.
+    pub fn publish(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
+        fs::create_dir_all(folder.join("charts"))?;
+        fs::write(folder.join("RESULTS.md"), page::markdown(self))?;
+        charts::draw(&self.results, &folder.join("charts"))
+    }
+
+    /// Writes the figures of the documents.
+    pub fn publish_figures(&self) -> Result<(), Box<dyn Error>> {
+        for document in figures::DOCUMENTS {
+            let path = figures::path(document);
+            let text = figures::updated(&fs::read_to_string(&path)?, self);
+            fs::write(path, text.map_err(|error| format!("{document}: {error}"))?)?;
+        }
+        Ok(())
+    }
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join("results.json")
+}
 
 // What a run was made with: versions, machine, date.
 
@@ -31,6 +90,7 @@ pub const TOKIO_LOCKS: &str =
     "tokio with the locks of `parking_lot`, as its feature `full` turns them on";
 
 /// What a run was made with.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// Names and versions.
     pub packages: Vec<(String, String)>,
@@ -92,17 +152,26 @@ fn unknown() -> String {
 // All records of a run, and the ratios between them.
 
 /// All records of a run.
-#[derive(Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Results {
     pub records: Vec<Record>,
     /// Parts that could not be measured, and why.
-    pub failures: Vec<(&'static str, String)>,
+    pub failures: Vec<(String, String)>,
     /// For each part the share of the machine that other programs took meanwhile, where it is
     /// known.
-    pub neighbours: Vec<(&'static str, f64)>,
+    pub neighbours: Vec<(String, f64)>,
 }
 
+/// A run is kept only if other programs took no more of the machine than this, in any part.
+pub const MOST_OTHERS_MAY_TAKE: f64 = 0.03;
+
 impl Results {
+    /// The part in which other programs took most of the machine, and which share.
+    pub fn most_disturbed(&self) -> Option<&(String, f64)> {
+        let by_share = |one: &&(String, f64), other: &&(String, f64)| one.1.total_cmp(&other.1);
+        self.neighbours.iter().max_by(by_share)
+    }
+
     pub fn record(&self, row: &str, contender: &str) -> Option<&Record> {
         self.records
             .iter()

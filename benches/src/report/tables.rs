@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::{Facts, Results, TOKIO_LOCKS};
+use super::{MOST_OTHERS_MAY_TAKE, Results};
 use crate::goals::{Mark, goals};
 use crate::parts::lateness::{Kind, LOADS, Load, QUANTILES};
 use crate::parts::name;
-use crate::rows::readable;
+use crate::rows::{Section, readable};
 
 /// For whom a table is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,9 @@ pub enum Style {
     Markdown,
 }
 
-/// Every contender of every row: median, quartiles, and how many times better tickwheel is.
-pub fn all_rows(results: &Results, style: Style) -> String {
+/// Every contender of every row of a section: median, quartiles, and how many times better tickwheel
+/// is.
+pub fn rows(results: &Results, section: Section, style: Style) -> String {
     let mut table = table(
         style,
         &[
@@ -31,6 +32,9 @@ pub fn all_rows(results: &Results, style: Style) -> String {
         ],
     );
     for (row, records) in results.rows() {
+        if row.section != section {
+            continue;
+        }
         for (index, record) in records.iter().enumerate() {
             let Some(found) = record.quartiles() else {
                 continue;
@@ -56,13 +60,16 @@ pub fn all_rows(results: &Results, style: Style) -> String {
     table.to_string()
 }
 
-/// Every goal, and how it stands. The terminal shows only the goals that this run measured.
-pub fn all_goals(results: &Results, style: Style) -> String {
-    let mut table = table(style, &["what", "goal", "this run", ""]);
+/// How each goal stands that this run measured, and how many of them are missed.
+pub fn all_goals(results: &Results) -> (String, usize) {
+    let mut table = table(Style::Terminal, &["what", "goal", "this run", ""]);
+    let mut missed = 0;
     for goal in goals() {
         let verdict = goal.judge(results);
-        if verdict.mark == Mark::Unknown && style == Style::Terminal {
-            continue;
+        match verdict.mark {
+            Mark::Unknown => continue,
+            Mark::Missed => missed += 1,
+            Mark::Holds | Mark::OnTheLine => {}
         }
         table.add_row([
             Cell::new(goal.what),
@@ -71,7 +78,7 @@ pub fn all_goals(results: &Results, style: Style) -> String {
             Cell::new(verdict.mark.text()),
         ]);
     }
-    table.to_string()
+    (table.to_string(), missed)
 }
 
 /// How late the timers were under each load; nothing where no load was run.
@@ -81,7 +88,7 @@ pub fn lateness(results: &Results, style: Style) -> String {
         return String::new();
     }
     let head = [
-        "load", "workers", "timer", "p50", "p99", "max", "peer", "p50", "p99", "max", "limit", "",
+        "load", "workers", "timer", "p50", "p99", "max", "peer", "p50", "p99", "max",
     ];
     let mut table = table(style, &head);
     let mut above = ("", usize::MAX);
@@ -96,12 +103,6 @@ pub fn lateness(results: &Results, style: Style) -> String {
         cells.extend(line.ours.map(|late| right(readable(late))));
         cells.push(Cell::new(shown(load.peer.to_owned(), above.0 != here.0)));
         cells.extend(line.peers.map(|late| right(readable(late))));
-        cells.push(right(format!(
-            "{} {}",
-            load.limit.of,
-            readable(line.limit())
-        )));
-        cells.push(Cell::new(if line.holds() { "✔" } else { "✘" }));
         table.add_row(cells);
         above = here;
     }
@@ -114,7 +115,7 @@ pub fn where_we_lose(results: &Results) -> String {
     for loss in results.losses() {
         let _ = writeln!(
             text,
-            "- we lose here: {}: {} is {:.2}× better",
+            "- {}: {} is {:.2}× better",
             loss.row, loss.peer, loss.times
         );
     }
@@ -129,62 +130,16 @@ pub fn where_we_lose(results: &Results) -> String {
 
 /// How busy the machine was otherwise; nothing where that is not known.
 pub fn neighbours(results: &Results) -> String {
-    let busiest = results
-        .neighbours
-        .iter()
-        .max_by(|one, other| one.1.total_cmp(&other.1));
-    let Some((part, most)) = busiest else {
+    let Some((part, most)) = results.most_disturbed() else {
         return String::new();
     };
-    let warning = if *most > 0.1 {
-        ": too much to trust its rows on several threads; run it again on a quiet machine"
+    let warning = if *most > MOST_OTHERS_MAY_TAKE {
+        ": too much to trust its rows; run it again on a quiet machine"
     } else {
         ""
     };
-    format!(
-        "Other programs took at most {:.0} % of the machine, during «{part}»{warning}.",
-        most * 100.0
-    )
-}
-
-/// The whole of a run as a file.
-pub fn markdown(results: &Results, facts: &Facts) -> String {
-    let packages: Vec<String> = facts
-        .packages
-        .iter()
-        .map(|(name, version)| format!("{name} {version}"))
-        .collect();
-    format!(
-        "# Results\n\n\
-         Written by `cargo run --release -p tickwheel-bench`; how it measures is told in `benches/src/lib.rs`.\n\n\
-         - {}\n- {}\n- {}\n- rustc {}, {} × {}, {}\n- {}\n\n\
-         ## Goals\n\n\
-         A ratio is the median of the rounds' ratios. «On the line»: the goal lies between their quartiles.\n\n\
-         {}\n\n\
-         ## Where we lose\n\n{}\n\
-         ## All rows\n\n\
-         Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread waits for a\n\
-         core is not counted. «tickwheel is»: how many times better tickwheel is, by its explicit timer,\n         or as a drop-in where it takes part as that alone.\n\n\
-         {}\n\n\
-         ## How late\n\n\
-         In milliseconds, ours and then the peer's: each figure is the median of the rounds, and «max» is the latest timer of\n\
-         a round. With 0 workers the runtime is on the current thread. «Limit»: what tickwheel's may be, from the peer's figure.\n\
-         `benches/src/parts/lateness/` tells the loads.\n\n\
-         {}\n\n\
-         ![bars](charts/rows.svg)\n\n![growth](charts/armed.svg)\n\n![growth, at random](charts/replace.svg)\n\n![threads](charts/threads.svg)\n",
-        facts.date,
-        packages.join(", "),
-        TOKIO_LOCKS,
-        facts.rustc,
-        facts.cores,
-        facts.cpu,
-        facts.system,
-        neighbours(results),
-        all_goals(results, Style::Markdown),
-        where_we_lose(results),
-        all_rows(results, Style::Markdown),
-        lateness(results, Style::Markdown),
-    )
+    let percent = most * 100.0;
+    format!("Other programs took at most {percent:.1} % of the machine, during «{part}»{warning}.")
 }
 
 fn table(style: Style, head: &[&str]) -> Table {
