@@ -1,7 +1,8 @@
 //! The same run on both timers, one after the other, and their summaries side by side.
 //!
 //! Each run is a process of its own, this program with `--timer`. So neither inherits the other's
-//! heap, sockets or CPU time. The processor is the same, the options too.
+//! heap, sockets or CPU time. The processor is the same, and so are the options. The CPU time is that of a program in service only where tokio's `test-util` is not
+//! in the build: in the package `tickwheel-bench`, which has this program too.
 
 use std::fmt;
 use std::io;
@@ -34,7 +35,7 @@ impl Comparison {
         options: &Options,
         tell: impl Fn(fmt::Arguments<'_>),
     ) -> io::Result<Comparison> {
-        // Ctrl-C is for the runs, which then end in order. From now on it does not end this process.
+        // Ctrl-C is for the runs, which end in order. It does not end this process any more.
         let interrupted = tokio::spawn(tokio::signal::ctrl_c());
         let mut found = Vec::new();
         for (number, timer) in [TimerKind::Tickwheel, TimerKind::Tokio].iter().enumerate() {

@@ -13,12 +13,12 @@
 //! heartbeats that come meanwhile wait in the sockets. The verdict stays as strict: no connection
 //! whose client has sent in time may be closed for it.
 //!
-//! With `--compare` it runs on tickwheel's timers and then on tokio's, each time with such a pause, and
-//! prints both summaries side by side.
+//! With `--compare` it runs on tickwheel's timers and then on tokio's, each time with such a pause.
+//! It prints both summaries side by side.
 //!
 //! ```text
 //! cargo run --release --example keepalive_server
-//! cargo run --release --example keepalive_server -- --compare
+//! cargo run --release -p tickwheel-bench --bin keepalive_server -- --compare   # without tokio's `test-util`
 //! cargo run --release --example keepalive_server -- --connections 200 --run-time 3s --silent 0.5
 //! cargo run --release --example keepalive_server -- --timer tokio
 //! cargo run --release --example keepalive_server -- --connections 1000 --pause 4s
@@ -38,7 +38,8 @@
 //! | `summary.rs` | the line on the terminal while it runs, the pause, and the verdict at the end |
 //!
 //! It exits with 0 if every deadline held. It exits with 1 if one did not, or if nothing could be
-//! tried, and with 2 if the options make no sense. Ctrl-C ends the run early, with the summary and
+//! tried, and with 2 if the options make no sense. With `--compare` tickwheel's run alone decides,
+//! because what tokio's run does after the pause is what the comparison shows. Ctrl-C ends the run early, with the summary and
 //! the verdict so far. `server.rs` and `load.rs` tell what counts as a violation, and why a
 //! loaded machine does not raise a false one. `summary.rs` tells why the admin's doings count as
 //! none.

@@ -50,8 +50,8 @@ pub(crate) struct Options {
 
     /// Run twice, on tickwheel's timers and on tokio's own, and print both summaries side by side
     ///
-    /// Each run is stopped in its middle for twice the timeout, unless --pause says otherwise. It
-    /// passes if tickwheel's run does.
+    /// Each run is stopped in its middle for twice the timeout, or for less if it is short, unless
+    /// --pause says otherwise. It passes if tickwheel's run does.
     #[arg(long, conflicts_with_all = ["timer", "admin_port", "metrics_port"])]
     pub(crate) compare: bool,
 
@@ -82,7 +82,7 @@ impl Options {
     pub(crate) fn from_command_line() -> Options {
         let mut options = Options::parse();
         if options.compare && cfg!(unix) {
-            options.pause.get_or_insert(options.timeout * 2);
+            options.pause = options.pause.or(options.pause_that_fits());
         }
         if let Err(contradiction) = options.check() {
             Options::command()
@@ -126,6 +126,13 @@ impl Options {
     /// How long the run goes before the pause.
     pub(crate) fn before_pause(&self) -> Duration {
         self.run_time.saturating_sub(self.pause.unwrap_or_default()) / 2
+    }
+
+    /// For how long a comparison stops its runs. The clients live for a timeout before that and
+    /// after it.
+    fn pause_that_fits(&self) -> Option<Duration> {
+        let room = self.run_time.checked_sub(self.timeout * 2)?;
+        Some(room.min(self.timeout * 2)).filter(|pause| *pause > Duration::ZERO)
     }
 
     /// What no single option can know of the others.

@@ -327,7 +327,8 @@ fn describe(counters: &Counters) -> String {
 ///
 /// A process that is stopped cannot wake itself, so the child sends both signals.
 pub(crate) async fn stop_this_process(pause: Duration) -> io::Result<()> {
-    let script = r#"kill -STOP "$1" && sleep "$2" && kill -CONT "$1""#;
+    // Ctrl-C is for the whole group. A child that it ended would leave this process stopped.
+    let script = r#"trap '' INT; kill -STOP "$1" && sleep "$2" && kill -CONT "$1""#;
     let status = Command::new("sh")
         .args(["-c", script, "sh"])
         .arg(std::process::id().to_string())
