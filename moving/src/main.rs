@@ -155,10 +155,9 @@ fn depend(
         }
         // The tests use a tokio that stands among the dependencies.
         None if normal.is_none() => {
-            let tokio = Dependency::clone(tokios[0]);
-            let tokio = &mut { tokio };
+            let mut tokio = Dependency::clone(tokios[0]);
             tokio.kind = DependencyKind::Development;
-            add(package, tokio, can_pause(tokio), options)
+            add(package, &tokio, can_pause(&tokio), options)
         }
         _ => Ok(()),
     }
