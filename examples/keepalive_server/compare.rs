@@ -1,8 +1,9 @@
 //! The same run on both timers, one after the other, and their summaries side by side.
 //!
 //! Each run is a process of its own, this program with `--timer`. So neither inherits the other's
-//! heap, sockets or CPU time. The processor is the same, and so are the options. The CPU time is that of a program in service only where tokio's `test-util` is not
-//! in the build: in the package `tickwheel-bench`, which has this program too.
+//! heap, sockets or CPU time. The processor is the same, and so are the options. The CPU time is
+//! that of a program in service only where tokio's `test-util` is not in the build: in the package
+//! `tickwheel-bench`, which has this program too.
 
 use std::fmt;
 use std::io;

@@ -39,10 +39,10 @@
 //!
 //! It exits with 0 if every deadline held. It exits with 1 if one did not, or if nothing could be
 //! tried, and with 2 if the options make no sense. With `--compare` tickwheel's run alone decides,
-//! because what tokio's run does after the pause is what the comparison shows. Ctrl-C ends the run early, with the summary and
-//! the verdict so far. `server.rs` and `load.rs` tell what counts as a violation, and why a
-//! loaded machine does not raise a false one. `summary.rs` tells why the admin's doings count as
-//! none.
+//! because what tokio's run does after the pause is what the comparison shows. Ctrl-C ends the run
+//! early, with the summary and the verdict so far. `server.rs` and `load.rs` tell what counts as a
+//! violation, and why a loaded machine does not raise a false one. `summary.rs` tells why the
+//! admin's doings count as none.
 
 mod admin;
 mod compare;

@@ -1,6 +1,6 @@
 //! Random programs in real time on real threads, judged from the record of their calls. This is the
-//! short form of the soak, which takes these modules by their paths and runs them for as long as one
-//! wants.
+//! short form of the soak, which takes these modules by their paths and runs them for as long as
+//! one wants.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,9 +1,9 @@
-//! The obvious shape of a timer on tokio, beside the one that was built: a task that turns a wheel. It
-//! sleeps until something is due, and is woken when something earlier is armed.
+//! The obvious shape of a timer on tokio, beside the one that was built: a task that turns a wheel.
+//! It sleeps until something is due, and is woken when something earlier is armed.
 //!
 //! What is compared is a lone sleep of a millisecond, again and again, and how late the latest of
-//! such sleeps is while other tasks, each of which has just armed a sleep of its own, block a worker
-//! for half a second. docs/DESIGN.md, «Why no task turns the wheels», has both figures.
+//! such sleeps is while other tasks, each of which has just armed a sleep of its own, block a
+//! worker for half a second. docs/DESIGN.md, «Why no task turns the wheels», has both figures.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -81,8 +81,8 @@ where
     });
     for _ in 0..settings.either(3, 1) {
         let sleep = sleep.clone();
-        // Spawned from outside. So it comes to a worker that does not turn tokio's timers just then,
-        // and has them behind it.
+        // Spawned from outside. So it comes to a worker that does not turn tokio's timers just
+        // then, and has them behind it.
         blocked.spawn(async move {
             let mut armed = pin!(sleep(SLEEP / 2));
             poll_fn(|cx| Poll::Ready(armed.as_mut().poll(cx).is_ready())).await;

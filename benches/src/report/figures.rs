@@ -31,8 +31,8 @@ pub const DOCUMENTS: &[&str] = &[
     "docs/SIZING.md",
 ];
 
-const BEGIN: &str = "<!-- figure ";
-const NAMED: &str = " -->";
+const BEGIN: &str = "<!-- figure";
+const NAMED: &str = "-->";
 const END: &str = "<!-- end -->";
 
 /// Where the document is.
@@ -49,12 +49,13 @@ pub fn updated(text: &str, run: &Run) -> Result<String, String> {
     while let Some((before, marked)) = rest.split_once(BEGIN) {
         let (name, after) = marked
             .split_once(NAMED)
-            .ok_or("a mark does not end with -->")?;
+            .filter(|(name, _)| !name.contains('\n'))
+            .ok_or("a mark is broken over lines, or does not end with -->")?;
         let (_, after) = after
             .split_once(END)
             .filter(|(old, _)| !old.contains(BEGIN))
             .ok_or_else(|| format!("nothing ends the figure «{name}»"))?;
-        let figure = figure(name, run)?;
+        let figure = figure(name.trim(), run)?;
         updated.extend([before, BEGIN, name, NAMED, &figure, END]);
         rest = after;
     }
@@ -217,6 +218,10 @@ mod tests {
                 "nobody",
             ),
             ("<!-- figure median ready-1 tokio -->1", "nothing ends"),
+            (
+                "<!-- figure\nmedian ready-1 tokio -->1<!-- end -->",
+                "broken over lines",
+            ),
             (
                 "<!-- figure median ready-1 tokio -->1 <!-- figure machine -->2<!-- end -->",
                 "nothing ends",

@@ -17,8 +17,8 @@ pub enum Style {
     Markdown,
 }
 
-/// Every contender of every row of a section: median, quartiles, and how many times better tickwheel
-/// is.
+/// Every contender of every row of a section: median, quartiles, and how many times better
+/// tickwheel is.
 pub fn rows(results: &Results, section: Section, style: Style) -> String {
     let mut table = table(
         style,
