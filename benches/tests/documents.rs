@@ -3,7 +3,7 @@
 use std::fs;
 
 use tickwheel_bench::report::figures::{DOCUMENTS, path, updated};
-use tickwheel_bench::report::{Run, page};
+use tickwheel_bench::report::{Run, charts, page};
 
 const HINT: &str = "write it again: cargo run --release -p tickwheel-bench -- --kept";
 
@@ -16,6 +16,10 @@ fn the_documents_show_the_figures_of_the_kept_run() {
         assert!(text == updated, "{document} shows another run; {HINT}");
     }
     let page = fs::read_to_string(Run::kept_in().join("RESULTS.md")).unwrap();
+    for (file, chart) in charts::charts(&run.results) {
+        let kept = fs::read_to_string(Run::kept_in().join("charts").join(&file)).unwrap();
+        assert!(kept == chart, "{file} shows another run; {HINT}");
+    }
     assert!(
         page == page::markdown(&run),
         "RESULTS.md shows another run; {HINT}"
