@@ -384,3 +384,15 @@ async fn is_send_and_sync_and_unpin_and_can_be_shown() {
     assert_all(&TimeoutBody::new(String::new()).total_timeout(SECOND));
     assert_error::<Error>();
 }
+
+/// A chain of errors tells each of them once.
+#[test]
+fn an_error_of_the_body_stands_once_in_its_chain() {
+    use std::error::Error as _;
+
+    let inner = std::io::Error::other("the peer has gone");
+    let error = tickwheel::http_body::Error::Body(Box::new(inner));
+    assert_eq!(error.to_string(), "the body within failed");
+    let source = error.source().map(ToString::to_string);
+    assert_eq!(source.as_deref(), Some("the peer has gone"));
+}

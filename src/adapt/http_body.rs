@@ -249,7 +249,7 @@ impl fmt::Display for Error {
             Error::Idle => f.write_str("the body gave no frame within its idle timeout"),
             Error::Total => f.write_str("the body was not at its end within its total timeout"),
             Error::Cancelled(cancelled) => cancelled.fmt(f),
-            Error::Body(error) => error.fmt(f),
+            Error::Body(_) => f.write_str("the body within failed"),
         }
     }
 }
@@ -258,8 +258,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Error::Body(error) => Some(&**error),
-            Error::Cancelled(cancelled) => Some(cancelled),
-            Error::Idle | Error::Total => None,
+            Error::Cancelled(_) | Error::Idle | Error::Total => None,
         }
     }
 }

@@ -52,8 +52,12 @@ use crate::wheel::SlotCounts;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(::serde::Serialize, ::serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The tick at which the counting began.
@@ -80,8 +84,12 @@ pub struct Snapshot {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(::serde::Serialize, ::serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct ShardSnapshot {
     /// The levels that existed, the finest first.
@@ -106,8 +114,12 @@ pub struct ShardSnapshot {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(::serde::Serialize, ::serde::Deserialize),
+    serde(default)
+)]
 #[non_exhaustive]
 pub struct LevelSnapshot {
     /// How much time one slot covers.
