@@ -133,14 +133,14 @@ fn depend(
     in_library: bool,
     options: &Options,
 ) -> Result<()> {
-    let normal = tokios
-        .iter()
-        .find(|d| in_library && d.kind == DependencyKind::Normal);
-    let development = tokios
-        .iter()
-        .find(|d| d.kind == DependencyKind::Development);
+    // One for each target.
+    let of_kind = |kind| tokios.iter().filter(move |tokio| tokio.kind == kind);
+    let normal: Vec<_> = of_kind(DependencyKind::Normal)
+        .filter(|_| in_library)
+        .collect();
+    let mut development = of_kind(DependencyKind::Development).peekable();
     let can_pause = |tokio: &Dependency| tokio.features.iter().any(|f| f == "test-util");
-    if let Some(tokio) = normal {
+    for tokio in &normal {
         add(package, tokio, can_pause(tokio), options)?;
         if tokio.optional {
             println!(
@@ -149,18 +149,26 @@ fn depend(
             );
         }
     }
-    match development {
-        Some(tokio) if normal.is_none() || can_pause(tokio) => {
-            add(package, tokio, can_pause(tokio), options)
+    for (feature, parts) in &package.features {
+        if parts.iter().any(|part| part.ends_with("/test-util")) {
+            println!(
+                "note   the feature {feature} turns on tokio's paused clock: \
+                 add `tickwheel/test-util` to it by hand"
+            );
         }
-        // The tests use a tokio that stands among the dependencies.
-        None if normal.is_none() => {
-            let mut tokio = Dependency::clone(tokios[0]);
-            tokio.kind = DependencyKind::Development;
-            add(package, &tokio, can_pause(&tokio), options)
-        }
-        _ => Ok(()),
     }
+    if development.peek().is_none() && normal.is_empty() {
+        // The tests use a tokio that stands among the dependencies.
+        let mut tokio = Dependency::clone(tokios[0]);
+        tokio.kind = DependencyKind::Development;
+        return add(package, &tokio, can_pause(&tokio), options);
+    }
+    for tokio in development {
+        if normal.is_empty() || can_pause(tokio) {
+            add(package, tokio, can_pause(tokio), options)?;
+        }
+    }
+    Ok(())
 }
 
 fn add(package: &Package, tokio: &Dependency, can_pause: bool, options: &Options) -> Result<()> {
