@@ -198,7 +198,7 @@
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good. One task
 //!   that sleeps a millisecond again and again takes
-//!   <!-- figure times sparse-1 drop-in tokio -->1.1<!-- end --> times as much CPU here as
+//!   <!-- figure times by-task-lone drop-in tokio -->1.4<!-- end --> times as much CPU here as
 //!   with tokio: its timer is tokio's and this crate's in one.
 //! - **For one owner that needs no keys.** A place in tokio-util's `DelayQueue` takes
 //!   <!-- figure median memory-sleep delay-queue -->58 bytes<!-- end -->, a value of a
@@ -251,7 +251,8 @@
 //!
 //! A feature has the plain name of its crate, as its users know it. Four of these crates have no
 //! 1.0 yet: `quinn` 0.11, `tower-layer` and `tower-service` 0.3, `tracing` 0.1. If one of them goes
-//! to a next version, its feature follows in a breaking release of this crate.
+//! to a next version, its feature follows in a breaking release of this crate. The same is true of
+//! `futures-core` 0.3, whose `Stream` is that of a [`DelayMap`], without a feature.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -174,7 +174,7 @@ impl<K, V> Expirations<K, V> {
 
     /// Waits for the next value, and puts it and whatever else is due into `buffer`, at most
     /// `limit` values. Gives how many these are: zero once the stream has ended, or for a limit of
-    /// zero.
+    /// zero. The limit alone bounds one poll, so choose one that leaves other tasks their turn.
     ///
     /// # Cancel safety
     ///
