@@ -300,7 +300,6 @@ pub use crate::adapt::stream;
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
 pub use crate::deadline::{Deadline, ResetHandle, Stage, WarnBefore};
-pub use crate::driver::{Lateness, LatenessBuckets};
 pub use crate::future::interval::{Interval, interval, interval_at};
 pub use crate::future::scope::{Scope, remaining, scope, scope_deadline};
 pub use crate::future::sleep::{Sleep, sleep, sleep_until};

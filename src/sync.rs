@@ -6,7 +6,7 @@
 //! Invariant: `tests/loom/sync.rs` has everything that is here, under the same names.
 
 use std::sync::PoisonError;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks a mutex. Poison is ignored: no panic leaves half changed what these mutexes hold.

@@ -167,7 +167,7 @@ impl ConnectionTimer {
 /// datagrams that have come before it acts on a timer, so no stall needs to spare it.
 fn arm(timer: &Timer, instant: Instant) -> Deadline {
     let delay = instant.saturating_duration_since(TokioRuntime.now());
-    Deadline::counting_stalls(timer.shard().clone(), delay)
+    Deadline::new(timer.shard().clone(), delay)
 }
 
 impl AsyncTimer for ConnectionTimer {

@@ -20,11 +20,9 @@ use tokio::time::Instant;
 
 use crate::error::Cancelled;
 use crate::runtime::coop;
-use crate::shard::word::State;
-use crate::shard::word::{Outcome, Reset, Status, Word};
-use crate::shard::{By, LockedWord, Reported, Shard};
-use crate::time::stamp::{Due, Stamp, StampedDue, Start};
-use crate::time::tick::{Moment, Span};
+use crate::shard::word::{Mark, Outcome, Reset, Status, Word};
+use crate::shard::{Change, Reported, Shard};
+use crate::time::tick::Moment;
 pub use warning::{Stage, WarnBefore};
 
 /// A deadline that one task awaits and any task pushes back:
@@ -35,9 +33,8 @@ pub use warning::{Stage, WarnBefore};
 /// [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
-/// - It is never early. It is late by at most one tick of its timer, or two after a reset under a
-///   load of very many operations. Tokio's rounding to a millisecond and its scheduling come on
-///   top.
+/// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
+///   millisecond and its scheduling come on top.
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
 ///   process was stopped or blocked for more than 50 ms and 16 ticks, stays pending for a grace.
 ///   The grace is as long as the stall, at least 100 ms and at most the timeout. There is one
@@ -73,17 +70,8 @@ pub struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
-        // A deadline is made once, so it counts exactly.
         let now = shard.clock().now();
-        let word = arm(&shard, now, timeout, |word| word);
-        Deadline { shard, word }
-    }
-
-    /// A deadline that no stall spares, for a caller that judges stalls itself.
-    #[cfg(feature = "quinn")]
-    pub(crate) fn counting_stalls(shard: Arc<Shard>, timeout: Duration) -> Deadline {
-        let now = shard.clock().now();
-        let word = arm(&shard, now, timeout, Word::counting_stalls);
+        let word = arm(&shard, now, timeout, Mark::default());
         Deadline { shard, word }
     }
 
@@ -141,14 +129,8 @@ impl Drop for Deadline {
 }
 
 /// Arms a deadline that is made at `now`.
-pub(crate) fn arm(
-    shard: &Shard,
-    now: Moment,
-    timeout: Duration,
-    finish: impl FnOnce(Word) -> Word,
-) -> Arc<Word> {
-    let word = Word::new(Start::At(now), timeout, shard.clock().tick());
-    let word = Arc::new(finish(word));
+pub(crate) fn arm(shard: &Shard, now: Moment, timeout: Duration, mark: Mark) -> Arc<Word> {
+    let word = Arc::new(Word::new(now, timeout, mark));
     shard.arm_word(&word);
     word
 }
@@ -189,18 +171,11 @@ pub(crate) fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deadline")
-            .field("timeout", &self.word.timeout_set())
+            .field("timeout", &self.word.timeout())
             .field("status", &self.word.status())
             .finish_non_exhaustive()
     }
 }
-
-// The `ResetHandle`: all that can be done to a deadline without awaiting it.
-//
-// Invariant: every answer is exact. `true` means that this call found the deadline pending and did
-// what it says. `false` means that the deadline had come to its end before. A deadline that has
-// passed has come to its end, whether or not the driver has come to it. The thread that looks
-// first settles it.
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
@@ -211,8 +186,7 @@ impl fmt::Debug for Deadline {
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset) in time | while the driver ticks, two loads if it is not the first in its tick, else a compare-exchange; while the driver rests, a compare-exchange and a clock reading |
-/// | [`reset_after`](ResetHandle::reset_after) and [`reset_at`](ResetHandle::reset_at) that move it later | two compare-exchanges, and a clock reading while the driver rests |
+/// | [`reset`](ResetHandle::reset) in time | a reading of the clock, and a compare-exchange if it is the first in its millisecond |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -243,49 +217,35 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// It takes no lock of the timer's, and makes at most one successful compare-exchange. The
-    /// timer in the wheel is moved when its slot comes.
-    ///
-    /// While the driver ticks, the call goes by the published tick. If the driver is stalled, the
-    /// call may not see yet that the deadline has passed. Then it moves a deadline that has not
-    /// expired. After a stall a reset is in time for as long as the deadline has its grace.
+    /// It takes no lock of the timer's, and makes at most one successful compare-exchange in a
+    /// millisecond: on the system's clock it counts from the next whole millisecond, or the next tick
+    /// where that comes sooner. The timer in the wheel is moved when its slot comes. After a stall a reset is in time
+    /// for as long as the deadline has its grace.
     ///
     /// Two kinds of reset take the lock of the deadline's shard: one that comes too late, and the
-    /// first one after a [`reset_after`](ResetHandle::reset_after) or a
-    /// [`reset_at`](ResetHandle::reset_at), because it may move the deadline earlier.
+    /// first one after a call that moved the deadline once, because it may move it earlier.
     #[inline]
     pub fn reset(&self) -> bool {
-        let stamp = self.shard.clock().take_stamp();
-        stamp.is_some_and(|stamp| self.word.counts_from(stamp)) || self.reset_from(stamp)
-    }
-
-    /// All resets but those that come again in one tick.
-    #[inline(never)]
-    fn reset_from(&self, stamp: Option<Stamp>) -> bool {
-        let is_stampable = || self.word.timeout().is_stampable();
-        self.access()
-            .reset(self.shard.start_by(stamp, is_stampable))
+        self.access().reset(self.access().now())
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
     /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
     /// or was cancelled.
     ///
-    /// Like [`reset`](ResetHandle::reset), a call that moves it later takes no lock. The exceptions
-    /// are a driver that went to rest or to tick since the last reset, a driver that was late, and
-    /// a deadline that [warns](crate::Deadline::warn_before). While the driver ticks, the call
-    /// reads no clock if `delay` is a whole number of ticks, and less than a million ticks.
+    /// It takes the lock of the deadline's shard.
     pub fn reset_after(&self, delay: Duration) -> bool {
-        self.access().reset_after(self.shard.start(|| true), delay)
+        let access = self.access();
+        access.change(Change::MoveTo(access.now().after(delay.into())))
     }
 
     /// Moves the deadline, once, to an instant, earlier or later. An instant that has passed
     /// expires the deadline here and now. `false` if the deadline has expired or was cancelled.
     ///
-    /// Like [`reset_after`](ResetHandle::reset_after), a call that moves it later takes no lock,
-    /// and reads no clock while the driver ticks.
+    /// It takes the lock of the deadline's shard.
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        self.access().reset_at(self.shard.start(|| true), deadline)
+        let due = self.shard.clock().moment(deadline);
+        self.access().change(Change::MoveTo(due))
     }
 
     /// Moves the deadline `by` later than it is due now, once. The next
@@ -293,7 +253,8 @@ impl ResetHandle {
     /// or was cancelled.
     ///
     /// It is atomic beside resets from other tasks: what is extended is what the deadline is at
-    /// that moment. It takes the lock of the deadline's shard.
+    /// that moment. A deadline that has passed, and is in its grace after a stall, is extended from
+    /// now, and ends no earlier than its grace. The call takes the lock of the deadline's shard.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -307,22 +268,23 @@ impl ResetHandle {
     /// # }
     /// ```
     pub fn extend(&self, by: Duration) -> bool {
-        self.access().extend(by)
+        self.access().change(Change::Extend(by.into()))
     }
 
     /// Changes the timeout. A pending deadline counts it from its last
     /// [`reset`](ResetHandle::reset), and expires at once if that makes it due already. A due that
     /// was set by [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at)
-    /// stands, and the new timeout counts from the next `reset` on. `false` if the deadline has
-    /// expired or was cancelled. Then the new timeout holds from the next
+    /// stands, and the new timeout counts from the next `reset` on. A timeout that is no shorter ends
+    /// no deadline that is in its grace after a stall. `false` if the deadline has expired or was
+    /// cancelled. Then the new timeout holds from the next
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
-        self.access().set_timeout(timeout)
+        self.access().change(Change::SetTimeout(timeout))
     }
 
     /// The timeout that a reset counts.
     pub fn timeout(&self) -> Duration {
-        self.word.timeout_set()
+        self.word.timeout()
     }
 
     /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
@@ -369,15 +331,10 @@ impl ResetHandle {
         &self.shard
     }
 
-    pub(crate) fn word(&self) -> &Word {
-        &self.word
-    }
-
     fn access(&self) -> Access<'_> {
         Access {
             shard: &self.shard,
             word: &self.word,
-            by: By::Handle,
         }
     }
 }
@@ -391,19 +348,14 @@ impl fmt::Debug for ResetHandle {
     }
 }
 
-// What the code that has a deadline's shard and word can do to the deadline.
-//
-// Invariant: the caller holds no lock, because a call here may take the shard's lock and wake a
-// task. Only `try_reset` and `handle` may be called with a map's lock held.
-//
-// By key everything else takes the shard's lock: only under it is it certain whether the key still
-// leads to the word.
-
+/// What the code that has a deadline's shard and word can do to the deadline.
+///
+/// The caller holds no lock, because a call here may take the shard's lock and wake a task. Only
+/// `try_reset` and `handle` may be called with a map's lock held.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     pub(crate) shard: &'a Arc<Shard>,
     pub(crate) word: &'a Arc<Word>,
-    pub(crate) by: By,
 }
 
 impl Access<'_> {
@@ -411,89 +363,25 @@ impl Access<'_> {
         ResetHandle::new(self.shard.clone(), self.word.clone())
     }
 
-    /// Resets from `start`, which the caller took with no lock held.
+    /// Resets from `now`.
     #[inline]
-    pub(crate) fn reset(self, start: Start) -> bool {
-        let reset = match self.by {
-            By::Handle => self.try_reset(start),
-            By::Key => Reset::NeedsLock,
-        };
-        match reset {
-            Reset::NeedsLock => self.change(start, |word| word.reset(|| self.fresh_start())),
-            reset => reset == Reset::Moved,
+    pub(crate) fn reset(self, now: Moment) -> bool {
+        match self.try_reset(now) {
+            Reset::Moved => true,
+            Reset::TooLate => false,
+            Reset::NeedsLock => self.change(Change::Reset),
         }
     }
 
     /// As `reset`, if that needs no lock.
     #[inline]
-    pub(crate) fn try_reset(self, start: Start) -> Reset {
-        let tick = self.shard.clock().tick();
-        self.word.reset(start, || self.fresh_start(), tick)
+    pub(crate) fn try_reset(self, now: Moment) -> Reset {
+        self.word.reset(now, self.shard.clock().reset_start(now))
     }
 
-    /// Sets the due for once. Here and in the next two calls, `start` is from when the call counts.
-    pub(crate) fn reset_after(self, start: Start, delay: Duration) -> bool {
-        // Only whole ticks may count from a stamp. Otherwise the time that is left would be
-        // reported to be more than was asked for.
-        let tick = self.shard.clock().tick();
-        let ticks = tick.stampable_ticks(delay);
-        let ticks = ticks.filter(|_| tick.is_whole(delay));
-        let start = match (start, ticks) {
-            (Start::Stamp(stamp), Some(ticks)) if State::fits(stamp, ticks) => {
-                return self.reset_once(start, Due::Stamped(StampedDue::new(stamp, ticks)));
-            }
-            (Start::Stamp(_), _) => self.now(),
-            (Start::At(now), _) => now,
-        };
-        let due = start.after(Span::from(delay));
-        self.reset_once(Start::At(start), Due::At(due))
-    }
-
-    pub(crate) fn reset_at(self, start: Start, deadline: Instant) -> bool {
-        let due = self.shard.clock().moment(deadline);
-        self.reset_once(start, Due::At(due))
-    }
-
-    pub(crate) fn extend(self, by: Duration) -> bool {
-        let clock = self.shard.clock();
-        self.change(Start::At(clock.now()), |word| {
-            word.extend(by, |stamp| clock.reported_start(stamp), clock.tick());
-        })
-    }
-
-    pub(crate) fn set_timeout(self, timeout: Duration) -> bool {
-        let clock = self.shard.clock();
-        self.change(Start::At(clock.now()), |word| {
-            // By a stamp nobody could say whether the new timeout has passed.
-            word.count_from(|stamp| clock.reported_start(stamp), clock.tick());
-            word.set_timeout(timeout, clock.tick());
-        })
-    }
-
-    fn reset_once(self, start: Start, due: Due) -> bool {
-        let clock = self.shard.clock();
-        let published = || clock.stamp();
-        let reset = match self.by {
-            By::Handle if !self.word.is_watched() => {
-                self.word.reset_once(start, due, published, clock.tick())
-            }
-            By::Handle | By::Key => Reset::NeedsLock,
-        };
-        match reset {
-            Reset::Moved => true,
-            // W4 and W5 in `shard::word`.
-            Reset::MovedUnlinked => {
-                self.shard.link_word_anew(self.word);
-                true
-            }
-            Reset::TooLate => false,
-            Reset::NeedsLock => self.change(start, |word| word.reset_once(due)),
-        }
-    }
-
-    fn fresh_start(self) -> Start {
-        self.shard
-            .start_under_lock(self.word.timeout().is_stampable())
+    /// Changes when the deadline is due. `false` if it has come to its end.
+    pub(crate) fn change(self, change: Change) -> bool {
+        self.shard.change_word(self.word, change)
     }
 
     pub(crate) fn settle(self, outcome: Outcome) -> bool {
@@ -503,7 +391,7 @@ impl Access<'_> {
     /// Brings the deadline to its end, and returns the time that it had left at `now`. `None` if it
     /// had come to its end before.
     pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> Option<Duration> {
-        self.shard.settle_word(self.word, self.by, now, outcome)
+        self.shard.settle_word(self.word, now, outcome)
     }
 
     pub(crate) fn is_pending(self) -> bool {
@@ -512,15 +400,11 @@ impl Access<'_> {
 
     /// When the deadline is due, and how much time is left. `None` if it has come to its end.
     pub(crate) fn reported(self) -> Option<Reported> {
-        self.shard.report_of_word(self.word, self.by, self.now())
+        self.shard.report_of_word(self.word, self.now())
     }
 
-    /// Changes when the deadline is due, under the shard's lock. `false` if it has come to its end.
-    fn change(self, start: Start, change: impl FnOnce(LockedWord<'_>)) -> bool {
-        self.shard.change_word(self.word, self.by, start, change)
-    }
-
-    fn now(self) -> Moment {
+    #[inline]
+    pub(crate) fn now(self) -> Moment {
         self.shard.clock().now()
     }
 }

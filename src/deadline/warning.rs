@@ -129,7 +129,6 @@ where
 {
     /// `handle` is the deadline's own.
     pub(crate) fn new(deadline: D, handle: ResetHandle, grace: Duration) -> WarnBefore<D> {
-        handle.word().watch(true);
         WarnBefore {
             // It is ready, so the first poll looks.
             look: Sleep::after(handle.shard().clone(), Duration::ZERO),
@@ -163,7 +162,7 @@ where
                 return Poll::Ready(outcome.map(|()| Stage::Expired));
             }
             // The deadline has the waker from here on.
-            if !self.handle.word().take_moved() {
+            {
                 match ready!(self.look.poll_timer(cx)) {
                     Ended::Elapsed => {}
                     Ended::ShutDown => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
@@ -215,7 +214,6 @@ where
 
     /// The deadline, without the warning.
     pub fn into_inner(self) -> D {
-        self.handle.word().watch(false);
         self.deadline
     }
 

@@ -11,22 +11,33 @@
 //! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
 //! thread. Elsewhere it sets the alarm for the next moment.
 //!
-//! Invariant: when the running thread stops, the alarm is set for the earliest expiry or before. If
-//! it finds the time driver ended, it ends the driver.
+//! Invariants:
+//!
+//! - When the running thread stops, the alarm is set for the earliest expiry or before. If it finds
+//!   the time driver ended, it ends the driver.
+//! - The clock is read before any shard is turned, and the shards are turned to the floor of that
+//!   reading.
+//! - Wakers are user code. They run outside every lock, and a panic in one stops neither the turn
+//!   nor the batch. They run where tokio's own timers run theirs. So a waker that blocks holds up
+//!   what it would hold up with tokio.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
 
 use super::alarm::{RuntimeAlarm, Set, ThreadAlarm};
-use super::requests::{Request, Submitted};
-use super::turner::Turner;
+use super::requests::{Request, RequestSet, Running};
 use super::{Driver, Whereabouts};
+use crate::shard::{Batch, Shard, Turned};
+use crate::time::stalls::Lateness;
 use crate::time::tick::{Moment, NEVER};
 
 /// What the running thread works with.
 pub(super) struct Core {
     alarm: Alarm,
-    turner: Turner,
+    /// A shard is dropped once nobody can arm on it any more and nothing is armed in it.
+    shards: Box<[Weak<Shard>]>,
+    /// The turn wakes what is due from here. Outside a turn it is empty.
+    wakers: Vec<Waker>,
 }
 
 /// What a thread finds out while it runs.
@@ -42,7 +53,7 @@ struct Run {
 
 /// The alarm was set for a tick that had passed already.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Passed {
+pub(crate) struct Missed {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: u64,
     /// The first tick for which the driver comes in time.
@@ -64,16 +75,14 @@ impl Driver {
         self: &Arc<Self>,
         request: Request,
         whereabouts: Whereabouts,
-    ) -> Option<Passed> {
-        if !self.requests.submit(request) {
-            return None;
-        }
+    ) -> Option<Missed> {
+        let mut running = self.requests.submit(request)?;
         let mut run = Run::default();
         loop {
-            let requests = self.requests.take_submitted();
+            let requests = running.take();
             let core = self.core().take();
             if let Some(mut core) = core {
-                match self.serve(&mut core, requests, whereabouts, &mut run) {
+                match self.serve(&mut core, &mut running, requests, whereabouts, &mut run) {
                     Set::Done => {
                         run.comes_at = core.alarm.at();
                         *self.core() = Some(core);
@@ -81,34 +90,37 @@ impl Driver {
                     Set::Passed(tick) => {
                         run.passed = run.passed.max(Some(tick));
                         *self.core() = Some(core);
-                        // The running thread finds it next.
+                        // This thread takes it next, because it is still running.
                         let _ = self.requests.submit(Request::Turn);
                     }
-                    Set::Ended => self.end(core),
+                    Set::Ended => self.end(core, &mut running),
                 }
             }
-            if self.requests.release() {
-                return run.passed.map(|up_to| Passed {
-                    up_to,
-                    comes_from: self.clock.first_tick_with(run.comes_at),
-                });
-            }
+            running = match running.release() {
+                Some(running) => running,
+                None => break,
+            };
         }
+        run.passed.map(|up_to| Missed {
+            up_to,
+            comes_from: self.clock.first_tick_with(run.comes_at),
+        })
     }
 
     /// Serves the requests, and returns what came of setting the alarm.
     fn serve(
         &self,
         core: &mut Core,
-        requests: Submitted,
+        running: &mut Running<'_>,
+        requests: RequestSet,
         whereabouts: Whereabouts,
         run: &mut Run,
     ) -> Set {
         let has_fired = requests.has(Request::Fired);
         if !has_fired && !requests.has(Request::Turn) {
-            let tick = self.earliest_tick(core, requests);
+            let tick = self.earliest_tick(core, running);
             self.wait_for(tick, run);
-            self.requests.set_for(tick);
+            running.set_for(tick);
             return core.alarm.set(tick);
         }
         let now = self.clock.now();
@@ -123,15 +135,12 @@ impl Driver {
             if tick > present {
                 run.passed = Some(present);
             }
-            self.requests.set_for(tick);
+            running.set_for(tick);
             return set;
         }
-        // The driver comes, and what is due from now on waits for it anew.
         run.began.get_or_insert(present);
-        self.note_lateness(now);
-        self.wait_since(present);
-        let tick = self.turn(core, now);
-        self.requests.set_for(tick);
+        let tick = self.turn(core, running, now);
+        running.set_for(tick);
         core.alarm.set(tick)
     }
 
@@ -140,92 +149,114 @@ impl Driver {
     fn wait_for(&self, tick: u64, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
-        let is_late = self.waits_since.load(Ordering::Relaxed) <= present;
+        let stalls = self.clock.stalls();
+        let is_late = stalls.waits_since() <= present;
         if is_late && tick <= present {
             return;
         }
         if is_late {
-            self.note_lateness(now);
+            let late = stalls.note(now, || self.clock.is_virtual());
+            self.report(now, late);
         }
         // A timer may be linked in the past, and has waited for nobody. But a request may be as old
         // as this run, which may have been held up since.
-        self.wait_since(tick.max(*run.began.get_or_insert(present)));
+        stalls.wait_from(tick.max(*run.began.get_or_insert(present)));
     }
 
-    fn wait_since(&self, tick: u64) {
-        // Release: pairs with the Acquire in `is_stalled_since`.
-        self.waits_since.store(tick, Ordering::Release);
-    }
-
-    /// Notes how late the driver is at `now`, before anything says that it has come.
-    fn note_lateness(&self, now: Moment) {
-        // Relaxed: only the running thread writes it.
-        let since = self.waits_since.load(Ordering::Relaxed);
-        let ticks = self.clock.tick().current(now).saturating_sub(since);
-        self.lateness.note(now, ticks);
-        if self.stalls.is_stall(ticks) && !self.clock.is_virtual() {
-            self.stalls.note(since, now);
-            let late = self.clock.tick().span(ticks).into();
+    /// Reports how late the driver was when it came at `now`.
+    fn report(&self, now: Moment, late: Lateness) {
+        self.lateness.note(now, late.ticks);
+        if late.is_stall {
+            let late = self.clock.tick().span(late.ticks).into();
             self.reporter.driver_was_stalled(late);
         }
     }
 
-    /// Turns up to the tick of `now`, and returns the tick of the next turn.
-    fn turn(&self, core: &mut Core, now: Moment) -> u64 {
+    /// Turns every shard up to the tick of `now`, and returns the tick of the next turn.
+    fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> u64 {
         let present = self.clock.tick().current(now);
-        self.requests.begin_to_read();
-        let turned = core.turner.turn(now, self);
-        if turned.is_long {
+        let late = self.clock.stalls().come(now, || self.clock.is_virtual());
+        self.report(now, late);
+        running.begin_to_read();
+        let (next, is_long) = self.turn_shards(core, present, now, late.since);
+        if is_long {
             // The last of what it fired came so much later than the first.
             let now = self.clock.now();
             let late = self.clock.tick().current(now).saturating_sub(present);
             self.lateness.note(now, late);
         }
         // What the turn has left in the past was linked there meanwhile.
-        self.wait_since(turned.next.max(present));
-        turned.next
+        self.clock.stalls().wait_from(next.max(present));
+        next
+    }
+
+    /// Turns every shard up to `present`, a batch of each by turns, so that none waits for all of
+    /// another. Returns the earliest expiry, and whether some shard had more than a batch. A pass
+    /// fires all that is due, as tokio's does: work that was left for a task would wait in a run
+    /// queue, behind tasks that are always ready.
+    fn turn_shards(
+        &self,
+        core: &mut Core,
+        present: u64,
+        mut at: Moment,
+        waited_since: u64,
+    ) -> (u64, bool) {
+        let Core { shards, wakers, .. } = core;
+        let mut is_long = false;
+        let mut has_woken = false;
+        loop {
+            let mut expiry = NEVER;
+            let mut is_finished = true;
+            for shard in shards.iter().filter_map(Weak::upgrade) {
+                if has_woken && shard.next_expiry() <= present {
+                    // What was woken may have taken its time.
+                    at = self.clock.now();
+                    has_woken = false;
+                }
+                let batch = Batch { at, waited_since };
+                match shard.turn(present, batch, wakers) {
+                    Turned::Until(tick) => expiry = expiry.min(tick),
+                    Turned::BatchFull => is_finished = false,
+                }
+                drop(shard);
+                has_woken |= !wakers.is_empty();
+                self.reporter.wake_all(wakers);
+            }
+            if is_finished {
+                return (expiry, is_long);
+            }
+            is_long = true;
+        }
     }
 
     /// The tick that the alarm is to be set for without a turn.
-    fn earliest_tick(&self, core: &mut Core, requests: Submitted) -> u64 {
-        // A driver that is late does not tick: it is stalled, and a stamp would be late by the rest
-        // of that. Then the turn that comes begins to tick.
-        // Relaxed: only the running thread writes it.
-        let is_in_time = || self.waits_since.load(Ordering::Relaxed) > self.clock.current_tick();
-        let next_tick = if requests.has(Request::Tick) && is_in_time() {
-            core.turner.begin_to_tick().unwrap_or(NEVER)
-        } else {
-            NEVER
-        };
+    fn earliest_tick(&self, core: &Core, running: &mut Running<'_>) -> u64 {
         if !self.clock.is_pausable() {
-            let asked_for = self.requests.take_asked_for();
-            return core.alarm.at().min(asked_for).min(next_tick);
+            return core.alarm.at().min(running.take_asked_for());
         }
         // Not earlier than it must be. Otherwise a timer that was disarmed would pull virtual time
         // along. So what was asked for does not count here: the next expiry that it was asked for
         // may have been deferred since, by another thread. Where it was not, the next expiries have
         // it.
-        self.requests.begin_to_read();
-        let expiry = core.turner.earliest_expiry().min(next_tick);
-        if self.clock.stamp().is_some() {
-            expiry.min(core.alarm.at())
-        } else {
-            expiry
-        }
+        running.begin_to_read();
+        let expiries = core.shards().map(|shard| shard.next_expiry());
+        expiries.min().unwrap_or(NEVER)
     }
 
     /// Closes every shard, for ever.
-    fn end(&self, core: Core) {
-        // Release: pairs with the Acquire in `has_ended`. It comes before the shards are closed, so
-        // a thread that finds one closed, under its lock, finds the driver ended.
-        self.ended.store(true, Ordering::Release);
-        // Nobody needs to ring any more, and nothing waits.
-        self.requests.set_for(0);
-        self.wait_since(NEVER);
+    fn end(&self, core: Core, running: &mut Running<'_>) {
+        // It comes before the shards are closed, so a thread that finds one closed, under its lock,
+        // finds the driver ended.
+        self.clock.end();
+        // Nobody needs to tell it anything any more, and nothing waits.
+        running.set_for(0);
+        self.clock.stalls().wait_from(NEVER);
         let runtime = self.runtime().take();
         // Under no lock: the last reference to a runtime drops what it still has.
         drop(runtime);
-        core.turner.close(&self.reporter);
+        for shard in core.shards() {
+            self.reporter.wake_all(&mut shard.close());
+        }
     }
 
     /// Nothing panics under this lock.
@@ -235,8 +266,16 @@ impl Driver {
 }
 
 impl Core {
-    pub(super) fn new(alarm: Alarm, turner: Turner) -> Core {
-        Core { alarm, turner }
+    pub(super) fn new(alarm: Alarm, shards: &[Arc<Shard>]) -> Core {
+        Core {
+            alarm,
+            shards: shards.iter().map(Arc::downgrade).collect(),
+            wakers: Vec::new(),
+        }
+    }
+
+    fn shards(&self) -> impl Iterator<Item = Arc<Shard>> + '_ {
+        self.shards.iter().filter_map(Weak::upgrade)
     }
 }
 

@@ -15,7 +15,7 @@
 //!
 //! - Any thread submits, asks for a tick, and reads for which tick the alarm is set.
 //! - Only the running thread takes requests, takes the tick that was asked for, says when the next
-//!   turn is, and releases.
+//!   turn is, and releases. It has a [`Running`] for that, of which there is one at a time.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -45,15 +45,13 @@ pub(crate) enum Request {
     Turn = 4,
     /// Set the alarm for the right tick.
     SetAlarm = 8,
-    /// Tick from now on, if that is better.
-    Tick = 16,
 }
 
-/// What was requested since the running thread looked last.
+/// Requests that the running thread has taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Submitted(u64);
+pub(crate) struct RequestSet(u64);
 
-impl Submitted {
+impl RequestSet {
     pub(crate) fn has(self, request: Request) -> bool {
         self.0 & request as u64 != 0
     }
@@ -94,54 +92,57 @@ impl Requests {
         self.asked_for.fetch_min(tick, Ordering::AcqRel);
     }
 
-    /// Submits a request; `true` if the caller has to run the driver.
-    #[must_use = "a caller that is told to run has to run it until it may leave"]
-    pub(crate) fn submit(&self, request: Request) -> bool {
-        // Release: pairs with the Acquire in `take_submitted`. The running thread that serves the
-        // request sees what its thread did before. Acquire: pairs with the Release in `release`. A
-        // running thread sees what the one before it did.
+    /// Submits a request. If no thread runs the driver, the caller has to, until it may stop.
+    pub(crate) fn submit(&self, request: Request) -> Option<Running<'_>> {
+        // Release: pairs with the Acquire in `take`. The running thread that serves the request
+        // sees what its thread did before. Acquire: pairs with the Release in `release`. A running
+        // thread sees what the one before it did.
         let before = self
             .state
             .fetch_or(RUNNING | request as u64, Ordering::AcqRel);
-        before & RUNNING == 0
+        (before & RUNNING == 0).then_some(Running(self))
     }
 }
 
-/// For the running thread.
-impl Requests {
+/// Shows that the calling thread runs the driver.
+#[derive(Debug)]
+#[must_use = "a thread that is told to run has to run the driver until it may stop"]
+pub(crate) struct Running<'a>(&'a Requests);
+
+impl<'a> Running<'a> {
     /// What was requested since this was last called.
-    pub(crate) fn take_submitted(&self) -> Submitted {
+    pub(crate) fn take(&mut self) -> RequestSet {
         // Acquire: pairs with the Release in `submit`.
-        Submitted(self.state.swap(RUNNING, Ordering::AcqRel))
+        RequestSet(self.0.state.swap(RUNNING, Ordering::AcqRel))
     }
 
     /// The earliest tick that was asked for since this was last called.
-    pub(crate) fn take_asked_for(&self) -> u64 {
+    pub(crate) fn take_asked_for(&mut self) -> u64 {
         // Acquire: pairs with the Release in `ask_for`.
-        self.asked_for.swap(NEVER, Ordering::AcqRel)
+        self.0.asked_for.swap(NEVER, Ordering::AcqRel)
     }
 
-    /// From here on the running thread reads the next expiries: a thread that lowers one after that
-    /// submits a request.
-    /// Forgets what was asked for, because the next expiries have it.
-    pub(crate) fn begin_to_read(&self) {
+    /// Call this before the next expiries are read. A thread that lowers one after it submits a
+    /// request. What was asked for before is forgotten, because the next expiries have it.
+    pub(crate) fn begin_to_read(&mut self) {
         // Taken, and not overwritten by a store: so the next expiries that are read after this
         // contain what was asked for before.
         self.take_asked_for();
-        self.next_turn.begin();
+        self.0.next_turn.begin();
     }
 
     /// Says at which tick the driver turns at the latest.
-    pub(crate) fn set_for(&self, tick: u64) {
-        self.next_turn.at(tick);
+    pub(crate) fn set_for(&mut self, tick: u64) {
+        self.0.next_turn.at(tick);
     }
 
-    /// Stops; `false` if something was requested meanwhile, and then the caller goes on.
-    #[must_use = "a caller that could not leave is still the running thread"]
-    pub(crate) fn release(&self) -> bool {
+    /// Stops. If something was requested meanwhile, the caller is still the running thread.
+    pub(crate) fn release(self) -> Option<Running<'a>> {
         // Release: pairs with the Acquire in the `submit` of the next running thread.
-        self.state
-            .compare_exchange(RUNNING, 0, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        let released =
+            self.0
+                .state
+                .compare_exchange(RUNNING, 0, Ordering::AcqRel, Ordering::Acquire);
+        released.is_err().then_some(self)
     }
 }

@@ -22,7 +22,7 @@ use crate::future::timeout::poll_after_inner;
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
-use crate::time::stamp::Due;
+use crate::time::tick::Moment;
 use crate::timer::local;
 
 /// Bounds a future and every timeout of this crate that is made within it, on the current
@@ -235,7 +235,7 @@ impl<F: Future> Future for Scope<F> {
 pub(crate) fn end(shard: Arc<Shard>, deadline: Instant) -> (Sleep, Instant) {
     let deadline = bounded(deadline);
     // The first poll that is pending sets it anew, by the clock of the runtime that polls.
-    let due = Due::At(shard.clock().moment(deadline));
+    let due = shard.clock().moment(deadline);
     (Sleep::new(shard, due, FirstPoll::Looks), deadline)
 }
 
@@ -419,29 +419,29 @@ pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
 }
 
 #[inline(never)]
-fn due_after(shard: &Shard, duration: Duration) -> Due {
+fn due_after(shard: &Shard, duration: Duration) -> Moment {
     let within = LIMIT
         .get()
         .and_then(|limit| due_after_within(limit, shard, duration));
-    within.unwrap_or_else(|| shard.due_after(duration))
+    within.unwrap_or_else(|| shard.clock().now().after(duration.into()))
 }
 
 #[inline(never)]
-fn due_at(shard: &Shard, deadline: Instant) -> Due {
+fn due_at(shard: &Shard, deadline: Instant) -> Moment {
     let deadline = match current() {
         None => deadline,
         Some(limit) => deadline.min(by(shard.clock(), limit.deadline)),
     };
-    Due::At(shard.clock().moment(deadline))
+    shard.clock().moment(deadline)
 }
 
 #[cold]
-fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<Due> {
+fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<Moment> {
     let limit = limit.if_of_this_task()?;
     let clock = shard.clock();
     let own = clock.now().after(duration.into());
     let limit = clock.moment(by(clock, limit.deadline));
-    Some(Due::At(own.min(limit)))
+    Some(own.min(limit))
 }
 
 /// A deadline of a limit, in the time of `clock`.

@@ -30,7 +30,6 @@ use crate::error::Cancelled;
 use crate::error::Elapsed;
 use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
-use crate::time::stamp::Due;
 use crate::time::tick::Moment;
 use crate::timer::local;
 use crate::wheel::Key;
@@ -120,7 +119,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     shard: Arc<Shard>,
-    due: Due,
+    due: Moment,
     /// Its key while it is armed, taken apart to save space.
     key_sequence: Option<NonZeroU64>,
     key_index: u32,
@@ -150,12 +149,12 @@ impl Sleep {
     }
 
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-        let due = Due::At(shard.clock().moment(deadline));
+        let due = shard.clock().moment(deadline);
         Sleep::new(shard, due, FirstPoll::Looks)
     }
 
     #[inline(always)]
-    pub(crate) fn new(shard: Arc<Shard>, due: Due, first_poll: FirstPoll) -> Sleep {
+    pub(crate) fn new(shard: Arc<Shard>, due: Moment, first_poll: FirstPoll) -> Sleep {
         Sleep {
             shard,
             due,
@@ -173,12 +172,7 @@ impl Sleep {
     /// It is never before the call that made or reset the sleep plus its duration. A deadline that
     /// is too far away to be counted is taken to be 146 years after the timer was made.
     pub fn deadline(&self) -> Instant {
-        let clock = self.shard.clock();
-        clock.instant(match self.due {
-            Due::At(moment) => moment,
-            // It is the sleep of a timeout, whose deadline is shown by `Debug` alone.
-            Due::Stamped(due) => clock.tick().start_of(due.scheduled_tick),
-        })
+        self.shard.clock().instant(self.due)
     }
 
     /// Whether the sleep has elapsed. This means that its timer has fired. If it was reset and not
@@ -189,9 +183,8 @@ impl Sleep {
             (Phase::Elapsed, _) => true,
             (Phase::Touched, Some(key)) => self.shard.has_fired(key),
             (Phase::Touched, None) => {
-                let due = self.due;
-                let scheduled_tick = self.shard.scheduled_tick(due);
-                self.first_poll.finds_due(&self.shard, due, scheduled_tick)
+                let tick = self.due_tick();
+                self.first_poll.finds_due(&self.shard, self.due, tick)
             }
         }
     }
@@ -223,7 +216,7 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
-        let due = Due::At(self.shard.clock().moment(deadline));
+        let due = self.shard.clock().moment(deadline);
         self.reset_to(due, FirstPoll::Looks);
     }
 
@@ -236,15 +229,15 @@ impl Sleep {
 
     /// Moves the deadline to a moment that has not passed.
     pub(crate) fn reset_to_moment(&mut self, deadline: Moment) {
-        self.reset_to(Due::At(deadline), FirstPoll::LooksIfMissed);
+        self.reset_to(deadline, FirstPoll::LooksIfMissed);
     }
 
-    fn reset_to(&mut self, due: Due, first_poll: FirstPoll) {
+    fn reset_to(&mut self, due: Moment, first_poll: FirstPoll) {
         self.due = due;
         self.phase = Phase::Touched;
         self.first_poll = first_poll;
         let Some(key) = self.key() else { return };
-        match self.shard.move_to(key, due) {
+        match self.shard.move_to(key, self.due_tick()) {
             Moved::Pending => {}
             Moved::HadFired => self.forget_key(),
             Moved::Fires => {
@@ -265,8 +258,13 @@ impl Sleep {
 
     /// Whether the deadline has passed, by the clock of the timer's runtime.
     pub(crate) fn has_passed(&self) -> bool {
-        let clock = self.shard.clock();
-        clock.has_passed(self.due, clock.now())
+        self.due <= self.shard.clock().now()
+    }
+
+    /// The tick at which it is due.
+    #[inline]
+    fn due_tick(&self) -> u64 {
+        self.shard.clock().tick().due(self.due)
     }
 
     #[inline]
@@ -339,12 +337,11 @@ impl Sleep {
 
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        let due = self.due;
-        let scheduled_tick = self.shard.scheduled_tick(due);
-        if self.first_poll.finds_due(&self.shard, due, scheduled_tick) {
+        let tick = self.due_tick();
+        if self.first_poll.finds_due(&self.shard, self.due, tick) {
             return Poll::Ready(Ended::Elapsed);
         }
-        match self.shard.arm(due, scheduled_tick, cx.waker().clone()) {
+        match self.shard.arm(tick, cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
             Err(NotArmed::Fired) => return Poll::Ready(Ended::Elapsed),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.
@@ -356,11 +353,10 @@ impl Sleep {
     }
 
     fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Ended> {
-        let due = self.due;
-        if self.shard.has_surely_fired(due) {
+        if self.shard.has_surely_fired(self.due_tick()) {
             return Poll::Ready(Ended::Elapsed);
         }
-        match self.shard.poll_armed(key, due, cx.waker()) {
+        match self.shard.poll_armed(key, self.due, cx.waker()) {
             Polled::Fired => Poll::Ready(Ended::Elapsed),
             Polled::Pending => Poll::Pending,
             Polled::Closed => Poll::Ready(Ended::ShutDown),
@@ -370,8 +366,8 @@ impl Sleep {
 
 /// When a sleep is due that is made or reset now.
 #[inline]
-fn due_after(shard: &Arc<Shard>, duration: Duration) -> Due {
-    Due::At(shard.clock().now().after(duration.into()))
+fn due_after(shard: &Arc<Shard>, duration: Duration) -> Moment {
+    shard.clock().now().after(duration.into())
 }
 
 impl Future for Sleep {
@@ -429,18 +425,16 @@ impl FirstPoll {
         }
     }
 
-    /// Whether a sleep was due when it was made, or may have been due then and is due now.
-    /// `scheduled_tick` is the tick at which its due is scheduled.
+    /// Whether a sleep was due when it was made, or may have been due then and is due now. `tick` is
+    /// the tick at which it is due.
     #[inline]
-    pub(crate) fn finds_due(self, shard: &Shard, due: Due, scheduled_tick: u64) -> bool {
+    pub(crate) fn finds_due(self, shard: &Shard, due: Moment, tick: u64) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
             // A sleep that is due at the next expiry or later fires with the turn that comes, as an
             // armed one does.
-            FirstPoll::LooksIfMissed => {
-                shard.is_missed(scheduled_tick) && shard.clock().is_due_now(due)
-            }
+            FirstPoll::LooksIfMissed => shard.is_missed(tick) && shard.clock().is_due_now(due),
         }
     }
 }

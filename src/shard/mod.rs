@@ -15,39 +15,45 @@
 //!
 //! | field | rule |
 //! |---|---|
-//! | `state`: the wheel, and whether it is closed | only with the lock, through [`locked::Locked`] |
+//! | `state`: the wheel and its counts | only with the lock, through [`locked::Locked`] |
 //! | `next_expiry` | any thread reads it; only a thread with the lock writes it ([`next_expiry`]) |
-//! | a deadline's [`word`] | a reset to a later due needs no lock; see [`locked_word`] for the rest |
-//! | `readings` | any thread, at any time: nothing but speed hangs on them |
+//! | a deadline's [`word`] | a reset needs no lock; all else does |
 //! | `clock`, `driver`, `number` | never written |
 //!
-//! Invariant: no user code runs under the lock. A thread clones a waker before it takes the lock,
-//! and wakes or drops one after it has let the lock go. A key of a map never comes here. Hence a
-//! poisoned lock means nothing, and poison is ignored.
+//! The driver is told when it has to come, and which waker to wake: that is all that a shard knows
+//! of it. The driver turns a shard, asks for its next expiry and closes it.
+//!
+//! Invariants:
+//!
+//! - No user code runs under the lock. A thread clones a waker before it takes the lock, and wakes
+//!   or drops one after it has let the lock go. A key of a map never comes here. Hence a poisoned
+//!   lock means nothing, and poison is ignored.
+//! - A timer fires only if its due has come. A timer that fired is out of the wheel when the lock is
+//!   let go.
+//! - A key is good as long as its timer has neither fired nor been disarmed. A stale key finds no
+//!   timer, never another one.
 
 mod deadlines;
+pub(crate) mod lateness;
 mod locked;
-mod locked_word;
 mod next_expiry;
 #[cfg(test)]
 mod next_expiry_tests;
 pub(crate) mod word;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::task::Waker;
 
-use crate::driver::{Driver, Passed};
+use crate::driver::{Driver, Missed};
 use crate::time::clock::Clock;
-use crate::time::stamp::{Due, Stamp, StampedDue, Start};
-use crate::time::tick::{Moment, Span, TickLength};
-use crate::wheel::{SlotCounter, SlotCounts};
-pub(crate) use deadlines::{By, Reported};
-use locked::ShardState;
-pub(crate) use locked::{BATCH, Moved, NotArmed, Polled, ShardTurned};
-pub(crate) use locked_word::LockedWord;
-use next_expiry::{Change, NextExpiry};
+use crate::time::tick::Moment;
+use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
+pub(crate) use deadlines::{Change, Reported};
+use lateness::FiredCounts;
+use locked::{DueSource, Entry, Locked, ShardState};
+use next_expiry::{ExpiryChange, NextExpiry};
+use word::{Expiry, Outcome};
 
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
@@ -56,7 +62,6 @@ pub(crate) struct Shard {
     next_expiry: NextExpiry,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
-    readings: Readings,
     /// Which of its timer's shards it is.
     number: usize,
 }
@@ -66,9 +71,39 @@ pub(crate) struct Shard {
 pub(crate) struct Counts {
     pub(crate) pending: usize,
     pub(crate) armed: u64,
-    pub(crate) fired: u64,
+    pub(crate) fired: FiredCounts,
+    /// Deadlines that a stall gave a grace.
     pub(crate) spared: u64,
+    /// Deadlines that were reset when their time came.
     pub(crate) put_off: u64,
+}
+
+/// Why a timer was not armed.
+#[derive(Debug)]
+pub(crate) enum NotArmed {
+    /// The runtime that drives the shard has shut down.
+    Closed,
+    /// The wheel was turned past its tick already.
+    Fired,
+}
+
+/// What came of moving an armed timer.
+#[derive(Debug)]
+pub(crate) enum Moved {
+    /// It is still armed.
+    Pending,
+    /// It had fired before.
+    HadFired,
+    /// It has fired now.
+    Fires,
+}
+
+/// What a poll finds of an armed timer.
+#[derive(Debug)]
+pub(crate) enum Polled {
+    Fired,
+    Pending,
+    Closed,
 }
 
 impl Shard {
@@ -76,7 +111,6 @@ impl Shard {
         slots: usize,
         clock: Arc<Clock>,
         driver: Arc<Driver>,
-        readings: Readings,
         number: usize,
     ) -> Shard {
         Shard {
@@ -84,7 +118,6 @@ impl Shard {
             next_expiry: NextExpiry::never(),
             clock,
             driver,
-            readings,
             number,
         }
     }
@@ -105,9 +138,121 @@ impl Shard {
         Arc::ptr_eq(&self.driver, &same.driver)
     }
 
-    /// The tick at which the driver comes next.
-    pub(crate) fn next_expiry(&self) -> u64 {
-        self.next_expiry.tick()
+    /// Arms a timer that wakes `waker` at `tick`.
+    ///
+    /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
+    /// up to it. Then the timer has fired, and nothing is armed.
+    pub(crate) fn arm(&self, tick: u64, waker: Waker) -> Result<Key, NotArmed> {
+        let mut locked = self.lock();
+        let is_closed = locked.is_closed();
+        if is_closed || tick <= locked.turned_to() {
+            let _ = locked.unlock().tell_driver();
+            // The waker was made before the lock, and is dropped here, after it.
+            drop(waker);
+            return Err(if is_closed {
+                NotArmed::Closed
+            } else {
+                NotArmed::Fired
+            });
+        }
+        let key = locked.link(tick, DueSource::Linked, Some(waker));
+        if locked.unlock().tell_driver() {
+            self.disarm(key);
+            return Err(NotArmed::Fired);
+        }
+        Ok(key)
+    }
+
+    /// Takes a timer out if it has not fired.
+    pub(crate) fn disarm(&self, key: Key) {
+        let mut locked = self.lock();
+        locked.unlink(key);
+        // The waker is dropped here, after the lock.
+        locked.unlock().tell_driver();
+    }
+
+    /// Moves an armed timer, whose waker stays. The wheel may have been turned to the new tick
+    /// already, or tokio's time driver may have worked up to it. Then the timer fires here and now,
+    /// as tokio's do.
+    pub(crate) fn move_to(&self, key: Key, tick: u64) -> Moved {
+        let mut locked = self.lock();
+        if tick <= locked.turned_to() {
+            return fire(locked, key);
+        }
+        if !locked.relink(key, tick) {
+            return Moved::HadFired;
+        }
+        if locked.unlock().tell_driver() {
+            return fire(self.lock(), key);
+        }
+        Moved::Pending
+    }
+
+    /// Whether an armed timer has fired.
+    pub(crate) fn has_fired(&self, key: Key) -> bool {
+        let mut locked = self.lock();
+        !locked.is_closed() && locked.entry(key).is_none()
+    }
+
+    /// Whether a tick lies before the next expiry. Then no turn is to come that would fire what is
+    /// due there.
+    #[inline]
+    pub(crate) fn is_missed(&self, tick: u64) -> bool {
+        tick < self.next_expiry.tick_about()
+    }
+
+    /// Whether a timer that was armed for `tick` has fired, as far as that can be told without the
+    /// lock. No timer in the wheel is due before the next expiry.
+    pub(crate) fn has_surely_fired(&self, tick: u64) -> bool {
+        tick < self.next_expiry.tick()
+    }
+
+    /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed.
+    pub(crate) fn poll_armed(&self, key: Key, due: Moment, waker: &Waker) -> Polled {
+        let registered = self.register(waker, |locked| {
+            let entry = locked.entry(key);
+            entry.ok_or_else(|| match self.clock.ended() {
+                Some(end) if end < due => Polled::Closed,
+                _ => Polled::Fired,
+            })
+        });
+        registered.err().unwrap_or(Polled::Pending)
+    }
+
+    /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
+    /// this lets the lock go and returns what `find` says instead.
+    fn register<R>(
+        &self,
+        waker: &Waker,
+        find: impl for<'a> Fn(&'a mut Locked<'_>) -> Result<&'a mut Entry, R>,
+    ) -> Result<(), R> {
+        let mut clone = None;
+        loop {
+            let mut locked = self.lock();
+            let entry = match find(&mut locked) {
+                Ok(entry) => entry,
+                Err(instead) => {
+                    // The waker of a timer that was taken out is not woken, because its task is the
+                    // one that polls.
+                    locked.unlock().tell_driver();
+                    return Err(instead);
+                }
+            };
+            let current = entry.waker.as_ref();
+            if current.is_some_and(|current| current.will_wake(waker)) {
+                return Ok(());
+            }
+            if let Some(clone) = clone.take() {
+                let old = entry.waker.replace(clone);
+                drop(locked.unlock());
+                drop(old);
+                return Ok(());
+            }
+            // A task polls that has not polled last. That is rare, so the loop goes round once more
+            // to clone outside the lock.
+            drop(locked.unlock());
+            clone = Some(waker.clone());
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -133,13 +278,13 @@ impl Shard {
     /// Tells the driver what became of the next expiry. The caller holds no lock. `true` if tokio's
     /// time driver has already worked up to the tick of the new expiry.
     #[inline]
-    fn tell(&self, change: Change) -> bool {
+    fn tell_driver(&self, change: ExpiryChange) -> bool {
         match change {
-            Change::None => false,
-            Change::Earlier(tick) => self
+            ExpiryChange::None => false,
+            ExpiryChange::Earlier(tick) => self
                 .defer_after(self.driver.come_by(tick))
                 .is_some_and(|passed| passed >= tick),
-            Change::Later(tick) => {
+            ExpiryChange::Later(tick) => {
                 self.defer_after(self.driver.need_not_come_at(tick));
                 false
             }
@@ -152,10 +297,111 @@ impl Shard {
     ///
     /// Returns the tick up to which tokio's time driver has worked.
     #[inline]
-    fn defer_after(&self, passed: Option<Passed>) -> Option<u64> {
-        let Passed { up_to, comes_from } = passed?;
+    fn defer_after(&self, missed: Option<Missed>) -> Option<u64> {
+        let Missed { up_to, comes_from } = missed?;
         self.lock().defer_to(comes_from);
         Some(up_to)
+    }
+}
+
+/// Takes a timer out as one that has fired in time, and wakes its waker.
+fn fire(mut locked: Locked<'_>, key: Key) -> Moved {
+    if !locked.unlink(key) {
+        return Moved::HadFired;
+    }
+    locked.count_fired_at_once();
+    locked.unlock().wake();
+    Moved::Fires
+}
+
+/// A turn fires or cascades at most this many timers for one hold of the lock. That is some
+/// microseconds of work.
+const BATCH: usize = 128;
+
+/// When a batch of a turn is woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) at: Moment,
+    /// Since which tick what is due has waited for the driver. What is due before that was armed
+    /// later.
+    pub(crate) waited_since: u64,
+}
+
+/// What the driver learns of a shard's turn.
+#[derive(Debug)]
+pub(crate) enum Turned {
+    /// All that was due is dealt with. Nothing is due before this tick.
+    Until(u64),
+    /// The batch is full, and there may be more.
+    BatchFull,
+}
+
+/// For the driver.
+impl Shard {
+    /// The tick at which the driver comes next.
+    pub(crate) fn next_expiry(&self) -> u64 {
+        self.next_expiry.tick()
+    }
+
+    /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
+    pub(crate) fn turn(&self, now: u64, batch: Batch, wakers: &mut Vec<Waker>) -> Turned {
+        let expiry = self.next_expiry.tick();
+        if expiry > now {
+            return Turned::Until(expiry);
+        }
+        wakers.reserve(BATCH);
+        let tick = self.clock.tick();
+        let mut locked = self.lock();
+        let is_finished = locked.turn(now, BATCH, |linked, entry, held, counts| {
+            let due = match &entry.due {
+                DueSource::Linked => linked,
+                DueSource::Word(word) => {
+                    let word = word.locked(held);
+                    let grace_end = |due| self.grace_end(word, due).filter(|&end| end > now);
+                    let has_passed = |due| tick.due(due) <= now && grace_end(due).is_none();
+                    match word.expire_if(has_passed) {
+                        Expiry::Later(due) if tick.due(due) <= now => {
+                            counts.spared += 1;
+                            return Decision::Reschedule(grace_end(due).unwrap_or(now + 1));
+                        }
+                        Expiry::Later(due) => {
+                            counts.put_off += 1;
+                            return Decision::Reschedule(tick.due(due));
+                        }
+                        // One that was spared is linked at the end of its grace.
+                        Expiry::Expired(due) => tick.due(due).max(linked),
+                        Expiry::Settled(_) => linked,
+                    }
+                }
+            };
+            let due = due.max(batch.waited_since);
+            counts.fired.count(batch.at.since(tick.start_of(due)));
+            wakers.extend(entry.waker.take());
+            Decision::Fire
+        });
+        if is_finished {
+            Turned::Until(locked.next_expiry())
+        } else {
+            Turned::BatchFull
+        }
+    }
+
+    /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers of
+    /// all that is pending.
+    pub(crate) fn close(&self) -> Vec<Waker> {
+        let end = self.clock.ended();
+        let entries = self.lock().close(|entry, held| {
+            let DueSource::Word(word) = &entry.due else {
+                return;
+            };
+            let word = word.locked(held);
+            // A deadline that has passed has expired, though the driver did not come to it in time.
+            let has_passed = |due| end.is_some_and(|end| due <= end);
+            if let Expiry::Later(_) = word.expire_if(has_passed) {
+                word.settle(Outcome::ShutDown);
+            }
+        });
+        entries.filter_map(|entry| entry.waker).collect()
     }
 }
 
@@ -165,157 +411,5 @@ impl fmt::Debug for Shard {
         f.debug_struct("Shard")
             .field("pending", &pending)
             .finish_non_exhaustive()
-    }
-}
-
-// From when a timer counts. While the driver rests, it counts from a reading of the clock. While
-// the driver ticks, it counts from the driver's stamp.
-//
-// Invariant: a call that reads the clock because there is no stamp counts its reading. So the
-// driver learns when it had better tick. Counting may wake the driver, so no call counts with a
-// lock held.
-
-impl Shard {
-    /// From when a timer counts that is made or reset now. It counts from the stamp only if
-    /// `is_stampable` says that it may. While the driver rests, `is_stampable` is not called. The
-    /// caller holds no lock.
-    #[inline]
-    pub(crate) fn start(&self, is_stampable: impl FnOnce() -> bool) -> Start {
-        self.start_by(self.clock.take_stamp(), is_stampable)
-    }
-
-    /// As `start`, for a call that has taken the stamp.
-    #[inline]
-    pub(crate) fn start_by(
-        &self,
-        stamp: Option<Stamp>,
-        is_stampable: impl FnOnce() -> bool,
-    ) -> Start {
-        match stamp {
-            Some(stamp) if is_stampable() => Start::Stamp(stamp),
-            Some(_) => Start::At(self.clock.now()),
-            None => Start::At(self.read_clock()),
-        }
-    }
-
-    /// As `start`, for a caller that holds a lock. It does not count its reading.
-    pub(crate) fn start_under_lock(&self, is_stampable: bool) -> Start {
-        match self.clock.stamp() {
-            Some(stamp) if is_stampable => Start::Stamp(stamp),
-            _ => Start::At(self.clock.now()),
-        }
-    }
-
-    /// When a timer is due that is made now. The caller holds no lock.
-    #[inline]
-    pub(crate) fn due_after(&self, duration: Duration) -> Due {
-        let mut ticks = None;
-        let start = self.start(|| {
-            ticks = self.clock.tick().stampable_ticks(duration);
-            ticks.is_some()
-        });
-        match (start, ticks) {
-            (Start::Stamp(stamp), Some(ticks)) => Due::Stamped(StampedDue::new(stamp, ticks)),
-            (Start::At(now), _) => Due::At(now.after(Span::from(duration))),
-            (Start::Stamp(_), None) => unreachable!("a stamp is given only to what is stampable"),
-        }
-    }
-
-    /// Reads the clock. Asks the driver to tick if there are very many readings.
-    #[inline]
-    fn read_clock(&self) -> Moment {
-        let now = self.clock.now();
-        if self.driver.may_tick() && self.readings.count(now) {
-            self.clock.want_ticking();
-            self.driver.begin_to_tick();
-        }
-        now
-    }
-}
-
-// How often callers read the clock while the driver rests. This decides when the driver ticks.
-//
-// A reading costs tens of nanoseconds. A tick of the driver costs many microseconds: for the time
-// driver of the runtime, for a poll, and for a wake-up of the worker. Once the readings in a tick
-// cost more than a tick, ticking is cheaper for all.
-//
-// Invariant: this is a gauge. If two threads read at once, its count may miss some readings.
-// Nothing but speed hangs on it, and so its atomic operations are Relaxed.
-
-/// It pays to tick if each of two stretches in a row has this many counted readings.
-///
-/// A reading costs 23 ns. A tick that wakes a parked worker costs 50 to 75 us. It costs a fraction
-/// of that where workers are awake anyway, as they are under a load that lasts.
-const WORTH_A_TICK: u64 = 512;
-
-/// A burst is over before the first tick has paid, unless it is this many times as large.
-const LARGE_BURST: u64 = 4;
-
-#[derive(Debug)]
-pub(crate) struct Readings {
-    /// The number of a stretch of time, whether the stretch before it had many readings, and how
-    /// many readings fell into it. A stretch is about half as long as a tick.
-    counted: AtomicU64,
-    stretch_bits: u32,
-    many: u64,
-}
-
-const COUNT_BITS: u32 = 15;
-const MOST: u64 = (1 << COUNT_BITS) - 1;
-/// The stretch before had many readings.
-const SECOND: u64 = 1 << COUNT_BITS;
-
-impl Readings {
-    /// The readings of one shard, for a timer that has this many shards.
-    pub(crate) fn new(tick: TickLength, shards: usize) -> Readings {
-        let nanos = u64::try_from(tick.as_duration().as_nanos()).unwrap_or(u64::MAX);
-        let many = WORTH_A_TICK / (shards as u64).max(1);
-        Readings {
-            counted: AtomicU64::new(0),
-            stretch_bits: nanos.ilog2(),
-            many: many.max(16),
-        }
-    }
-
-    /// Counts a reading. `true` if this one makes the readings many in a second stretch, or a large
-    /// burst. Each happens once in a stretch.
-    pub(crate) fn count(&self, now: Moment) -> bool {
-        let stretch = now.to_bits() >> self.stretch_bits;
-        let counted = self.counted.load(Ordering::Relaxed);
-        let before = counted >> (COUNT_BITS + 1);
-        let (second, readings) = if stretch == before {
-            (counted & SECOND, (counted & MOST) + 1)
-        } else {
-            let had_many = stretch == before + 1 && counted & MOST >= self.many;
-            (if had_many { SECOND } else { 0 }, 1)
-        };
-        let counted = stretch << (COUNT_BITS + 1) | second | readings.min(MOST);
-        self.counted.store(counted, Ordering::Relaxed);
-        let is_lasting = readings == self.many && second == SECOND;
-        is_lasting || readings == LARGE_BURST * self.many
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn many_lasting_readings_are_told_but_few_or_bursts_are_not() {
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let readings = Readings::new(tick, 1);
-        let at = |nanos| Moment::after_epoch(Duration::from_nanos(nanos));
-        let told = |from: u64, step: u64| {
-            (0..100_000)
-                .filter(|n| readings.count(at(from + n * step)))
-                .count()
-        };
-        assert_eq!(told(0, 0), 1, "a clock that stands still");
-        assert_eq!(told(1 << 40, 5_000), 0, "five microseconds apart");
-        assert!(told(1 << 41, 500) > 10, "half a microsecond apart");
-        // Each burst is followed by a pause.
-        let bursts = (0..100_000_u64).map(|n| (1 << 42) + n / 2_000 * 2_000_000 + n % 2_000);
-        assert_eq!(bursts.filter(|&nanos| readings.count(at(nanos))).count(), 0);
     }
 }

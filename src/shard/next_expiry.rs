@@ -3,18 +3,17 @@
 //! Invariant: the next expiry is the tick at which the driver comes next, and no timer of the wheel
 //! is due before it. It is written only under the shard's lock.
 //!
-//! A call that arms a timer before it lowers it under the lock. It lets the lock go,
-//! and then tells the driver of the change. `time::next_check` has the argument why no change is
-//! lost.
+//! A thread that arms an earlier timer lowers the next expiry under the lock. Once it has let the
+//! lock go, it tells the driver. `time::next_check` has the argument why no change is lost.
 //!
-//! It is too early if the timer that it was set for was disarmed. On the system's clock that
-//! costs one empty turn, and disarming tells nobody. On a clock that can be paused the driver is
-//! told, in real time too. The clock may be paused in the next moment, and then a cancelled timer
-//! would pull time along.
+//! The next expiry is too early once the timer that it was set for was disarmed. On the system's
+//! clock that costs one empty turn, and disarming tells nobody. On a clock that can be paused the
+//! driver is told, in real time too. The clock may be paused in the next moment, and then a
+//! cancelled timer would pull time along.
 //!
 //! Its tests are in `next_expiry_tests`, because `tests/loom` compiles this file too.
 
-use super::locked_word::LockHeld;
+use super::word::LockHeld;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::tick::NEVER;
 
@@ -27,7 +26,7 @@ pub(crate) struct NextExpiry(AtomicU64);
 /// What became of the next expiry under the lock. The driver must be told of it after the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the driver has to be told, after the lock"]
-pub(crate) enum Change {
+pub(crate) enum ExpiryChange {
     None,
     /// It was lowered to this tick.
     Earlier(u64),
@@ -58,25 +57,29 @@ impl NextExpiry {
 
     /// Lowers it for a timer that was linked at `due`.
     #[inline]
-    pub(crate) fn lower_to(&self, due: u64, held: &LockHeld) -> Change {
+    pub(crate) fn lower_to(&self, due: u64, held: &LockHeld) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
         if due >= self.0.load(Ordering::Relaxed) {
-            return Change::None;
+            return ExpiryChange::None;
         }
         self.set(due, held);
-        Change::Earlier(due)
+        ExpiryChange::Earlier(due)
     }
 
     /// Defers it, if `next` gives a later tick than the present one.
-    pub(crate) fn defer(&self, held: &LockHeld, next: impl FnOnce(u64) -> Option<u64>) -> Change {
+    pub(crate) fn defer(
+        &self,
+        held: &LockHeld,
+        next: impl FnOnce(u64) -> Option<u64>,
+    ) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
         let expiry = self.0.load(Ordering::Relaxed);
         match next(expiry) {
             Some(next) if next > expiry => {
                 self.set(next, held);
-                Change::Later(expiry)
+                ExpiryChange::Later(expiry)
             }
-            _ => Change::None,
+            _ => ExpiryChange::None,
         }
     }
 

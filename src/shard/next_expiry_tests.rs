@@ -2,8 +2,8 @@
 //!
 //! Invariant: each test holds the lock's token, and so is the only writer.
 
-use super::locked_word::LockHeld;
-use super::next_expiry::{Change, NextExpiry};
+use super::next_expiry::{ExpiryChange, NextExpiry};
+use super::word::LockHeld;
 use crate::time::tick::NEVER;
 
 fn expiring_at(tick: u64) -> (NextExpiry, LockHeld) {
@@ -24,9 +24,9 @@ fn a_new_plan_is_for_never() {
 #[test]
 fn an_earlier_due_lowers_the_plan_and_tells() {
     let (expiry, held) = (NextExpiry::never(), LockHeld::by_lock_of_shard());
-    assert_eq!(expiry.lower_to(50, &held), Change::Earlier(50));
+    assert_eq!(expiry.lower_to(50, &held), ExpiryChange::Earlier(50));
     assert_expires_at(&expiry, 50);
-    assert_eq!(expiry.lower_to(7, &held), Change::Earlier(7));
+    assert_eq!(expiry.lower_to(7, &held), ExpiryChange::Earlier(7));
     assert_expires_at(&expiry, 7);
 }
 
@@ -34,7 +34,7 @@ fn an_earlier_due_lowers_the_plan_and_tells() {
 fn a_due_at_the_plan_or_later_changes_nothing() {
     let (expiry, held) = expiring_at(7);
     for due in [7, 8, NEVER] {
-        assert_eq!(expiry.lower_to(due, &held), Change::None);
+        assert_eq!(expiry.lower_to(due, &held), ExpiryChange::None);
         assert_expires_at(&expiry, 7);
     }
 }
@@ -42,9 +42,9 @@ fn a_due_at_the_plan_or_later_changes_nothing() {
 #[test]
 fn a_plan_that_is_put_off_tells_where_it_was() {
     let (expiry, held) = expiring_at(7);
-    assert_eq!(expiry.defer(&held, |_| Some(9)), Change::Later(7));
+    assert_eq!(expiry.defer(&held, |_| Some(9)), ExpiryChange::Later(7));
     assert_expires_at(&expiry, 9);
-    assert_eq!(expiry.defer(&held, |_| Some(NEVER)), Change::Later(9));
+    assert_eq!(expiry.defer(&held, |_| Some(NEVER)), ExpiryChange::Later(9));
     assert_expires_at(&expiry, NEVER);
 }
 
@@ -52,7 +52,7 @@ fn a_plan_that_is_put_off_tells_where_it_was() {
 fn a_plan_is_never_put_off_to_an_earlier_tick() {
     let (expiry, held) = expiring_at(7);
     for next in [None, Some(0), Some(6), Some(7)] {
-        assert_eq!(expiry.defer(&held, |_| next), Change::None);
+        assert_eq!(expiry.defer(&held, |_| next), ExpiryChange::None);
         assert_expires_at(&expiry, 7);
     }
 }
@@ -60,6 +60,9 @@ fn a_plan_is_never_put_off_to_an_earlier_tick() {
 #[test]
 fn what_puts_a_plan_off_is_given_the_present_plan() {
     let (expiry, held) = expiring_at(7);
-    assert_eq!(expiry.defer(&held, |tick| Some(tick + 1)), Change::Later(7));
+    assert_eq!(
+        expiry.defer(&held, |tick| Some(tick + 1)),
+        ExpiryChange::Later(7)
+    );
     assert_expires_at(&expiry, 8);
 }

@@ -40,12 +40,6 @@ impl Moment {
         Moment(self.0.saturating_add_unsigned(span.0)).min(Moment::MAX)
     }
 
-    /// The last moment before this one.
-    #[cfg(test)]
-    pub(crate) fn just_before(self) -> Moment {
-        Moment(self.0.saturating_sub(1))
-    }
-
     /// How far this moment lies after the epoch. Zero if it lies before.
     pub(crate) fn since_epoch(self) -> Duration {
         self.since(Moment::EPOCH)
@@ -136,34 +130,17 @@ impl TickLength {
         self.rounded_up(deadline.to_bits()).min(self.last)
     }
 
-    /// How many ticks a duration takes, rounded up.
+    /// The first moment at or after `now` from which a reset counts. They lie a millisecond apart, or
+    /// a tick where that is shorter, so that all resets of one such step agree.
     #[inline]
-    pub(crate) fn ticks(self, duration: Duration) -> u64 {
-        self.rounded_up(saturating_nanos(duration))
-    }
-
-    /// How many ticks a duration takes, but no more than half the range of moments.
-    pub(crate) fn saturated_ticks(self, duration: Duration) -> u64 {
-        self.ticks(duration).min(self.last / 2)
-    }
-
-    /// How many ticks a duration takes, if a timer of that duration may count from a stamp.
-    ///
-    /// For no time at all it may not, because that is due at once. For a fraction of a coarse tick
-    /// it may not, because rounding up would make it late by one tick more. For half of all time it
-    /// may not either. A fraction of a tick of a millisecond or less is no more than what tokio
-    /// rounds up.
-    #[inline]
-    pub(crate) fn stampable_ticks(self, duration: Duration) -> Option<u64> {
-        let ticks = self.ticks(duration);
-        let is_stampable =
-            ticks > 0 && (self.nanos <= NANOS_PER_MILLISECOND || self.is_whole(duration));
-        (is_stampable && ticks < self.last / 2).then_some(ticks)
-    }
-
-    /// Whether a duration is a whole number of ticks, if it is within the range of moments.
-    pub(crate) fn is_whole(self, duration: Duration) -> bool {
-        self.divided(saturating_nanos(duration)).1 == 0
+    pub(crate) fn reset_start(self, now: Moment) -> Moment {
+        let nanos = now.to_bits();
+        let begun = if self.nanos < NANOS_PER_MILLISECOND {
+            self.divided(nanos + (self.nanos - 1)).0 * self.nanos
+        } else {
+            (nanos + (NANOS_PER_MILLISECOND - 1)) / NANOS_PER_MILLISECOND * NANOS_PER_MILLISECOND
+        };
+        Moment::from_bits(begun)
     }
 
     /// How long this many ticks are.
@@ -265,27 +242,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_ticks_of_a_duration_are_its_quotient_rounded_up(
-            length in prop_oneof![
-                1..=3_600_000_000_000_u64,
-                proptest::sample::select(vec![1, 2, 5, 8, 1_000, 125_000, 1_000_000, 10_000_000, 1_000_000_000]),
-            ],
-            seconds in prop_oneof![0..100_u64, 0..18_446_744_073_u64],
-            nanos in prop_oneof![
-                0..1_000_000_000_u32,
-                (0..1_000_u32).prop_map(|n| n * 1_000_000),
-                (1..1_000_u32).prop_map(|n| n * 1_000_000 - 1),
-                (0..1_000_u32).prop_map(|n| n * 1_000_000 + 1),
-            ],
+        fn resets_of_one_step_count_from_its_end(
+            nanos in 0..Moment::MAX.0 - 4_000_000_000_000,
+            length in 1..=3_600_000_000_000_u64,
         ) {
-            let duration = Duration::new(seconds, nanos);
             let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
-            let (nanos, length) = (duration.as_nanos(), u128::from(length));
-            prop_assert_eq!(u128::from(tick.ticks(duration)), nanos.div_ceil(length));
-            let may_round_up = length <= 1_000_000 || nanos % length == 0;
-            let is_short = nanos.div_ceil(length) < u128::from(Moment::MAX.to_bits()) / length / 2;
-            let stampable = (nanos > 0 && may_round_up && is_short).then_some(nanos.div_ceil(length));
-            prop_assert_eq!(tick.stampable_ticks(duration).map(u128::from), stampable);
+            let now = Moment(nanos);
+            let start = tick.reset_start(now);
+            let step = Duration::from_nanos(length).min(Duration::from_millis(1));
+            prop_assert!(start >= now && start.since(now) < step);
+            prop_assert_eq!(start.since_epoch().as_nanos() % step.as_nanos(), 0);
+            prop_assert_eq!(tick.reset_start(start), start);
         }
     }
 

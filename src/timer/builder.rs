@@ -13,7 +13,7 @@ use crate::runtime::Handle;
 use super::{Inner, Timer};
 use crate::driver::Driver;
 use crate::error::BuildError;
-use crate::shard::{Readings, Shard};
+use crate::shard::Shard;
 use crate::time::clock::{self, Clock};
 use crate::time::tick::TickLength;
 use crate::waking::Reporter;
@@ -94,8 +94,7 @@ impl Builder {
     /// 50 ms and 16 ticks. A [`Deadline`](crate::Deadline) that passed meanwhile then stays pending
     /// for a grace as long as that stall, so that the heartbeats which lie unread are read first.
     /// With `true` there is no grace, and a deadline that has passed has expired. That is for
-    /// leases, where a reset that returns `true` after the time would be an error. So each reset
-    /// reads the clock then, and the driver never ticks.
+    /// leases, where a reset that returns `true` after the time would be an error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -159,7 +158,7 @@ impl Builder {
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let clock = Clock::new(handle, tick, clock::epoch(handle));
+        let clock = Clock::new(handle, tick, clock::epoch(handle), self.count_stalls);
         let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)
@@ -170,7 +169,7 @@ impl Builder {
         let builder = Builder::default();
         let Checked { tick, .. } = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
-        let clock = Clock::of_system(tick);
+        let clock = Clock::of_system(tick, false);
         let timer = builder.assemble(clock, shards.min(MAX_SHARDS));
         let Inner { driver, shards, .. } = &*timer.inner;
         driver.begin_on_thread(shards, name)?;
@@ -182,14 +181,13 @@ impl Builder {
         let count = shards.next_power_of_two();
         let clock = Arc::new(clock);
         let reporter = Reporter::new(self.name);
-        let driver = Arc::new(Driver::new(clock.clone(), self.count_stalls, reporter));
+        let driver = Arc::new(Driver::new(clock.clone(), reporter));
         let shards: Box<[_]> = (0..count)
             .map(|number| {
                 Arc::new(Shard::new(
                     self.slots,
                     clock.clone(),
                     driver.clone(),
-                    Readings::new(clock.tick(), count),
                     number,
                 ))
             })

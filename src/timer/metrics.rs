@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::driver::Driver;
 use crate::shard::Counts;
+use crate::shard::lateness::FiredCounts;
 use crate::time::clock::Clock;
 
 /// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
@@ -61,17 +62,19 @@ pub struct Metrics {
     /// grace. See
     /// [`Builder::count_stalls`](crate::Builder::count_stalls).
     pub spared: u64,
-    /// While the driver ticks: how often it came late to replace its tick, by a tick or more. What
-    /// was armed or reset by that tick is late by as much.
-    pub late_windows: u64,
+    /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the buckets
+    /// of a histogram as Prometheus has them, whose last one, without a limit, is `fired`. A timer
+    /// is late by the time from its due to the batch of the turn that wakes its task, or from when
+    /// it was armed if that was later. What a waker before it in the batch takes is not counted, nor
+    /// the rounding of the due to a tick.
+    pub fired_within: [u64; 16],
+    /// How late all timers that fired were together: the sum of that histogram.
+    pub fired_late: Duration,
     /// Wakers that panicked when the timer woke them. The panics were contained.
     pub waker_panics: u64,
     /// Inserts into maps on this timer that were refused, because the map was closed or at its
     /// limit.
     pub refused: u64,
-    /// Whether the driver ticks now, so that timeouts and resets read no clock. It ticks under a
-    /// load of very many operations.
-    pub ticking: bool,
 }
 
 impl Metrics {
@@ -80,24 +83,23 @@ impl Metrics {
         driver: &Driver,
         clock: &Clock,
     ) -> Metrics {
-        let (stalls, stalled) = driver.stalls();
+        let stalls = clock.stalls();
+        let mut fired = FiredCounts::default();
         let reporter = driver.reporter();
         let mut metrics = Metrics {
             name: reporter.name().cloned(),
             wake_ups: driver.wake_ups(),
             lateness: driver.lateness(),
-            stalls,
-            stalled,
-            late_windows: clock.log().number_of_late_windows(),
+            stalls: stalls.number(),
+            stalled: stalls.total(),
             waker_panics: reporter.waker_panics(),
             refused: reporter.refused(),
-            ticking: clock.stamp().is_some(),
             ..Metrics::default()
         };
         for Counts {
             pending,
             armed,
-            fired,
+            fired: fired_of_shard,
             spared,
             put_off,
         } in shards
@@ -105,11 +107,14 @@ impl Metrics {
             metrics.shards += 1;
             metrics.pending += pending;
             metrics.armed += armed;
-            metrics.fired += fired;
+            fired.add(&fired_of_shard);
             metrics.spared += spared;
             metrics.put_off += put_off;
-            metrics.disarmed += armed - fired - pending as u64;
+            metrics.disarmed += armed - fired_of_shard.total() - pending as u64;
         }
+        metrics.fired = fired.total();
+        metrics.fired_within = fired.cumulative();
+        metrics.fired_late = fired.sum();
         metrics
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 pub use builder::Builder;
 
 use crate::deadline::Deadline;
-use crate::driver::{Driver, Lateness, Watch};
+use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
 use crate::future::scope;
 use crate::future::scope::Scope;
@@ -218,19 +218,6 @@ impl Timer {
             driver,
         } = &*self.inner;
         Metrics::new(shards.iter().map(|shard| shard.counts()), driver, clock)
-    }
-
-    /// How late timers fired, since the timer was made or since the last call of
-    /// [`take_lateness`](Timer::take_lateness). It copies 4 KB.
-    pub fn lateness(&self) -> Lateness {
-        self.inner.driver.fired_late().read()
-    }
-
-    /// How late timers fired since the last call of this, which begins anew: for a gauge that is
-    /// read every minute, say. There should be one caller of this, because each takes from all
-    /// others.
-    pub fn take_lateness(&self) -> Lateness {
-        self.inner.driver.fired_late().take()
     }
 
     /// The name that the timer was given: [`Builder::name`].

@@ -11,7 +11,6 @@
 
 mod alone;
 mod clock;
-mod mode;
 mod poll;
 mod runtime;
 
@@ -19,7 +18,6 @@ use std::time::Duration;
 
 pub(crate) use alone::alone;
 pub(crate) use clock::{idle_for_a_moment, move_the_clock_only, settle};
-pub(crate) use mode::{is_forced_to_rest, is_forced_to_tick};
 pub(crate) use poll::{arm, poll_once};
 pub(crate) use runtime::{current_thread, multi_thread, paused};
 

@@ -1,6 +1,4 @@
-//! The crate's own `driver` files that the models need.
+//! The crate's own `driver` file that the models need.
 
 #[path = "../../src/driver/requests.rs"]
 pub(crate) mod requests;
-#[path = "../../src/driver/stalls.rs"]
-pub(crate) mod stalls;

@@ -2,7 +2,7 @@
 
 #[path = "../../src/time/next_check.rs"]
 pub(crate) mod next_check;
-#[path = "../../src/time/stamp.rs"]
-pub(crate) mod stamp;
+#[path = "../../src/time/stalls.rs"]
+pub(crate) mod stalls;
 #[path = "../../src/time/tick.rs"]
 pub(crate) mod tick;

@@ -7,9 +7,7 @@ use tickwheel::{DelayMap, Duration, Instant, Timer, sleep, timeout};
 use tokio::task::spawn_blocking;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{
-    HOUR, MS, current_thread, idle_for_a_moment, is_forced_to_tick, paused, settle,
-};
+use crate::common::{HOUR, MS, current_thread, idle_for_a_moment, paused, settle};
 
 #[test]
 fn another_runtimes_time_counts_for_nothing() {
@@ -91,9 +89,6 @@ async fn blocking_work_holds_the_paused_clock_off() {
 
 #[test]
 fn a_clock_that_is_paused_later_stands_when_nothing_is_left() {
-    if is_forced_to_tick() {
-        return;
-    }
     for is_left in [false, true] {
         current_thread().block_on(pause_after_a_cancel(is_left));
     }

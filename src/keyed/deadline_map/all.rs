@@ -31,8 +31,8 @@ use tokio::time::Instant;
 use super::DeadlineMap;
 use super::inner::{Entry, Inner};
 use crate::deadline::ResetHandle;
+use crate::shard::Reported;
 use crate::shard::word::{Outcome, Word};
-use crate::shard::{By, Reported};
 
 impl<K, S> DeadlineMap<K, S>
 where
@@ -104,9 +104,7 @@ where
         inner.walk(
             |entry| entry.word.clone(),
             |word| {
-                let left = inner
-                    .access(&word, By::Key)
-                    .settle_at(now, Outcome::Expired);
+                let left = inner.access(&word).settle_at(now, Outcome::Expired);
                 expired += usize::from(left.is_some());
             },
         );
@@ -153,7 +151,7 @@ where
         let inner = &*self.inner;
         inner.walk(
             |entry| (entry.key.clone(), entry.word.clone()),
-            |(key, word)| f(&key, &inner.access(&word, By::Key).handle()),
+            |(key, word)| f(&key, &inner.access(&word).handle()),
         );
     }
 
@@ -199,10 +197,9 @@ where
             // Settled before it is taken out. A deadline that has ended meanwhile keeps its key.
             let settled = self
                 .inner
-                .access(&word, By::Key)
+                .access(&word)
                 .settle_at(self.inner.now(), Outcome::Cancelled);
             if let Some(left) = settled {
-                word.leave_map();
                 drop(self.inner.take_own(&word));
                 return Some((key, left));
             }
@@ -216,7 +213,7 @@ where
             inner.walk(
                 |entry| entry.word.clone(),
                 |word| {
-                    let told = inner.access(&word, By::Key).reported();
+                    let told = inner.access(&word).reported();
                     let is_before = |told: &Reported| {
                         let first = first.as_ref();
                         first.is_none_or(|(_, first)| told.deadline < first.deadline)

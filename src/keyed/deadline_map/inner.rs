@@ -25,7 +25,6 @@ use super::KeyedDeadline;
 use crate::deadline::Access;
 use crate::error::InsertError;
 use crate::keyed::table::Table;
-use crate::shard::By;
 use crate::shard::word::{Outcome, Word};
 use crate::time::tick::Moment;
 use crate::timer::Timer;
@@ -73,12 +72,11 @@ impl<K> Inner<K> {
     }
 
     #[inline]
-    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>, by: By) -> Access<'a> {
+    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>) -> Access<'a> {
         let shard = word.mark().shard as usize;
         Access {
             shard: self.timer.shard_of_number(shard),
             word,
-            by,
         }
     }
 
@@ -89,8 +87,7 @@ impl<K> Inner<K> {
         now: Moment,
         outcome: Outcome,
     ) -> Option<Duration> {
-        word.leave_map();
-        self.access(word, By::Handle).settle_at(now, outcome)
+        self.access(word).settle_at(now, outcome)
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -41,8 +41,7 @@ use crate::deadline::{self, Access, ResetHandle, WarnBefore};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{Mark, Outcome, Reset, Word};
-use crate::shard::{By, Reported, Shard};
-use crate::time::stamp::Start;
+use crate::shard::{Change, Reported, Shard};
 use crate::time::tick::Moment;
 use crate::timer::Timer;
 use inner::{Entry, Inner};
@@ -189,9 +188,7 @@ where
             shard: shard.number() as u32,
         };
         let keyed = KeyedDeadline {
-            word: crate::deadline::arm(shard, now, timeout(shard, now), |word| {
-                word.with_mark(mark)
-            }),
+            word: crate::deadline::arm(shard, now, timeout(shard, now), mark),
             key,
             inner: inner.clone(),
         };
@@ -269,14 +266,10 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // Taken before the lock, because it may wake the driver.
-        let start = self.inner.timer.shard().start(|| true);
+        let now = self.inner.now();
         let hash = self.hash(key);
-        // Nearly every reset ends here, and of those in one tick all but the first at once.
-        let is_reset = |word: &Arc<Word>| {
-            matches!(start, Start::Stamp(stamp) if word.counts_from(stamp))
-                || self.inner.access(word, By::Key).try_reset(start) == Reset::Moved
-        };
+        // Nearly every reset ends here.
+        let is_reset = |word: &Arc<Word>| self.inner.access(word).try_reset(now) == Reset::Moved;
         let Some(word) = self
             .inner
             .find(hash, key, |word| (!is_reset(word)).then(|| word.clone()))
@@ -284,7 +277,7 @@ where
             return false;
         };
         let Some(word) = word else { return true };
-        let reset = |deadline: Access<'_>| deadline.reset(start).then_some(());
+        let reset = |deadline: Access<'_>| deadline.reset(now).then_some(());
         self.act_from(word, hash, key, reset).is_some()
     }
 
@@ -294,8 +287,8 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let start = self.inner.timer.shard().start(|| true);
-        self.is_done(key, |deadline| deadline.reset_after(start, delay))
+        let due = self.inner.now().after(delay.into());
+        self.is_done(key, |deadline| deadline.change(Change::MoveTo(due)))
     }
 
     /// As [`ResetHandle::reset_at`]. `false` for a key that is not in the map.
@@ -304,8 +297,8 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let start = self.inner.timer.shard().start(|| true);
-        self.is_done(key, |keyed| keyed.reset_at(start, deadline))
+        let due = self.inner.timer.shard().clock().moment(deadline);
+        self.is_done(key, |keyed| keyed.change(Change::MoveTo(due)))
     }
 
     /// As [`ResetHandle::extend`]. `false` for a key that is not in the map.
@@ -314,7 +307,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.is_done(key, |deadline| deadline.extend(by))
+        self.is_done(key, |deadline| deadline.change(Change::Extend(by.into())))
     }
 
     /// As [`ResetHandle::set_timeout`]. `false` for a key that is not in the map.
@@ -323,7 +316,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.is_done(key, |deadline| deadline.set_timeout(timeout))
+        self.is_done(key, |deadline| deadline.change(Change::SetTimeout(timeout)))
     }
 
     /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` for a key that is not in
@@ -373,7 +366,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let handle = |word: &Arc<Word>| self.inner.access(word, By::Key).handle();
+        let handle = |word: &Arc<Word>| self.inner.access(word).handle();
         self.inner.find(self.hash(key), key, handle)
     }
 
@@ -426,7 +419,7 @@ where
         Q: Eq + ?Sized,
     {
         loop {
-            if let Some(done) = act(self.inner.access(&word, By::Key)) {
+            if let Some(done) = act(self.inner.access(&word)) {
                 return Some(done);
             }
             let present = self.inner.find(hash, key, Arc::clone)?;
@@ -592,7 +585,7 @@ impl<K> KeyedDeadline<K> {
     }
 
     fn access(&self) -> Access<'_> {
-        self.inner.access(&self.word, By::Handle)
+        self.inner.access(&self.word)
     }
 }
 
@@ -622,7 +615,7 @@ impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedDeadline")
             .field("key", &self.key)
-            .field("timeout", &self.word.timeout_set())
+            .field("timeout", &self.word.timeout())
             .field("status", &self.word.status())
             .finish_non_exhaustive()
     }

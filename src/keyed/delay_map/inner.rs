@@ -65,7 +65,6 @@ use super::stream_waker::StreamWaker;
 use crate::keyed::table::Table;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::clock::Clock;
-use crate::time::stamp::Due;
 use crate::time::tick::{Moment, NEVER};
 use crate::timer::Timer;
 use crate::wheel::Key;
@@ -464,11 +463,11 @@ impl<K, V> Inner<K, V> {
             self.disarm(before);
             return Ok(());
         }
-        let due = Due::At(self.clock().tick().start_of(tick));
+        let due = self.clock().tick().start_of(tick);
         let key = match before {
-            None => self.shard.arm(due, tick, waker.clone())?,
+            None => self.shard.arm(tick, waker.clone())?,
             Some(timer) if timer.tick == tick => timer.key,
-            Some(timer) => match self.shard.move_to(timer.key, due) {
+            Some(timer) => match self.shard.move_to(timer.key, tick) {
                 Moved::Pending => timer.key,
                 Moved::HadFired | Moved::Fires => return Err(NotArmed::Fired),
             },

@@ -4,7 +4,6 @@
 mod requests;
 mod stalls;
 mod stream_waker;
-mod windows;
 mod word;
 
 /// Three threads at the requests interleave in too many ways for all of them; a lost request shows

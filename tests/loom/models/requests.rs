@@ -7,7 +7,7 @@ use loom::thread;
 use super::with_few_preemptions;
 use crate::driver::requests::{Request, Requests};
 use crate::shard::lock_held;
-use crate::shard::next_expiry::{Change, NextExpiry};
+use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::tick::NEVER;
 
@@ -31,7 +31,10 @@ impl Driven {
             alarm: Mutex::new(NEVER),
             turns: AtomicU64::new(0),
         };
-        driven.requests.set_for(1);
+        let mut running = driven.requests.submit(Request::Turn).unwrap();
+        running.take();
+        running.set_for(1);
+        assert!(running.release().is_none());
         Arc::new(driven)
     }
 
@@ -40,34 +43,30 @@ impl Driven {
         let locked = lock.lock().unwrap();
         let change = expiry.lower_to(tick, &lock_held());
         drop(locked);
-        if change != Change::None && !self.requests.is_set_by(tick) {
+        if change != ExpiryChange::None && !self.requests.is_set_by(tick) {
             self.requests.ask_for(tick);
             self.run(Request::SetAlarm);
         }
     }
 
     fn run(&self, request: Request) {
-        if !self.requests.submit(request) {
-            return;
-        }
-        loop {
-            let requests = self.requests.take_submitted();
+        let mut running = self.requests.submit(request);
+        while let Some(mut runs) = running {
+            let requests = runs.take();
             let mut alarm = self.alarm.try_lock().expect("one runs it at a time");
             if requests.has(Request::Fired) {
                 *alarm = NEVER;
                 self.turns.fetch_add(1, Ordering::Relaxed);
-                self.requests.begin_to_read();
+                runs.begin_to_read();
                 for (expiry, _) in &self.plans {
                     *alarm = expiry.tick().min(*alarm);
                 }
             } else {
-                *alarm = self.requests.take_asked_for().min(*alarm);
+                *alarm = runs.take_asked_for().min(*alarm);
             }
-            self.requests.set_for(*alarm);
+            runs.set_for(*alarm);
             drop(alarm);
-            if self.requests.release() {
-                return;
-            }
+            running = runs.release();
         }
     }
 }
@@ -104,9 +103,7 @@ fn what_is_requested_of_a_running_thread_that_stops_is_done() {
         fire.join().unwrap();
         let turns = driven.turns.load(Ordering::Relaxed);
         assert!((1..=3).contains(&turns), "{turns} turns");
-        assert!(
-            driven.requests.submit(Request::SetAlarm),
-            "nobody is left attending"
-        );
+        let next = driven.requests.submit(Request::SetAlarm);
+        assert!(next.is_some(), "nobody is left running");
     });
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::stalls::{Spared, Stalls};
+use super::stalls::{Passed, Stalls};
 use crate::time::tick::{Moment, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
@@ -18,20 +18,29 @@ fn at(ms: u32) -> Moment {
     Moment::after_epoch(ms * MS)
 }
 
-fn spared(due: u32) -> Spared {
-    Spared {
+fn spared(due: u32) -> Passed {
+    Passed {
         due: at(due),
         timeout: 10_000 * MS,
         is_set_once: false,
     }
 }
 
+/// The driver waited from tick `from` on, and comes at `end`.
+fn note(stalls: &Stalls, from: u64, end: Moment) {
+    stalls.wait_from(from);
+    assert!(stalls.come(end, || false).is_stall);
+}
+
 #[test]
 fn a_stall_is_longer_than_50_ms_and_16_ticks() {
     for (tick, longest_delay) in [(MS / 10, 500), (MS, 50), (10 * MS, 16), (100 * MS, 16)] {
         let stalls = stalls(tick);
-        assert!(!stalls.is_stall(longest_delay), "{tick:?}");
-        assert!(stalls.is_stall(longest_delay + 1), "{tick:?}");
+        for (delay, is_stall) in [(longest_delay, false), (longest_delay + 1, true)] {
+            stalls.wait_from(7);
+            let now = Moment::after_epoch(tick * u32::try_from(7 + delay).unwrap());
+            assert_eq!(stalls.note(now, || false).is_stall, is_stall, "{tick:?}");
+        }
     }
 }
 
@@ -39,7 +48,7 @@ fn a_stall_is_longer_than_50_ms_and_16_ticks() {
 fn a_grace_is_as_long_as_the_stall_within_100_ms_and_the_timeout() {
     let stalls = stalls(MS);
     let of = |due, timeout, is_set_once| {
-        stalls.grace_end(Spared {
+        stalls.grace_end(Passed {
             due: at(due),
             timeout: timeout * MS,
             is_set_once,
@@ -47,7 +56,7 @@ fn a_grace_is_as_long_as_the_stall_within_100_ms_and_the_timeout() {
     };
     let grace = |due, timeout| of(due, timeout, false);
     assert_eq!(grace(1_500, 2_000), None, "before any stall");
-    stalls.note(1_000, at(4_000));
+    note(&stalls, 1_000, at(4_000));
     assert_eq!(grace(1_500, 10_000), Some(at(7_000)));
     assert_eq!(grace(1_500, 2_000), Some(at(6_000)), "at most the timeout");
     assert_eq!(grace(999, 2_000), None, "due before the stall");
@@ -55,7 +64,7 @@ fn a_grace_is_as_long_as_the_stall_within_100_ms_and_the_timeout() {
     assert_eq!(grace(6_000, 2_000), None, "reset since then");
     assert_eq!(of(4_000, 2_000, true), Some(at(6_000)));
     assert_eq!(of(4_001, 2_000, true), None, "it may be set since then");
-    stalls.note(4_500, at(4_560));
+    note(&stalls, 4_500, at(4_560));
     assert_eq!(of(4_510, 2_000, true), Some(at(4_660)), "at least 100 ms");
     assert_eq!(grace(1_500, 10_000), Some(at(7_000)), "as before");
     assert_eq!(stalls.number(), 2);
@@ -65,7 +74,7 @@ fn a_grace_is_as_long_as_the_stall_within_100_ms_and_the_timeout() {
 fn a_stall_is_forgotten_when_its_grace_is_over() {
     let stalls = stalls(MS);
     for start in (0..100_000).step_by(1_000) {
-        stalls.note(start.into(), at(start + 60));
+        note(&stalls, start.into(), at(start + 60));
     }
     assert_eq!(stalls.kept(), 1);
     assert_eq!(stalls.grace_end(spared(98_010)), None);
@@ -76,7 +85,7 @@ fn a_stall_is_forgotten_when_its_grace_is_over() {
 #[test]
 fn a_stall_that_counts_gives_no_grace() {
     let stalls = Stalls::new(TickLength::new(MS).unwrap(), true);
-    stalls.note(1_000, at(4_000));
+    note(&stalls, 1_000, at(4_000));
     assert_eq!(stalls.grace_end(spared(1_500)), None);
     assert_eq!(stalls.number(), 1);
 }

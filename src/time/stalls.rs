@@ -26,11 +26,11 @@
 //!
 //! # Since when something waits
 //!
-//! `Driver::waits_since` is the tick from which on what is due waits for the driver. While nothing
-//! is late it is the tick of the alarm. When the driver comes, it is the tick of that, and after
-//! the turn that of the next one. A call that sets the alarm anew leaves it as it is where the
-//! driver is late already. It never lies before the moment in which it is written, since what is
-//! linked in the past has waited for nobody.
+//! `waits_since` is the tick from which on what is due waits for the driver. While nothing is late
+//! it is the tick of the alarm. When the driver comes, it is the tick of that, and after the turn
+//! that of the next one. A call that sets the alarm anew leaves it as it is where the driver is late
+//! already. It never lies before the moment in which it is written, since what is linked in the past
+//! has waited for nobody.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -51,7 +51,7 @@
 use std::time::Duration;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use crate::time::tick::{Moment, TickLength};
+use crate::time::tick::{Moment, NEVER, TickLength};
 
 /// The shortest lateness that is a stall, if it is more than `FEWEST_TICKS`.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);
@@ -66,6 +66,9 @@ pub(crate) struct Stalls {
     tick: TickLength,
     /// Whether stalls count against deadlines, which then have no grace.
     are_counted: bool,
+    /// Since which tick something that is due waits for the driver. Only the running thread of the
+    /// driver writes it.
+    waits_since: AtomicU64,
     /// Those whose grace may not be over, in their order.
     recent: Mutex<Vec<Stall>>,
     /// When the longest grace of all ends, as a moment's bits. What is due later has none.
@@ -75,20 +78,13 @@ pub(crate) struct Stalls {
     total: AtomicU64,
 }
 
-/// A pending deadline that a stall may spare.
+/// A pending deadline whose time has passed, and which a stall may spare.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spared {
+pub(crate) struct Passed {
     pub(crate) due: Moment,
     pub(crate) timeout: Duration,
     /// It does not count its timeout, but was set to this due.
     pub(crate) is_set_once: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Stall {
-    /// The tick that the alarm was set for.
-    from: u64,
-    end: Moment,
 }
 
 impl Stalls {
@@ -96,6 +92,7 @@ impl Stalls {
         Stalls {
             tick,
             are_counted,
+            waits_since: AtomicU64::new(NEVER),
             recent: Mutex::new(Vec::new()),
             last_grace_end: AtomicU64::new(0),
             number: AtomicU64::new(0),
@@ -103,18 +100,41 @@ impl Stalls {
         }
     }
 
+    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None` if
+    /// the deadline has expired.
+    pub(crate) fn grace_at(
+        &self,
+        deadline: Passed,
+        now: Moment,
+        is_virtual: impl FnOnce() -> bool,
+    ) -> Option<Moment> {
+        // In this order: the head of the file explains why.
+        let present = self.present_stall(deadline.due, now);
+        let present = present.filter(|_| !is_virtual());
+        let end = match present {
+            Some(stall) => Some(self.end_of_grace(&stall, deadline.timeout)),
+            None => self.grace_end(deadline),
+        };
+        end.filter(|&end| end > now)
+    }
+
+    /// The stall that goes on at `now`, if the driver has not come to anything since `due`.
+    fn present_stall(&self, due: Moment, now: Moment) -> Option<Stall> {
+        // Acquire: pairs with the Release in `wait_from`. A thread that sees the driver come sees
+        // the stall that was noted before.
+        let from = self.waits_since.load(Ordering::Acquire);
+        let is_stall = !self.are_counted
+            && from <= self.tick.due(due)
+            && self.is_stall(self.tick.current(now).saturating_sub(from));
+        is_stall.then_some(Stall { from, end: now })
+    }
+
     /// Whether so many ticks late is a stall, on the system's clock.
-    pub(crate) fn is_stall(&self, late: u64) -> bool {
+    fn is_stall(&self, late: u64) -> bool {
         late > FEWEST_TICKS && Duration::from(self.tick.span(late)) > SHORTEST_STALL
     }
 
-    /// Whether deadlines that pass within a stall are spared.
-    pub(crate) fn give_grace(&self) -> bool {
-        !self.are_counted
-    }
-
-    /// Notes that the driver was stalled, from the tick of its alarm until `end`.
-    pub(crate) fn note(&self, from: u64, end: Moment) {
+    fn note_stall(&self, from: u64, end: Moment) {
         // Relaxed: counts that nothing else hangs on.
         self.number.fetch_add(1, Ordering::Relaxed);
         let ticks = self.tick.current(end).saturating_sub(from);
@@ -133,8 +153,8 @@ impl Stalls {
 
     /// When the grace ends of a deadline that a stall spares, after its due. `None` if none does,
     /// or if that stall is forgotten.
-    pub(crate) fn grace_end(&self, deadline: Spared) -> Option<Moment> {
-        let Spared {
+    pub(crate) fn grace_end(&self, deadline: Passed) -> Option<Moment> {
+        let Passed {
             due,
             timeout,
             is_set_once,
@@ -146,10 +166,7 @@ impl Stalls {
         let recent = lock(&self.recent);
         let has_begun = recent.iter().filter(|stall| stall.from <= tick);
         let spare = has_begun.filter(|stall| due <= stall.end || !is_set_once);
-        let ends = spare.map(|stall| {
-            let grace = self.longest_grace(stall).min(timeout);
-            stall.end.after(grace.into())
-        });
+        let ends = spare.map(|stall| self.end_of_grace(stall, timeout));
         ends.max().filter(|&end| end > due)
     }
 
@@ -169,6 +186,11 @@ impl Stalls {
         self.tick.span(self.total.load(Ordering::Relaxed)).into()
     }
 
+    fn end_of_grace(&self, stall: &Stall, timeout: Duration) -> Moment {
+        let grace = self.longest_grace(stall).min(timeout);
+        stall.end.after(grace.into())
+    }
+
     fn longest_grace(&self, stall: &Stall) -> Duration {
         stall
             .end
@@ -179,4 +201,59 @@ impl Stalls {
     fn longest_grace_end(&self, stall: &Stall) -> Moment {
         stall.end.after(self.longest_grace(stall).into())
     }
+}
+
+/// For the running thread of the driver.
+impl Stalls {
+    /// The driver comes at `now`. Notes the stall that ends with that, if it was one, and only then
+    /// that what is due from now on waits anew.
+    pub(crate) fn come(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
+        let late = self.note(now, is_virtual);
+        self.wait_from(self.tick.current(now));
+        late
+    }
+
+    /// Notes the stall that ends at `now`, if it is one. Call this before anything says that the
+    /// driver has come.
+    pub(crate) fn note(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
+        let since = self.waits_since();
+        let ticks = self.tick.current(now).saturating_sub(since);
+        let is_stall = self.is_stall(ticks) && !is_virtual();
+        if is_stall {
+            self.note_stall(since, now);
+        }
+        Lateness {
+            since,
+            ticks,
+            is_stall,
+        }
+    }
+
+    /// From `tick` on, what is due waits for the driver.
+    pub(crate) fn wait_from(&self, tick: u64) {
+        // Release: pairs with the Acquire in `present_stall`.
+        self.waits_since.store(tick, Ordering::Release);
+    }
+
+    /// Since which tick something that is due waits for the driver.
+    pub(crate) fn waits_since(&self) -> u64 {
+        // Relaxed: only the running thread writes it.
+        self.waits_since.load(Ordering::Relaxed)
+    }
+}
+
+/// How late the driver was when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lateness {
+    /// Since which tick something has waited.
+    pub(crate) since: u64,
+    pub(crate) ticks: u64,
+    pub(crate) is_stall: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    /// The tick that the alarm was set for.
+    from: u64,
+    end: Moment,
 }
