@@ -27,7 +27,18 @@ pub use tokio::time::error::Error;
 pub struct Elapsed(());
 
 impl Elapsed {
-    pub(crate) fn new() -> Self {
+    /// For code of your own that bounds something in time, and reports it as this crate does.
+    ///
+    /// ```
+    /// use tickwheel::error::Elapsed;
+    ///
+    /// fn answer(cached: Option<u8>) -> Result<u8, Elapsed> {
+    ///     cached.ok_or_else(Elapsed::new)
+    /// }
+    /// assert_eq!(answer(None), Err(Elapsed::new()));
+    /// ```
+    #[allow(clippy::new_without_default)] // An error is no default.
+    pub const fn new() -> Elapsed {
         Elapsed(())
     }
 }

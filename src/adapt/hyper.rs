@@ -75,7 +75,7 @@ impl rt::Timer for Timer {
 
     /// The clock of the timer's runtime: tokio's, also when that is paused.
     fn now(&self) -> Instant {
-        self.shard().clock().now_instant().into_std()
+        Timer::now(self).into_std()
     }
 
     /// Moves a [`Sleep`] of this crate where it is. It stays on the timer that it is on. A sleep of
@@ -84,7 +84,10 @@ impl rt::Timer for Timer {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(own) if own.is_of(self) => own.reset(new_deadline.into()),
             // It is on another timer, which may have another clock.
-            Some(mut own) => own.reset_after(new_deadline.saturating_duration_since(self.now())),
+            Some(mut own) => {
+                let now = rt::Timer::now(self);
+                own.reset_after(new_deadline.saturating_duration_since(now));
+            }
             None => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
     }

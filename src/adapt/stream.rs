@@ -329,7 +329,7 @@ impl Stream for IntervalStream {
         if self.is_at_end {
             return Poll::Ready(None);
         }
-        let tick = ready!(self.interval.try_poll_tick(cx));
+        let tick = ready!(self.interval.try_poll_tick(cx)).ok();
         self.is_at_end = tick.is_none();
         Poll::Ready(tick)
     }

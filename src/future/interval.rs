@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::future::sleep::Sleep;
-use crate::future::sleep::{Ended, panic_shut_down};
+use crate::error::Cancelled;
+use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::shard::Shard;
 use crate::timer::local;
 
@@ -130,18 +130,42 @@ impl Interval {
     /// When the runtime that drives the timer has shut down.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let tick = ready!(self.try_poll_tick(cx));
-        Poll::Ready(tick.unwrap_or_else(|| panic_shut_down()))
+        Poll::Ready(tick.unwrap_or_else(|_| panic_shut_down()))
     }
 
-    /// As `poll_tick`, but it returns `None` when the runtime has shut down.
-    pub(crate) fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
-        if ready!(self.sleep.poll_ended(cx)) == Ended::ShutDown {
-            return Poll::Ready(None);
+    /// As [`poll_tick`](Interval::poll_tick), but it reports the end of the runtime that drives the
+    /// timer where that one panics.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if that runtime has shut down, as for [`Sleep::try_poll`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::future::poll_fn;
+    /// use tickwheel::{Duration, Instant, interval};
+    ///
+    /// let start = Instant::now();
+    /// let mut beat = interval(Duration::from_secs(15));
+    /// let mut ticks = Vec::new();
+    /// while let Ok(tick) = poll_fn(|cx| beat.try_poll_tick(cx)).await {
+    ///     ticks.push(tick - start);
+    ///     # if ticks.len() == 2 { break }
+    /// }
+    /// assert_eq!(ticks, [Duration::ZERO, Duration::from_secs(15)]);
+    /// # }
+    /// ```
+    pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
+        if let Err(cancelled) = ready!(self.sleep.try_poll(cx)) {
+            return Poll::Ready(Err(cancelled));
         }
         let tick = self.sleep.deadline();
         let next = self.tick_after(tick, self.now());
         self.sleep.reset_at(next);
-        Poll::Ready(Some(tick))
+        Poll::Ready(Ok(tick))
     }
 
     /// Makes the next tick come one period from now.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use crate::error::Elapsed;
+use crate::error::{Cancelled, Elapsed};
 use crate::future::sleep::{Ended, FirstPoll, Sleep};
 use crate::future::timeout::poll_after_inner;
 use crate::runtime::{TaskId, coop, try_id};
@@ -216,6 +216,39 @@ impl<F> Scope<F> {
     /// Returns the future and drops the deadline.
     pub fn into_inner(self) -> F {
         self.future
+    }
+}
+
+impl<F: Future> Scope<F> {
+    /// Polls as the future does, but reports the end of the runtime that drives the timer where the
+    /// future panics.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if that runtime has shut down while the future within was pending, as for
+    /// [`Sleep::try_poll`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    /// use tickwheel::{Duration, Instant, remaining, scope};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let mut call = pin!(scope(Instant::now() + second, async { remaining() }));
+    /// let answer = poll_fn(|cx| call.as_mut().try_poll(cx)).await;
+    /// assert_eq!(answer, Ok(Ok(Some(second))));
+    /// # }
+    /// ```
+    pub fn try_poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+        let this = self.project();
+        poll_bounded(this.future, this.sleep, *this.deadline, cx).map(Ended::of_bounded)
     }
 }
 

@@ -25,9 +25,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-#[cfg(any(feature = "io", feature = "http-body"))]
-use crate::error::Cancelled;
-use crate::error::Elapsed;
+use crate::error::{Cancelled, Elapsed};
 use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::time::tick::Moment;
@@ -245,6 +243,52 @@ impl Sleep {
                 self.phase = Phase::Elapsed;
             }
         }
+    }
+
+    /// How long it is until the deadline, by the clock of the timer's runtime. Zero once that has
+    /// passed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, sleep};
+    ///
+    /// let nap = sleep(Duration::from_secs(10));
+    /// sleep(Duration::from_secs(4)).await;
+    /// assert_eq!(nap.remaining(), Duration::from_secs(6));
+    /// # }
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        let now = self.shard.clock().now_instant();
+        self.deadline().saturating_duration_since(now)
+    }
+
+    /// Polls as the future does, but reports the end of the runtime that drives the timer where the
+    /// future panics.
+    ///
+    /// It is for code that is polled in another runtime than that one, or in none, and can do
+    /// without the timer. After an error, each further poll gives the error again.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if the runtime that drives the timer has shut down while the sleep was
+    /// pending. Its [`is_shutdown`](Cancelled::is_shutdown) says so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// let elsewhere = tokio::runtime::Runtime::new()?;
+    /// let mut nap = elsewhere.block_on(async { Timer::current().sleep(Duration::from_secs(60)) });
+    /// drop(elsewhere);
+    /// let end = futures::executor::block_on(poll_fn(|cx| nap.try_poll(cx)));
+    /// assert!(end.unwrap_err().is_shutdown());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+        self.poll_ended(cx).map(Ended::or_cancelled)
     }
 
     /// Ends it, wherever its timer is.
@@ -467,8 +511,18 @@ impl Ended {
         }
     }
 
-    /// What an adapter returns that reports a runtime's end as an error.
-    #[cfg(any(feature = "io", feature = "http-body"))]
+    /// What a poll of a bounded future returns that reports a runtime's end as an error.
+    #[inline]
+    pub(crate) fn of_bounded<T>(
+        bounded: Result<T, Ended>,
+    ) -> Result<Result<T, Elapsed>, Cancelled> {
+        match bounded {
+            Ok(output) => Ok(Ok(output)),
+            Err(ended) => ended.or_cancelled().map(|()| Err(Elapsed::new())),
+        }
+    }
+
+    /// What a poll returns that reports a runtime's end as an error.
     pub(crate) fn or_cancelled(self) -> Result<(), Cancelled> {
         match self {
             Ended::Elapsed => Ok(()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use crate::error::Elapsed;
+use crate::error::{Cancelled, Elapsed};
 use crate::future::scope;
 use crate::future::sleep::{Ended, Sleep};
 use crate::runtime::coop;
@@ -134,6 +134,42 @@ impl<F> Timeout<F> {
     /// Returns the inner future and drops the deadline.
     pub fn into_inner(self) -> F {
         self.future
+    }
+}
+
+impl<F: Future> Timeout<F> {
+    /// Polls as the future does, but reports the end of the runtime that drives the timer where the
+    /// future panics.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if that runtime has shut down while the inner future was pending, as for
+    /// [`Sleep::try_poll`]. The inner future may be polled further with
+    /// [`get_mut`](Timeout::get_mut) or [`into_inner`](Timeout::into_inner).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    /// use tickwheel::{Duration, timeout};
+    ///
+    /// let mut bounded = pin!(timeout(Duration::from_secs(1), async { 7 }));
+    /// match poll_fn(|cx| bounded.as_mut().try_poll(cx)).await {
+    ///     Ok(Ok(answer)) => assert_eq!(answer, 7),
+    ///     Ok(Err(elapsed)) => println!("{elapsed}"),
+    ///     Err(cancelled) => println!("{cancelled}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn try_poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+        let this = self.project();
+        poll_bounded(this.future, this.sleep, cx).map(Ended::of_bounded)
     }
 }
 

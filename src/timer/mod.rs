@@ -209,6 +209,28 @@ impl Timer {
         Deadline::new(self.shard().clone(), timeout)
     }
 
+    /// The present instant of the clock that the timer goes by: its runtime's, wherever this is
+    /// called, also while that is paused.
+    ///
+    /// [`Instant::now`] reads the clock of the calling thread's runtime, which may be another one.
+    /// In a plain thread it is the system's. [`Timer::global`] goes by that too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, Timer, sleep};
+    ///
+    /// let timer = Timer::current();
+    /// let start = timer.now();
+    /// sleep(Duration::from_secs(3600)).await;
+    /// let elsewhere = std::thread::spawn(move || timer.now());
+    /// assert_eq!(elsewhere.join().unwrap() - start, Duration::from_secs(3600));
+    /// # }
+    /// ```
+    pub fn now(&self) -> Instant {
+        self.inner.clock.now_instant()
+    }
+
     /// What the timer holds and has done. The call takes the lock of each shard for a moment, and
     /// less than a microsecond for a few shards.
     pub fn metrics(&self) -> Metrics {
