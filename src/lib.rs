@@ -133,8 +133,8 @@
 //! });
 //! ```
 //!
-//! **In other crates.** Features make the timer one of hyper's and quinn's, a layer of tower's, and
-//! a timeout for sockets, streams and HTTP bodies. Many crates take one of these, or a closure. The
+//! **In other crates.** Features make the timer one of hyper's, a layer of tower's, and a timeout
+//! for sockets, streams and HTTP bodies. Many crates take one of these, or a closure. The
 //! [guide](docs::migration#where-it-plugs-in) has them in a table.
 //!
 //! **The wheel alone**, without async, clock or lock: [`wheel`]. It is for simulations and for
@@ -242,15 +242,14 @@
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
-//! | `quinn` | [`quinn`]: a runtime for quinn whose timers are this crate's |
 //! | `serde` | serde's `Serialize` and `Deserialize` for [`Metrics`], [`Snapshot`] and its parts; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 //!
-//! A feature has the plain name of its crate, as its users know it. Four of these crates have no
-//! 1.0 yet: `quinn` 0.11, `tower-layer` and `tower-service` 0.3, `tracing` 0.1. If one of them goes
+//! A feature has the plain name of its crate, as its users know it. Three of these crates have no
+//! 1.0 yet: `tower-layer` and `tower-service` 0.3, `tracing` 0.1. If one of them goes
 //! to a next version, its feature follows in a breaking release of this crate. The same is true of
 //! `futures-core` 0.3, whose `Stream` is that of a [`DelayMap`], without a feature.
 
@@ -290,9 +289,6 @@ pub use crate::adapt::hyper;
 #[cfg(feature = "io")]
 #[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub use crate::adapt::io;
-#[cfg(feature = "quinn")]
-#[cfg_attr(docsrs, doc(cfg(feature = "quinn")))]
-pub use crate::adapt::quinn;
 #[cfg(feature = "stream")]
 #[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
 pub use crate::adapt::stream;

@@ -11,6 +11,7 @@
 //! timers go.
 
 pub mod http;
+pub mod quic;
 
 use std::fmt::Display;
 use std::future::Future;

@@ -29,8 +29,6 @@ pub mod http_body;
 pub mod hyper;
 #[cfg(feature = "io")]
 pub mod io;
-#[cfg(feature = "quinn")]
-pub mod quinn;
 #[cfg(feature = "stream")]
 pub mod stream;
 #[cfg(feature = "tower")]

@@ -7,4 +7,5 @@ mod body;
 mod hyper;
 mod hyper_pool;
 mod quinn;
+mod quinn_timer;
 mod tonic;

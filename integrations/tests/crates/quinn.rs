@@ -13,8 +13,8 @@ use quinn::{
 };
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use tickwheel::quinn::TickwheelRuntime;
 use tickwheel::{Duration, Instant, Timer, sleep, timeout};
+use tickwheel_integrations::quic::TickwheelRuntime;
 use tokio::task::JoinSet;
 
 use link::Link;

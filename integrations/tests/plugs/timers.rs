@@ -15,8 +15,8 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use quinn::{Endpoint, EndpointConfig};
-use tickwheel::quinn::TickwheelRuntime;
 use tickwheel::{Instant, Timer};
+use tickwheel_integrations::quic::TickwheelRuntime;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 
@@ -142,7 +142,7 @@ async fn hyper_util_client() {
 
 #[tokio::test(start_paused = true)]
 async fn quinn_endpoint() {
-    let timer = Timer::current();
+    let timer = Timer::builder().count_stalls(true).build().unwrap();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let runtime = Arc::new(TickwheelRuntime::new(&timer));
     let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime.clone());

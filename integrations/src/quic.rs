@@ -1,10 +1,10 @@
-//! QUIC: a [`quinn::Runtime`](::quinn::Runtime) whose timers are this crate's.
+//! QUIC: a [`quinn::Runtime`] whose timers are tickwheel's.
 //!
-//! quinn has one timer for each connection, and moves it with nearly every packet. That is the case
-//! which a [`ResetHandle`](crate::ResetHandle) is for: a move to a later instant takes no lock, and
-//! wakes nobody at the old instant.
+//! quinn has one timer for each connection, and moves it with nearly every packet. Here that timer
+//! is a [`Deadline`], and a move goes through its [`ResetHandle`]: it wakes nobody at the old
+//! instant, and no timer is armed anew.
 //!
-//! Sockets and tasks are tokio's, by way of quinn's own [`TokioRuntime`](::quinn::TokioRuntime).
+//! Sockets and tasks are tokio's, by way of quinn's own [`TokioRuntime`].
 //!
 //! Invariant: a connection's timer is ready only once its instant has passed. It asks tokio's timer
 //! only after the runtime that drives its own has shut down.
@@ -19,17 +19,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use ::quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
-
-use crate::deadline::{Deadline, ResetHandle};
-use crate::timer::Timer;
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+use tickwheel::{Deadline, ResetHandle, Timer};
 
 /// A runtime for quinn: timers of a [`Timer`], sockets and tasks of tokio.
 ///
-/// Give it to [`quinn::Endpoint::new`](::quinn::Endpoint::new), or to
-/// [`new_with_abstract_socket`](::quinn::Endpoint::new_with_abstract_socket). Both sides of a
-/// connection may have different runtimes.
+/// Give it to [`quinn::Endpoint::new`], or to [`quinn::Endpoint::new_with_abstract_socket`]. Both
+/// sides of a connection may have different runtimes.
 ///
+/// - Give it a timer that counts stalls, as in the example. quinn reads the datagrams that have come
+///   before it acts on a timer, so after a stall it needs no grace. With one, its timers would be
+///   late by that.
 /// - Each connection holds one armed timer while it lives, and none when it is closed and drained.
 /// - quinn's clock is tokio's, also while that is paused. So take a timer of the runtime that the
 ///   endpoint is used in, or a clock that runs as that does.
@@ -38,14 +38,13 @@ use crate::timer::Timer;
 ///
 /// # Cost
 ///
-/// A connection whose timer moves later takes no lock for that. One whose timer moves earlier takes
-/// the lock of the timer's shard. Asking whether the timer has expired is one load of an atomic,
-/// but for the first time and after each expiry.
+/// Asking whether the timer has expired is one load of an atomic, but for the first time and after
+/// each expiry. A move costs what [`ResetHandle::reset_at`] does.
 ///
 /// # Panics
 ///
-/// Its methods panic where those of quinn's [`TokioRuntime`] do: a task is spawned, or a socket
-/// made, outside a tokio runtime.
+/// Its methods panic where those of [`TokioRuntime`] do: a task is spawned, or a socket made,
+/// outside a tokio runtime.
 ///
 /// # Examples
 ///
@@ -56,31 +55,14 @@ use crate::timer::Timer;
 ///
 /// use quinn::{Endpoint, EndpointConfig, ServerConfig};
 /// use tickwheel::Timer;
-/// use tickwheel::quinn::TickwheelRuntime;
+/// use tickwheel_integrations::quic::TickwheelRuntime;
 ///
-/// fn listen(timer: &Timer, config: EndpointConfig, server: ServerConfig) -> io::Result<Endpoint> {
+/// fn listen(config: EndpointConfig, server: ServerConfig) -> io::Result<Endpoint> {
 ///     let socket = UdpSocket::bind("[::]:4433")?;
-///     let runtime = Arc::new(TickwheelRuntime::new(timer));
+///     let timer = Timer::builder().count_stalls(true).build().map_err(io::Error::other)?;
+///     let runtime = Arc::new(TickwheelRuntime::new(&timer));
 ///     Endpoint::new(config, Some(server), socket, runtime)
 /// }
-/// ```
-///
-/// The timers can be used without quinn's connections:
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use quinn::Runtime;
-/// use tickwheel::Duration;
-/// use tickwheel::quinn::TickwheelRuntime;
-///
-/// let runtime = TickwheelRuntime::current();
-/// let start = runtime.now();
-/// let mut timer = runtime.new_timer(start + Duration::from_secs(1));
-/// timer.as_mut().reset(start + Duration::from_secs(5));
-/// std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
-/// assert_eq!(runtime.now() - start, Duration::from_secs(5));
-/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct TickwheelRuntime {
@@ -93,16 +75,6 @@ impl TickwheelRuntime {
         TickwheelRuntime {
             timer: timer.clone(),
         }
-    }
-
-    /// A runtime for quinn on the current tokio runtime's own timer, [`Timer::current`].
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in one without a time driver.
-    #[track_caller]
-    pub fn current() -> TickwheelRuntime {
-        TickwheelRuntime::new(&Timer::current())
     }
 
     /// The timer that the connections are armed on.
@@ -143,7 +115,7 @@ struct ConnectionTimer {
     deadline: Deadline,
     handle: ResetHandle,
     /// What the deadline will wake, once it was polled.
-    registered: Option<Registered>,
+    registration: Option<Registration>,
     /// Takes over once the timer's runtime has shut down. quinn's trait has no error to report that
     /// by, and a panic here would poison the connection's lock.
     fallback: Option<Pin<Box<dyn AsyncTimer>>>,
@@ -157,17 +129,16 @@ impl ConnectionTimer {
             deadline,
             timer,
             instant,
-            registered: None,
+            registration: None,
             fallback: None,
         }
     }
 }
 
-/// The deadline counts from a moment after `now`, so it is not before `instant`. quinn looks at the
-/// datagrams that have come before it acts on a timer, so no stall needs to spare it.
+/// The deadline counts from a moment after `now`, so it is not before `instant`.
 fn arm(timer: &Timer, instant: Instant) -> Deadline {
     let delay = instant.saturating_duration_since(TokioRuntime.now());
-    Deadline::new(timer.shard().clone(), delay)
+    timer.deadline(delay)
 }
 
 impl AsyncTimer for ConnectionTimer {
@@ -178,27 +149,28 @@ impl AsyncTimer for ConnectionTimer {
         } else if !self.handle.reset_at(instant.into()) {
             self.deadline = arm(&self.timer, instant);
             self.handle = self.deadline.handle();
-            self.registered = None;
+            self.registration = None;
         }
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let instant = self.instant;
         if self.fallback.is_none() {
-            if matches!(&self.registered, Some(registered) if registered.still_waits(cx.waker())) {
+            if matches!(&self.registration, Some(registered) if registered.still_waits(cx.waker()))
+            {
                 return Poll::Pending;
             }
             let registered = self
                 .registered
-                .insert(Registered::new(cx.waker()))
+                .insert(Registration::new(cx.waker()))
                 .waker
                 .clone();
             let mut cx = Context::from_waker(&registered);
             match Pin::new(&mut self.deadline).poll(&mut cx) {
                 Poll::Pending => return Poll::Pending,
-                // This poll may have found the end before the driver did: then nothing rings.
+                // This poll may have found the end before the driver did: then nothing wakes.
                 Poll::Ready(Ok(())) => {
-                    self.registered = None;
+                    self.registration = None;
                     return Poll::Ready(());
                 }
                 // Nobody else can cancel it: the runtime that drives the timer has shut down.
@@ -214,30 +186,30 @@ impl AsyncTimer for ConnectionTimer {
 
 /// The task that a deadline wakes, and whether it has. While it has not, the deadline need not be
 /// polled again. A poll takes a lock and reads the clock, and quinn polls with each packet.
-struct Registered {
+struct Registration {
     alarm: Arc<Alarm>,
     waker: Waker,
 }
 
 struct Alarm {
     task: Waker,
-    has_rung: AtomicBool,
+    has_woken: AtomicBool,
 }
 
-impl Registered {
-    fn new(task: &Waker) -> Registered {
+impl Registration {
+    fn new(task: &Waker) -> Registration {
         let alarm = Arc::new(Alarm {
             task: task.clone(),
-            has_rung: AtomicBool::new(false),
+            has_woken: AtomicBool::new(false),
         });
-        Registered {
+        Registration {
             waker: alarm.clone().into(),
             alarm,
         }
     }
 
     fn still_waits(&self, task: &Waker) -> bool {
-        self.alarm.task.will_wake(task) && !self.alarm.has_rung.load(Ordering::Acquire)
+        self.alarm.task.will_wake(task) && !self.alarm.has_woken.load(Ordering::Acquire)
     }
 }
 
@@ -247,7 +219,7 @@ impl Wake for Alarm {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::Release);
+        self.has_woken.store(true, Ordering::Release);
         self.task.wake_by_ref();
     }
 }

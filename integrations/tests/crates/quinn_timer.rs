@@ -1,5 +1,4 @@
-//! The timers of `TickwheelRuntime`, as quinn calls them. Whole connections are in `integrations/`.
-#![cfg(feature = "quinn")]
+//! The timers of `TickwheelRuntime`, as quinn calls them, without connections.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -8,14 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use quinn::{AsyncTimer, Runtime as _};
-use tickwheel::quinn::TickwheelRuntime;
 use tickwheel::{Duration, Instant, Timer, sleep};
+use tickwheel_integrations::quic::TickwheelRuntime;
 use tokio::runtime::Runtime;
 use tokio::task::coop;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 type BoxedTimer = Pin<Box<dyn AsyncTimer>>;
+
+fn quinn_runtime() -> TickwheelRuntime {
+    TickwheelRuntime::new(&Timer::builder().count_stalls(true).build().unwrap())
+}
 
 fn timer_in(runtime: &TickwheelRuntime, delay: Duration) -> BoxedTimer {
     runtime.new_timer((Instant::now() + delay).into_std())
@@ -45,7 +48,7 @@ impl Wake for CountWakes {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_expires_at_its_instant() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let start = Instant::now();
     let mut timer = timer_in(&runtime, SECOND);
     expiry(&mut timer).await;
@@ -56,7 +59,7 @@ async fn a_timer_expires_at_its_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instant_that_has_passed_is_ready_at_once() {
-    let runtime = TickwheelRuntime::current();
+    let runtime = quinn_runtime();
     let past = Instant::now();
     sleep(SECOND).await;
     assert!(is_expired(&mut runtime.new_timer(past.into_std())));
@@ -70,7 +73,7 @@ async fn an_instant_that_has_passed_is_ready_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_is_moved_later_wakes_nobody_before() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let start = Instant::now();
     let wakes = Arc::new(CountWakes::default());
     let waker = Waker::from(wakes.clone());
@@ -90,7 +93,7 @@ async fn a_timer_that_is_moved_later_wakes_nobody_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_is_moved_earlier_expires_earlier() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let start = Instant::now();
     let mut timer = timer_in(&runtime, 3600 * SECOND);
     assert!(!is_expired(&mut timer));
@@ -101,7 +104,7 @@ async fn a_timer_that_is_moved_earlier_expires_earlier() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_has_expired_can_be_reset() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let start = Instant::now();
     let mut timer = timer_in(&runtime, SECOND);
     for seconds in 1..=5 {
@@ -122,7 +125,7 @@ async fn a_timer_that_has_expired_can_be_reset() {
 /// So its timer has not expired then either, as tokio's has not, and quinn comes again.
 #[tokio::test(start_paused = true)]
 async fn a_timer_expires_only_where_the_task_has_a_budget() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let wakes = Arc::new(CountWakes::default());
     let waker = Waker::from(wakes.clone());
     for was_polled in [false, true] {
@@ -148,7 +151,7 @@ async fn a_timer_expires_only_where_the_task_has_a_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_timer_disarms_it() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let mut timer = timer_in(&runtime, SECOND);
     assert!(!is_expired(&mut timer));
     assert_eq!(runtime.timer().metrics().pending, 1);
@@ -158,7 +161,7 @@ async fn dropping_a_timer_disarms_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_farthest_instant_is_pending_and_no_panic() {
-    let runtime = TickwheelRuntime::new(&Timer::new());
+    let runtime = quinn_runtime();
     let far = Duration::from_secs(1000 * 365 * 24 * 3600);
     let mut timer = timer_in(&runtime, far);
     assert!(!is_expired(&mut timer));
@@ -168,16 +171,28 @@ async fn the_farthest_instant_is_pending_and_no_panic() {
 
 #[tokio::test(start_paused = true)]
 async fn now_follows_tokios_clock() {
-    let runtime = TickwheelRuntime::current();
+    let runtime = quinn_runtime();
     let before = runtime.now();
     tokio::time::advance(3600 * SECOND).await;
     assert_eq!(runtime.now() - before, 3600 * SECOND);
 }
 
+#[tokio::test]
+async fn a_stall_puts_no_timer_off() {
+    let runtime = quinn_runtime();
+    let mut timer = timer_in(&runtime, SECOND / 10);
+    assert!(!is_expired(&mut timer));
+    std::thread::sleep(SECOND / 2);
+    assert!(is_expired(&mut timer));
+}
+
 #[test]
 fn a_timer_outlives_the_runtime_that_drove_it() {
     let driving = Runtime::new().unwrap();
-    let timer = Timer::builder().build_on(driving.handle()).unwrap();
+    let timer = Timer::builder()
+        .count_stalls(true)
+        .build_on(driving.handle())
+        .unwrap();
     let runtime = TickwheelRuntime::new(&timer);
     let using = tokio::runtime::Builder::new_current_thread()
         .enable_all()
