@@ -97,7 +97,7 @@ async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
                 is_ours,
                 "one that has elapsed, too"
             );
-            assert!(sleep.as_mut().downcast_mut_pin::<Sleep>().is_some());
+            assert!(sleep.as_mut().downcast_mut_pin::<Foreign>().is_none());
             sleep.as_mut().await;
             assert_eq!(HyperTimer::now(&timer), start + seconds * SECOND);
         }

@@ -156,16 +156,14 @@ impl AsyncTimer for ConnectionTimer {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let instant = self.instant;
         if self.fallback.is_none() {
-            if matches!(&self.registration, Some(registered) if registered.still_waits(cx.waker()))
-            {
+            let registration = self.registration.as_ref();
+            if registration.is_some_and(|registration| registration.still_waits(cx.waker())) {
                 return Poll::Pending;
             }
-            let registered = self
-                .registered
-                .insert(Registration::new(cx.waker()))
-                .waker
-                .clone();
-            let mut cx = Context::from_waker(&registered);
+            let registration = Registration::new(cx.waker());
+            let waker = registration.waker.clone();
+            self.registration = Some(registration);
+            let mut cx = Context::from_waker(&waker);
             match Pin::new(&mut self.deadline).poll(&mut cx) {
                 Poll::Pending => return Poll::Pending,
                 // This poll may have found the end before the driver did: then nothing wakes.

@@ -17,12 +17,11 @@ use std::time::Duration;
 
 use ::http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use tokio::task::coop;
 
-use super::countdown::Countdown;
-use super::tried;
+use super::budget::{poll_tried, poll_unconstrained};
+use super::wait_timeout::WaitTimeout;
 use crate::error::Cancelled;
-use crate::future::sleep::Ended;
-use crate::runtime::coop;
 use crate::{Sleep, Timer};
 
 pin_project! {
@@ -79,7 +78,7 @@ pin_project! {
         #[pin]
         body: B,
         timer: Timer,
-        idle: Countdown,
+        idle: WaitTimeout,
         total: Option<Sleep>,
         is_at_end: bool,
     }
@@ -101,7 +100,7 @@ impl<B> TimeoutBody<B> {
         TimeoutBody {
             body,
             timer: timer.clone(),
-            idle: Countdown::new(timer),
+            idle: WaitTimeout::new(timer),
             total: None,
             is_at_end: false,
         }
@@ -159,7 +158,7 @@ where
         let had_budget = coop::has_budget_remaining();
         let result = match this.body.as_mut().poll_frame(cx) {
             Poll::Pending => {
-                ready!(tried(had_budget, cx));
+                ready!(poll_tried(had_budget, cx));
                 Some(Err(ready!(poll_times(this.total, this.idle, cx))))
             }
             Poll::Ready(Some(Ok(_))) if is_over(this.total) => Some(Err(Error::Total)),
@@ -191,18 +190,19 @@ where
 /// Whether the total time is over, by the clock. A body that is always ready may keep the driver
 /// from its turns.
 fn is_over(total: &Option<Sleep>) -> bool {
-    total.as_ref().is_some_and(Sleep::has_passed)
+    total
+        .as_ref()
+        .is_some_and(|total| total.remaining().is_zero())
 }
 
 /// The body was tried and has to be waited for: ready with the error if a time is over.
 fn poll_times(
     total: &mut Option<Sleep>,
-    idle: &mut Countdown,
+    idle: &mut WaitTimeout,
     cx: &mut Context<'_>,
 ) -> Poll<Error> {
     if let Some(total) = total {
-        // Outside of the task's budget, which the body may have used up.
-        if let Poll::Ready(end) = total.poll_timer(cx).map(Ended::or_cancelled) {
+        if let Poll::Ready(end) = poll_unconstrained(cx, |cx| total.try_poll(cx)) {
             return Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Total));
         }
     }

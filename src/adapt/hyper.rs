@@ -55,7 +55,9 @@
 //! # }
 //! ```
 
+use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use ::hyper::rt;
@@ -66,11 +68,11 @@ use crate::{Sleep, Timer};
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Timer::sleep(self, duration).outlasting_its_runtime())
+        Box::pin(LastingSleep(Timer::sleep(self, duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Timer::sleep_until(self, deadline.into()).outlasting_its_runtime())
+        Box::pin(LastingSleep(Timer::sleep_until(self, deadline.into())))
     }
 
     /// The clock of the timer's runtime: tokio's, also when that is paused.
@@ -78,17 +80,16 @@ impl rt::Timer for Timer {
         Timer::now(self).into_std()
     }
 
-    /// Moves a [`Sleep`] of this crate where it is. It stays on the timer that it is on. A sleep of
-    /// any other type is replaced by a new one of this timer.
+    /// Moves a sleep of this crate where it is. It stays on the timer that it is on, which may have
+    /// another clock. A sleep of any other type is replaced by a new one of this timer.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(own) if own.is_of(self) => own.reset(new_deadline.into()),
-            // It is on another timer, which may have another clock.
-            Some(mut own) => {
-                let now = rt::Timer::now(self);
-                own.reset_after(new_deadline.saturating_duration_since(now));
-            }
-            None => *sleep = rt::Timer::sleep_until(self, new_deadline),
+        let left = new_deadline.saturating_duration_since(rt::Timer::now(self));
+        if let Some(mut own) = sleep.as_mut().downcast_mut_pin::<LastingSleep>() {
+            own.0.reset_after(left);
+        } else if let Some(mut plain) = sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            plain.reset_after(left);
+        } else {
+            *sleep = rt::Timer::sleep_until(self, new_deadline);
         }
     }
 }
@@ -100,8 +101,23 @@ impl rt::Timer for Timer {
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
 
-impl Sleep {
-    fn is_of(&self, timer: &Timer) -> bool {
-        self.shard().is_of(timer.shard())
+/// A sleep that goes on, on the process's timer, when the runtime of its own has shut down.
+///
+/// Invariant: it is never ready before its deadline, as the clock of its runtime read until the
+/// end. From then on the time that was left passes by the system's clock.
+#[derive(Debug)]
+struct LastingSleep(Sleep);
+
+impl Future for LastingSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if ready!(self.0.try_poll(cx)).is_ok() {
+            return Poll::Ready(());
+        }
+        self.0 = Timer::global().sleep(self.0.remaining());
+        Pin::new(&mut self.0).poll(cx)
     }
 }
+
+impl rt::Sleep for LastingSleep {}

@@ -40,14 +40,15 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use pin_project_lite::pin_project;
+use tokio::task::coop;
 use tokio::time::Instant;
 
+use super::budget::{poll_tried, poll_unconstrained};
 use crate::error::Elapsed;
-use crate::future::sleep::Ended;
-use crate::future::timeout::poll_deadline;
-use crate::runtime::coop;
-use crate::time::tick::Moment;
 use crate::{Interval, Sleep, Timer};
+
+/// A pause that is longer than this, 146 years, is longer than a timer counts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(146 * 365 * 24 * 60 * 60);
 
 /// Methods for every [`Stream`].
 pub trait StreamExt: Stream {
@@ -125,11 +126,6 @@ pub trait StreamExt: Stream {
 
 impl<S: Stream + ?Sized> StreamExt for S {}
 
-// The `IdleTimeout` of a stream: an `Elapsed` for each gap that is too long.
-//
-// Invariant: `gap` is what is left of the current gap. It is `None` once the gap was reported, and
-// after the end of the stream. So nothing is armed then.
-
 pin_project! {
     /// A stream that gives an [`Elapsed`] for each gap that is too long:
     /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout).
@@ -180,6 +176,8 @@ pin_project! {
         // None once its runtime has shut down.
         timer: Option<Timer>,
         timeout: Duration,
+        // What is left of the current gap. None once that was reported, and after the end of the
+        // stream, so that nothing is armed then.
         gap: Option<Sleep>,
         is_at_end: bool,
     }
@@ -243,9 +241,10 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         let Some(gap) = this.gap else {
             return Poll::Pending;
         };
-        let ended = ready!(poll_deadline(gap, had_budget, cx));
+        ready!(poll_tried(had_budget, cx));
+        let end = ready!(poll_unconstrained(cx, |cx| gap.try_poll(cx)));
         *this.gap = None;
-        if ended == Ended::ShutDown {
+        if end.is_err() {
             *this.timer = None;
         }
         Poll::Ready(Some(Err(Elapsed::new())))
@@ -271,11 +270,6 @@ impl<S: Stream> FusedStream for IdleTimeout<S> {
         self.is_at_end
     }
 }
-
-// The `IntervalStream`: the ticks of an `Interval` as a stream.
-//
-// Invariant: it has nothing but the interval, and whether it is at its end. So taking the interval
-// out and wrapping it again loses no tick.
 
 /// The ticks of an [`Interval`] as a [`Stream`], with the names of tokio-stream's wrapper.
 ///
@@ -366,11 +360,6 @@ impl AsMut<Interval> for IntervalStream {
     }
 }
 
-// The `Throttle`: a shortest time between two items.
-//
-// Invariant: the stream within is not polled before `pause` is over. So what is held up is the
-// stream itself, and no item is kept here.
-
 pin_project! {
     /// A stream with a shortest time between two items:
     /// [`StreamExt::throttle`](StreamExt::throttle).
@@ -411,6 +400,7 @@ pin_project! {
         stream: S,
         timer: Timer,
         duration: Duration,
+        // The stream within is not polled before it is over, so that no item is kept here.
         pause: Option<Sleep>,
     }
 }
@@ -453,8 +443,8 @@ impl<S: Stream> Stream for Throttle<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
         if let Some(pause) = this.pause {
-            let ended = ready!(pause.poll_ended(cx));
-            if ended == Ended::Elapsed && *this.duration > Moment::MAX.since_epoch() {
+            let end = ready!(pause.try_poll(cx));
+            if end.is_ok() && *this.duration > LONGEST_PAUSE {
                 // The sleep has come to the end of what a timer counts, which is not the pause's.
                 return Poll::Pending;
             }

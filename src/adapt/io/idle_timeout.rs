@@ -14,7 +14,7 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{cancelled, poll_deadline, timed_out};
-use crate::adapt::tried;
+use crate::adapt::budget::poll_tried;
 use crate::runtime::coop;
 use crate::waking::wake;
 use crate::{Deadline, ResetHandle, Timer};
@@ -423,7 +423,7 @@ impl Idle {
         cx: &mut Context<'_>,
     ) -> Poll<io::Error> {
         let wait = self.waits.of(direction);
-        if tried(had_budget, cx).is_pending() {
+        if poll_tried(had_budget, cx).is_pending() {
             // It waits like any other and keeps its pending error, but it was not tried yet.
             if *wait == Wait::No {
                 *wait = Wait::Waits;

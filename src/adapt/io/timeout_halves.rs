@@ -2,7 +2,7 @@
 //! methods of the crate tokio-io-timeout.
 //!
 //! Invariant: each poll of the direction goes through [`bounded`], which polls the I/O first. That
-//! alone knows the [`Countdown`].
+//! alone knows the [`WaitTimeout`].
 
 use std::io;
 use std::io::{IoSlice, SeekFrom};
@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use super::{cancelled, timed_out};
 use crate::Timer;
-use crate::adapt::countdown::Countdown;
-use crate::adapt::tried;
+use crate::adapt::budget::poll_tried;
+use crate::adapt::wait_timeout::WaitTimeout;
 use crate::runtime::coop;
 
 pin_project! {
@@ -46,7 +46,7 @@ pin_project! {
     pub struct TimeoutReader<R> {
         #[pin]
         reader: R,
-        countdown: Countdown,
+        countdown: WaitTimeout,
     }
 }
 
@@ -77,7 +77,7 @@ pin_project! {
     pub struct TimeoutWriter<W> {
         #[pin]
         writer: W,
-        countdown: Countdown,
+        countdown: WaitTimeout,
     }
 }
 
@@ -96,7 +96,7 @@ impl<R> TimeoutReader<R> {
     pub fn with_timer(timer: &Timer, reader: R) -> TimeoutReader<R> {
         TimeoutReader {
             reader,
-            countdown: Countdown::new(timer),
+            countdown: WaitTimeout::new(timer),
         }
     }
 
@@ -152,7 +152,7 @@ impl<W> TimeoutWriter<W> {
     pub fn with_timer(timer: &Timer, writer: W) -> TimeoutWriter<W> {
         TimeoutWriter {
             writer,
-            countdown: Countdown::new(timer),
+            countdown: WaitTimeout::new(timer),
         }
     }
 
@@ -275,14 +275,14 @@ impl<W: AsyncSeek> AsyncSeek for TimeoutWriter<W> {
 /// Polls the I/O, and the time if the I/O has to wait.
 #[inline]
 fn bounded<R>(
-    countdown: &mut Countdown,
+    countdown: &mut WaitTimeout,
     cx: &mut Context<'_>,
     poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
 ) -> Poll<io::Result<R>> {
     let had_budget = coop::has_budget_remaining();
     let result = poll_io(cx);
     if result.is_pending() {
-        ready!(tried(had_budget, cx));
+        ready!(poll_tried(had_budget, cx));
         let end = countdown.poll(cx);
         return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
     }

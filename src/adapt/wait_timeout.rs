@@ -1,4 +1,4 @@
-//! The time that one waiting operation has: a sleep that is armed while the operation waits.
+//! The timeout of one operation that waits: a sleep that is armed while the operation does.
 //!
 //! A plain [`Sleep`] is enough, because one task alone waits and nobody pushes the deadline back.
 //! It takes one lock to arm and one to disarm, and it allocates nothing.
@@ -6,18 +6,19 @@
 //! Invariants:
 //!
 //! - A timer is armed only from the poll in which an operation first has to wait until
-//!   [`stop`](Countdown::stop), or until it reports that its time is over.
+//!   [`stop`](WaitTimeout::stop), or until it reports that its time is over.
 //! - The task that waits is registered with the sleep, or is kept in `waiting`, or was woken. So a
 //!   change of the timeout bounds an operation that waits, also if it waited without a timeout.
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use super::budget::poll_unconstrained;
 use crate::error::Cancelled;
 use crate::{Sleep, Timer};
 
 #[derive(Debug)]
-pub(super) struct Countdown {
+pub(super) struct WaitTimeout {
     timer: Timer,
     timeout: Option<Duration>,
     /// The task of the operation that waits.
@@ -26,9 +27,9 @@ pub(super) struct Countdown {
     sleep: Option<Sleep>,
 }
 
-impl Countdown {
-    pub(super) fn new(timer: &Timer) -> Countdown {
-        Countdown {
+impl WaitTimeout {
+    pub(super) fn new(timer: &Timer) -> WaitTimeout {
+        WaitTimeout {
             timer: timer.clone(),
             timeout: None,
             waiting: None,
@@ -51,7 +52,7 @@ impl Countdown {
             // The operation may have been dropped, and then its time must not begin here.
             (None, Some(_)) => {
                 if let Some(waiting) = self.waiting.take() {
-                    self.timer.reporter().wake(waiting);
+                    waiting.wake();
                 }
             }
             (_, None) => self.sleep = None,
@@ -71,7 +72,7 @@ impl Countdown {
             return Poll::Pending;
         };
         let sleep = self.sleep.get_or_insert_with(|| self.timer.sleep(timeout));
-        let end = ready!(sleep.poll_timer(cx)).or_cancelled();
+        let end = ready!(poll_unconstrained(cx, |cx| sleep.try_poll(cx)));
         self.stop();
         Poll::Ready(end)
     }
