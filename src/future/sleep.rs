@@ -123,9 +123,6 @@ pub struct Sleep {
     key_index: u32,
     phase: Phase,
     first_poll: FirstPoll,
-    /// Whether it goes on, on the process's timer, when its runtime shuts down.
-    #[cfg(feature = "hyper")]
-    pub(super) outlasts_its_runtime: bool,
 }
 
 /// Where a sleep is, beside whether it is armed.
@@ -160,8 +157,6 @@ impl Sleep {
             key_index: 0,
             phase: Phase::New,
             first_poll,
-            #[cfg(feature = "hyper")]
-            outlasts_its_runtime: false,
         }
     }
 
@@ -368,17 +363,6 @@ impl Sleep {
         Poll::Ready(ended)
     }
 
-    #[cold]
-    fn poll_after_shut_down(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        #[cfg(feature = "hyper")]
-        if self.outlasts_its_runtime {
-            self.move_to_global();
-            return Pin::new(self).poll(cx);
-        }
-        let _ = cx;
-        panic_shut_down()
-    }
-
     #[inline]
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         let tick = self.due_tick();
@@ -420,7 +404,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.poll_ended(cx)) {
             Ended::Elapsed => Poll::Ready(()),
-            Ended::ShutDown => self.poll_after_shut_down(cx),
+            Ended::ShutDown => panic_shut_down(),
         }
     }
 }
@@ -538,26 +522,4 @@ pub(super) fn panic_shut_down() -> ! {
          keep that runtime running for as long as its timers are awaited. \
          (A Tokio 1.x context was found, but it is being shutdown.)"
     )
-}
-
-// A sleep that goes on when the runtime of its timer has shut down: for a caller whose trait has
-// no error to report that by.
-//
-// Invariant: it is never ready before its deadline, as the clock of its runtime read until
-// the end. From then on the time that was left passes by the system's clock.
-
-#[cfg(feature = "hyper")]
-impl Sleep {
-    /// From now on it goes on when its runtime shuts down.
-    pub(crate) fn outlasting_its_runtime(mut self) -> Sleep {
-        self.outlasts_its_runtime = true;
-        self
-    }
-
-    /// Goes on, on the process's timer, for the time that is left.
-    pub(super) fn move_to_global(&mut self) {
-        let now = self.shard().clock().now_instant();
-        let left = self.deadline().saturating_duration_since(now);
-        *self = Sleep::after(local::global_timer().shard().clone(), left).outlasting_its_runtime();
-    }
 }

@@ -132,12 +132,6 @@ impl Shard {
         self.number
     }
 
-    /// Whether both are shards of one timer.
-    #[cfg(feature = "hyper")]
-    pub(crate) fn is_of(&self, same: &Shard) -> bool {
-        Arc::ptr_eq(&self.driver, &same.driver)
-    }
-
     /// Arms a timer that wakes `waker` at `tick`.
     ///
     /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
