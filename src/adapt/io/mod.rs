@@ -26,27 +26,19 @@
 //! [`Cancelled`]: crate::error::Cancelled
 //! [`ResetHandle`]: crate::ResetHandle
 
+mod idle;
 mod idle_timeout;
-mod timeout_halves;
+mod timeout_half;
+mod timeout_stream;
+mod waiters;
 
-use std::future::Future;
 use std::io;
-use std::pin::pin;
-use std::task::{Context, Poll};
-
-use crate::runtime::coop;
 
 pub use idle_timeout::IdleTimeout;
-pub use timeout_halves::{TimeoutReader, TimeoutStream, TimeoutWriter};
+pub use timeout_half::{TimeoutHalf, TimeoutReader, TimeoutWriter};
+pub use timeout_stream::TimeoutStream;
 
-use crate::Deadline;
 use crate::error::{Cancelled, Elapsed};
-
-/// Polls a deadline outside of the task's budget. I/O that had to wait may have used the budget up,
-/// and the deadline must be looked at all the same.
-fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-    pin!(coop::unconstrained(deadline)).poll(cx)
-}
 
 fn timed_out() -> io::Error {
     Elapsed::new().into()

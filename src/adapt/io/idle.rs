@@ -1,0 +1,229 @@
+//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and which direction has heard of its
+//! expiry.
+//!
+//! Two tasks may poll one stream, one for each direction: the halves of `tokio::io::split`. The
+//! deadline belongs to both. Each direction that has to wait polls it, always with the waker of
+//! `Waiters`, which wakes both.
+//!
+//! ```text
+//!             a byte was moved: reset, lock-free
+//!               +----+
+//!               |    v
+//!   new ----> pending --(expiry)--> expired --(a poll that has to wait)--> reported
+//!               ^                      |                                    |
+//!               |                      | (a byte was moved)                 | (a byte was moved, or
+//!               +----------------------+------------------------------------+  a poll has to wait)
+//!
+//!   any --(cancelled, or the runtime has shut down)--> cancelled --(restart)--> pending
+//! ```
+//!
+//! - *Expired*: it was not reported to either direction yet. If a byte is moved first, the
+//!   connection was not idle: the bytes may have come in time, while the process was stalled.
+//! - *Reported*: one direction got `TimedOut`. If the other was waiting too, the same error is
+//!   pending for it. Nothing is armed. The next byte moved, or the next poll that has to wait,
+//!   starts the deadline anew, for a goodbye.
+//! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
+//!
+//! # What is still to be reported
+//!
+//! A direction with a pending error gets `TimedOut` when it is polled and still has to wait. The
+//! error is true for as long as no byte is moved. So a byte that is moved in either direction clears
+//! it, and so does a restart. A reset through the handle cannot, because only the timer knows of
+//! it.
+//!
+//! - *Why nothing hangs then.* The direction's task was woken when the other got the error. So
+//!   it polls after the byte was moved, or it polled before and took the error. If it polls after,
+//!   the deadline is pending and takes its waker. It gets the next expiry.
+//! - *Why a pending error may not stay for ever.* The operation that waited may have been dropped,
+//!   which no stream can see. A later operation would fail for an idle time that ended long before.
+//! - *Why a poll that has to wait clears nothing.* A direction that gets the error, and waits again
+//!   in the same poll of its task, would always come first. The other would never get it.
+//!
+//! Invariants:
+//!
+//! - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
+//!   a poll that has to wait need not poll the deadline again, unless that waker was woken.
+//! - A direction waits with its waker in `Waiters`, or was woken since it put it there, or since it
+//!   was polled without a budget.
+//! - An expiry is reported to a direction at most once, and never after a byte was moved.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *The poll of one direction finds the expiry before the driver does.* Then the deadline wakes
+//!   no task, because it knows only the task that polls. So the other one is woken here.
+//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker
+//!   of that poll and wakes its task, and `woken` is left for the next poll.
+//! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
+//!   is then registered for both. Of one that has ended, the other direction is woken and polls it
+//!   too, or has the error pending.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::waiters::{Direction, PerDirection, Waiters};
+use super::{cancelled, timed_out};
+use crate::adapt::budget::{poll_tried, poll_unconstrained};
+use crate::error::Cancelled;
+use crate::{Deadline, ResetHandle, Timer};
+
+#[derive(Debug)]
+pub(super) struct Idle {
+    deadline: Deadline,
+    handle: ResetHandle,
+    waiters: Arc<Waiters>,
+    /// The waker of `waiters`, made once.
+    waker: Waker,
+    is_registered: bool,
+    is_reported: bool,
+    waits: PerDirection<Wait>,
+}
+
+/// What a direction does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wait {
+    /// Its last poll did not have to wait, or it got the error.
+    #[default]
+    No,
+    Waits,
+    /// It waited when the expiry was reported to the other direction. No byte was moved since then.
+    HasPendingError,
+}
+
+impl Idle {
+    pub(super) fn new(timer: &Timer, timeout: Duration) -> Idle {
+        let deadline = timer.deadline(timeout);
+        let waiters = Arc::new(Waiters::default());
+        Idle {
+            handle: deadline.handle(),
+            deadline,
+            waker: waiters.clone().into(),
+            waiters,
+            is_registered: false,
+            is_reported: false,
+            waits: PerDirection::default(),
+        }
+    }
+
+    pub(super) fn handle(&self) -> &ResetHandle {
+        &self.handle
+    }
+
+    /// Makes the deadline pending again, counting from now, and clears the pending error.
+    pub(super) fn restart(&mut self) {
+        self.start_anew();
+        self.forgive(Direction::Read);
+        self.forgive(Direction::Write);
+    }
+
+    /// The direction waits on, if it has a pending error.
+    #[inline]
+    fn forgive(&mut self, direction: Direction) {
+        let wait = self.waits.of(direction);
+        if *wait == Wait::HasPendingError {
+            *wait = Wait::Waits;
+        }
+    }
+
+    /// The task of each direction that waits was woken when the deadline came to its end. It
+    /// registers again when it polls.
+    fn start_anew(&mut self) {
+        self.deadline.restart();
+        self.is_registered = false;
+        self.is_reported = false;
+    }
+
+    /// What every poll of the I/O ends with. `had_budget` says whether the task had a budget
+    /// before it, and `has_moved` whether a result moved a byte.
+    #[inline]
+    pub(super) fn after<R: Copy>(
+        &mut self,
+        direction: Direction,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<R>>,
+        has_moved: impl FnOnce(R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        let Poll::Ready(result) = result else {
+            return self.poll_wait(direction, had_budget, cx).map(Err);
+        };
+        *self.waits.of(direction) = Wait::No;
+        if matches!(result, Ok(value) if has_moved(value)) {
+            self.forgive(direction.other());
+            if !self.handle.reset() {
+                self.move_on();
+            }
+        }
+        Poll::Ready(result)
+    }
+
+    /// A byte was moved after the deadline had come to its end.
+    #[cold]
+    fn move_on(&mut self) {
+        let mut cx = Context::from_waker(&self.waker);
+        if poll_deadline(&mut self.deadline, &mut cx) == Poll::Ready(Ok(())) {
+            self.start_anew();
+        }
+    }
+
+    /// The I/O has to wait: ready with the error if the time is over.
+    fn poll_wait(
+        &mut self,
+        direction: Direction,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Error> {
+        let wait = self.waits.of(direction);
+        if poll_tried(had_budget, cx).is_pending() {
+            // It waits like any other and keeps its pending error, but it was not tried yet.
+            if *wait == Wait::No {
+                *wait = Wait::Waits;
+            }
+            return Poll::Pending;
+        }
+        if *wait == Wait::HasPendingError {
+            *wait = Wait::No;
+            return Poll::Ready(timed_out());
+        }
+        *wait = Wait::Waits;
+        let woken = self.waiters.register(direction, cx.waker());
+        if self.is_registered && !woken {
+            return Poll::Pending;
+        }
+        if self.is_reported {
+            self.start_anew();
+        }
+        self.poll_end(direction)
+    }
+
+    fn poll_end(&mut self, direction: Direction) -> Poll<io::Error> {
+        let mut cx = Context::from_waker(&self.waker);
+        let end = poll_deadline(&mut self.deadline, &mut cx);
+        self.is_registered = end.is_pending();
+        let Poll::Ready(end) = end else {
+            return Poll::Pending;
+        };
+        *self.waits.of(direction) = Wait::No;
+        let other = self.waits.of(direction.other());
+        let error = match end {
+            Ok(()) => {
+                self.is_reported = true;
+                if *other == Wait::Waits {
+                    *other = Wait::HasPendingError;
+                }
+                timed_out()
+            }
+            Err(cause) => cancelled(cause),
+        };
+        Waiters::wake(&self.waiters, direction.other());
+        Poll::Ready(error)
+    }
+}
+
+/// I/O that had to wait may have used the task's budget up.
+fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    poll_unconstrained(cx, |cx| Pin::new(&mut *deadline).poll(cx))
+}

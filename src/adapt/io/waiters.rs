@@ -1,0 +1,158 @@
+//! The wakers of the two tasks that may wait for one stream, behind one waker for its deadline.
+//!
+//! A deadline wakes the task that polled last. The halves of a stream may be polled by two tasks,
+//! and the end of the deadline concerns both. So the deadline is given a waker of its own, which
+//! wakes whoever waits in either direction.
+//!
+//! Invariant: no waker is cloned, woken or dropped under the lock, because a waker is its user's
+//! code and may come back here.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+/// Which way bytes go. Flushing and shutting down belong to writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub(super) fn other(self) -> Direction {
+        match self {
+            Direction::Read => Direction::Write,
+            Direction::Write => Direction::Read,
+        }
+    }
+}
+
+/// One value for each direction.
+#[derive(Debug, Default)]
+pub(super) struct PerDirection<V> {
+    read: V,
+    write: V,
+}
+
+impl<V> PerDirection<V> {
+    pub(super) fn of(&mut self, direction: Direction) -> &mut V {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    state: Mutex<WaitersState>,
+}
+
+#[derive(Debug, Default)]
+struct WaitersState {
+    wakers: PerDirection<Option<Waker>>,
+    /// Whether the deadline has woken since a direction looked last.
+    woken: bool,
+}
+
+impl Waiters {
+    /// Keeps the waker of the task that waits in a direction. Gives whether the deadline has woken
+    /// since a direction looked last.
+    pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        if !state.holds(direction, waker) {
+            drop(state);
+            let waker = waker.clone();
+            state = self.lock();
+            let before = state.wakers.of(direction).replace(waker);
+            let woken = std::mem::take(&mut state.woken);
+            drop(state);
+            drop(before);
+            return woken;
+        }
+        std::mem::take(&mut state.woken)
+    }
+
+    /// Wakes whoever waits in a direction.
+    pub(super) fn wake(&self, direction: Direction) {
+        let waker = self.lock().wakers.of(direction).take();
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitersState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WaitersState {
+    fn holds(&mut self, direction: Direction, waker: &Waker) -> bool {
+        let held = self.wakers.of(direction).as_ref();
+        held.is_some_and(|held| held.will_wake(waker))
+    }
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.woken = true;
+        let PerDirection { read, write } = std::mem::take(&mut state.wakers);
+        drop(state);
+        // A panic in one of the wakers does not keep the other from being woken.
+        for waker in [read, write].into_iter().flatten() {
+            wake(waker);
+        }
+    }
+}
+
+/// Wakes a task. A panic of its waker is no concern of whoever wakes it, nor of the other task.
+fn wake(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        // Its destructor may panic too.
+        std::mem::forget(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Default)]
+    struct Wakes {
+        panics: bool,
+        was_woken: AtomicBool,
+    }
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.was_woken.store(true, Ordering::Relaxed);
+            if self.panics {
+                std::panic::resume_unwind(Box::new("a waker's own panic"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_panicking_waker_keeps_the_other_task_from_nothing() {
+        for panicking in [Direction::Read, Direction::Write] {
+            let waiters = Arc::new(Waiters::default());
+            let tasks = [panicking, panicking.other()].map(|direction| {
+                let task = Arc::new(Wakes {
+                    panics: direction == panicking,
+                    ..Wakes::default()
+                });
+                waiters.register(direction, &Waker::from(task.clone()));
+                task
+            });
+            Waker::from(waiters).wake();
+            let were_woken = tasks.map(|task| task.was_woken.load(Ordering::Relaxed));
+            assert_eq!(were_woken, [true, true]);
+        }
+    }
+}
