@@ -69,14 +69,6 @@ impl Reporter {
     }
 }
 
-/// Wakes and drops a waker, and contains its panic, where no timer is at hand.
-#[cfg(feature = "io")]
-pub(crate) fn wake(waker: Waker) {
-    if contains_panic_of(waker) {
-        tell(|| waker_has_panicked(None));
-    }
-}
-
 /// Wakes and drops a waker. Returns whether it panicked.
 fn contains_panic_of(waker: Waker) -> bool {
     let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
