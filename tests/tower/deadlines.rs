@@ -122,6 +122,36 @@ async fn a_client_writes_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_shortest_of_several_headers_counts() {
+    let of = |timeouts: &[&'static str]| {
+        let mut request = Request::new(());
+        for timeout in timeouts {
+            let value = http::HeaderValue::from_static(timeout);
+            request.headers_mut().append("grpc-timeout", value);
+        }
+        request
+    };
+    let both = [["50S", "5S"], ["5S", "50S"], ["soon", "5S"], ["5S", "soon"]];
+    for timeouts in &both {
+        assert_eq!(grpc_timeout(&of(timeouts)), Some(5 * SECOND));
+    }
+
+    let echo = service_fn(async |request: Request<()>| {
+        let headers = request.headers().get_all("grpc-timeout").iter();
+        Ok::<_, Infallible>(headers.cloned().collect::<Vec<_>>())
+    });
+    let client = GrpcTimeoutLayer::new().layer(echo);
+    let call = async |timeouts| client.clone().oneshot(of(timeouts)).await.unwrap();
+    let within = scope(Instant::now() + 10 * SECOND, async {
+        for timeouts in &both {
+            assert_eq!(call(timeouts).await, ["5S"]);
+        }
+        assert_eq!(call(&["50S", "60S"]).await, ["10000000u"]);
+    });
+    assert_eq!(within.await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_with_nothing_left_fails_without_a_call() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();

@@ -30,7 +30,7 @@ const UNITS: [(u8, u64); 6] = [
 ];
 
 /// The time that the caller waits, by the request's `grpc-timeout` header; `None` without one, and
-/// if it is malformed.
+/// if it is malformed. Of several, the shortest counts.
 ///
 /// The header has up to eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`, from hours to
 /// nanoseconds. It is for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), and for
@@ -53,11 +53,18 @@ const UNITS: [(u8, u64); 6] = [
 /// # }
 /// ```
 pub fn grpc_timeout<B>(request: &Request<B>) -> Option<Duration> {
-    read(request.headers())
+    shortest(request.headers()).map(|(timeout, _)| timeout)
 }
 
-fn read(headers: &HeaderMap) -> Option<Duration> {
-    let (unit, digits) = headers.get(GRPC_TIMEOUT)?.as_bytes().split_last()?;
+/// The well-formed header with the shortest time.
+fn shortest(headers: &HeaderMap) -> Option<(Duration, &HeaderValue)> {
+    let headers = headers.get_all(GRPC_TIMEOUT).into_iter();
+    let well_formed = headers.filter_map(|header| Some((read(header)?, header)));
+    well_formed.min_by_key(|(timeout, _)| *timeout)
+}
+
+fn read(header: &HeaderValue) -> Option<Duration> {
+    let (unit, digits) = header.as_bytes().split_last()?;
     let is_number =
         (1..=DIGITS).contains(&digits.len()) && digits.iter().all(|digit| digit.is_ascii_digit());
     if !is_number {
@@ -129,7 +136,8 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 ///
 /// - It writes what is [`remaining`] into the `grpc-timeout` header, rounded down, so that it never
 ///   promises more than is left.
-/// - A header that the request has already stays if it is shorter.
+/// - A header that the request has already stays if it is shorter. Of several, only the shortest
+///   does.
 /// - Where no scope is open, the request passes as it is.
 /// - A scope is open in the task that polls it, and in no other. tower's `Buffer` calls what is
 ///   within it in a task of its own. So a `GrpcTimeout` within a `Buffer` finds no scope, and no
@@ -222,9 +230,11 @@ where
         }
         if let Some(left) = left {
             let headers = request.headers_mut();
-            if read(headers).is_none_or(|asked| asked > left) {
-                headers.insert(GRPC_TIMEOUT, written(left));
-            }
+            let header = match shortest(headers) {
+                Some((asked, header)) if asked <= left => header.clone(),
+                _ => written(left),
+            };
+            headers.insert(GRPC_TIMEOUT, header);
         }
         GrpcResponseFuture::new(Some(self.inner.call(request)))
     }
