@@ -5,7 +5,12 @@
 //! Invariant: an adapter uses only what the crate offers to anybody, and no module below knows of
 //! it.
 
-#[cfg(any(feature = "http-body", feature = "io", feature = "stream"))]
+#[cfg(any(
+    feature = "http-body",
+    feature = "io",
+    feature = "stream",
+    feature = "tower"
+))]
 mod budget;
 #[cfg(feature = "http-body")]
 pub mod http_body;

@@ -2,15 +2,18 @@
 //!
 //! Invariant: a header that is written never promises more time than is left.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::BoxError;
-use super::timeout::GrpcResponseFuture;
+use crate::error::Elapsed;
 use crate::remaining;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -46,11 +49,9 @@ const UNITS: [(u8, u64); 6] = [
 ///     Some(grpc_timeout(request).map_or(LONGEST, |asked| asked.min(LONGEST)))
 /// });
 /// # let _ = layer;
-/// # fn main() -> http::Result<()> {
 /// let request = http::Request::builder().header("grpc-timeout", "250m").body(())?;
 /// assert_eq!(grpc_timeout(&request), Some(Duration::from_millis(250)));
-/// # Ok(())
-/// # }
+/// # Ok::<(), http::Error>(())
 /// ```
 pub fn grpc_timeout<B>(request: &Request<B>) -> Option<Duration> {
     shortest(request.headers()).map(|(timeout, _)| timeout)
@@ -226,7 +227,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let left = remaining();
         if !self.is_inner_ready || left == Some(Duration::ZERO) {
-            return GrpcResponseFuture::new(None);
+            return GrpcResponseFuture { call: None };
         }
         if let Some(left) = left {
             let headers = request.headers_mut();
@@ -236,7 +237,50 @@ where
             };
             headers.insert(GRPC_TIMEOUT, header);
         }
-        GrpcResponseFuture::new(Some(self.inner.call(request)))
+        GrpcResponseFuture {
+            call: Some(self.inner.call(request)),
+        }
+    }
+}
+
+pin_project! {
+    /// A call that passes its deadline on: what [`GrpcTimeout`] answers with.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
+    /// use http::{Request, Response};
+    /// use tickwheel::tower::GrpcTimeoutLayer;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// let client = service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(())));
+    /// let mut client = GrpcTimeoutLayer::new().layer(client);
+    /// let call = client.ready().await?.call(Request::new(())); // a `GrpcResponseFuture`
+    /// assert!(call.await?.status().is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct GrpcResponseFuture<F> {
+        // None where nothing was left, so that nothing was called.
+        #[pin]
+        call: Option<F>,
+    }
+}
+
+impl<F, Response, Error> Future for GrpcResponseFuture<F>
+where
+    F: Future<Output = Result<Response, Error>>,
+    Error: Into<BoxError>,
+{
+    type Output = Result<Response, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().call.as_pin_mut() {
+            Some(call) => call.poll(cx).map_err(Into::into),
+            None => Poll::Ready(Err(Elapsed::new().into())),
+        }
     }
 }
 

@@ -91,11 +91,8 @@
 mod grpc;
 mod timeout;
 
-pub use grpc::{GrpcTimeout, GrpcTimeoutLayer, grpc_timeout};
-pub use timeout::{
-    Bound, Boxed, Fixed, GrpcResponseFuture, Mapped, OnElapsed, PerRequest, ResponseFuture,
-    Timeout, TimeoutLayer,
-};
+pub use grpc::{GrpcResponseFuture, GrpcTimeout, GrpcTimeoutLayer, grpc_timeout};
+pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
 
 /// An error of any type, as tower has it.
 ///

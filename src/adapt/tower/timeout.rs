@@ -2,31 +2,28 @@
 //!
 //! Invariant: a clone shares nothing with its original but the timer.
 
-use std::any::type_name;
+use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::future::{Future, Pending, pending};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use sealed::Call;
+use tokio::task::coop;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::BoxError;
+use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::{Cancelled, Elapsed};
-use crate::future::scope::ScopeDeadline;
-use crate::future::sleep::Ended;
-use crate::future::{scope, timeout};
-use crate::shard::Shard;
-use crate::timer::local;
-use crate::{Instant, Sleep, Timer};
+use crate::{Instant, Scope, Timer};
 
 /// Puts a [`Timeout`] around a service.
 ///
-/// The module's page has [examples](super#examples).
+/// `B` is the timeout of each call, or the closure of [`per_request`](TimeoutLayer::per_request).
+/// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. The module's page has
+/// [examples](super#examples).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -40,11 +37,11 @@ use crate::{Instant, Sleep, Timer};
 /// assert!(bounded.oneshot(()).await.is_err());
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
-pub struct TimeoutLayer<B = Fixed, O = Boxed> {
+pub struct TimeoutLayer<B = Duration, A = ()> {
     bound: B,
-    on_elapsed: O,
+    answer: A,
     timer: Option<Timer>,
 }
 
@@ -55,8 +52,8 @@ impl TimeoutLayer {
     /// latest.
     pub const fn new(timeout: Duration) -> TimeoutLayer {
         TimeoutLayer {
-            bound: Fixed(timeout),
-            on_elapsed: Boxed,
+            bound: timeout,
+            answer: (),
             timer: None,
         }
     }
@@ -81,19 +78,19 @@ impl TimeoutLayer {
     /// });
     /// # let _ = by_route;
     /// ```
-    pub const fn per_request<F, Request>(timeout: F) -> TimeoutLayer<PerRequest<F>>
+    pub const fn per_request<F, Request>(timeout: F) -> TimeoutLayer<F>
     where
         F: Fn(&Request) -> Option<Duration>,
     {
         TimeoutLayer {
-            bound: PerRequest(timeout),
-            on_elapsed: Boxed,
+            bound: timeout,
+            answer: (),
             timer: None,
         }
     }
 }
 
-impl<B, O> TimeoutLayer<B, O> {
+impl<B, A> TimeoutLayer<B, A> {
     /// Answers a call that took too long with what `answer` gives, in the service's own types.
     ///
     /// It also answers a call that waits when the runtime that drives the timer shuts down.
@@ -116,13 +113,13 @@ impl<B, O> TimeoutLayer<B, O> {
     /// assert_eq!(service.oneshot(()).await, Ok("too late"));
     /// # }
     /// ```
-    pub fn on_elapsed<F, Response, Error>(self, answer: F) -> TimeoutLayer<B, Mapped<F>>
+    pub fn on_elapsed<F, Response, Error>(self, answer: F) -> TimeoutLayer<B, F>
     where
         F: FnOnce(Elapsed) -> Result<Response, Error> + Clone,
     {
         TimeoutLayer {
             bound: self.bound,
-            on_elapsed: Mapped(answer),
+            answer,
             timer: self.timer,
         }
     }
@@ -136,8 +133,8 @@ impl<B, O> TimeoutLayer<B, O> {
     }
 }
 
-impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
-    type Service = Timeout<S, B, O>;
+impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
+    type Service = Timeout<S, B, A>;
 
     fn layer(&self, inner: S) -> Self::Service {
         Timeout {
@@ -185,10 +182,10 @@ impl<S, B: Clone, O: Clone> Layer<S> for TimeoutLayer<B, O> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct Timeout<S, B = Fixed, O = Boxed> {
+#[derive(Clone)]
+pub struct Timeout<S, B = Duration, A = ()> {
     inner: S,
-    layer: TimeoutLayer<B, O>,
+    layer: TimeoutLayer<B, A>,
 }
 
 impl<S> Timeout<S> {
@@ -201,7 +198,7 @@ impl<S> Timeout<S> {
     }
 }
 
-impl<S, B, O> Timeout<S, B, O> {
+impl<S, B, A> Timeout<S, B, A> {
     /// Takes this timer in place of the current runtime's own.
     #[must_use = "this gives the changed service back"]
     pub fn with_timer(self, timer: Timer) -> Self {
@@ -227,69 +224,92 @@ impl<S, B, O> Timeout<S, B, O> {
     }
 }
 
-impl<S, B, O, Request> Service<Request> for Timeout<S, B, O>
+impl<S, B, A, Request> Service<Request> for Timeout<S, B, A>
 where
     S: Service<Request>,
     B: Bound<Request>,
-    O: OnElapsed<S::Response, S::Error> + Clone,
+    A: Answer<S::Response, S::Error> + Clone,
 {
     type Response = S::Response;
-    type Error = O::Error;
-    type Future = ResponseFuture<S::Future, O>;
+    type Error = A::Error;
+    type Future = ResponseFuture<S::Future, A>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(O::error)
+        self.inner.poll_ready(cx).map_err(A::error)
     }
 
-    // The call is moved once, into the answer. So the clone, which is the user's code, comes before
-    // it.
+    // The call is moved no more often than it must be, because it may be large. So each kind of it
+    // is made in a function of its own. The clone, which is the user's code, comes before it.
     #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
-        let on_elapsed = Some(self.layer.on_elapsed.clone());
-        let bound = self.layer.bound.bound(&request);
-        let timer = self.layer.timer.as_ref();
-        match bound {
-            Call::Scope(duration) => {
-                call_within(&mut self.inner, request, timer, duration, on_elapsed)
-            }
-            bound => ResponseFuture {
-                call: self.inner.call(request),
-                end: match bound {
-                    Call::Timeout(duration) => {
-                        End::Timeout(scope::sleep_after(shard(timer), duration))
-                    }
-                    _ => End::Never,
-                },
-                on_elapsed,
-            },
+        let answer = self.layer.answer.clone();
+        match self.layer.bound.limit(&request) {
+            Limit::Scope(duration) => self.call_in_scope(request, duration, answer),
+            Limit::Timeout(duration) => self.call_in_time(request, Some(duration), answer),
+            Limit::None => self.call_in_time(request, None, answer),
         }
     }
 }
 
-/// A service may do much of its work in `call`, such as to make timeouts. So the scope is open in
-/// that too.
-#[inline]
-fn call_within<S: Service<Request>, Request, O>(
-    service: &mut S,
-    request: Request,
-    timer: Option<&Timer>,
-    duration: Duration,
-    on_elapsed: Option<O>,
-) -> ResponseFuture<S::Future, O> {
-    let deadline = after(duration);
-    let limit = ScopeDeadline::until(deadline);
-    let call = scope::within(limit, || service.call(request));
-    let (sleep, deadline) = scope::end(shard(timer), deadline);
-    ResponseFuture {
-        call,
-        end: End::Scope(sleep, deadline),
-        on_elapsed,
+impl<S, B, A> Timeout<S, B, A> {
+    #[inline]
+    fn call_in_time<Request>(
+        &mut self,
+        request: Request,
+        duration: Option<Duration>,
+        answer: A,
+    ) -> ResponseFuture<S::Future, A>
+    where
+        S: Service<Request>,
+    {
+        ResponseFuture {
+            call: Call::InTime {
+                call: self.inner.call(request),
+                time: duration.map(|duration| self.time(duration)),
+            },
+            answer: Some(answer),
+        }
+    }
+
+    /// A service may do much of its work in `call`, such as to make timeouts. So a scope is open in
+    /// that too.
+    #[inline]
+    fn call_in_scope<Request>(
+        &mut self,
+        request: Request,
+        duration: Duration,
+        answer: A,
+    ) -> ResponseFuture<S::Future, A>
+    where
+        S: Service<Request>,
+    {
+        let timer = self.layer.timer.as_ref();
+        let deadline = after(duration);
+        let opened = pin!(scope(timer, deadline, async { self.inner.call(request) }));
+        let Poll::Ready(Ok(call)) = opened.poll(&mut Context::from_waker(Waker::noop())) else {
+            unreachable!("what is ready at once wins over any deadline");
+        };
+        let call = scope(timer, deadline, call);
+        ResponseFuture {
+            call: Call::InScope { call },
+            answer: Some(answer),
+        }
+    }
+
+    fn time(&self, duration: Duration) -> Time {
+        match &self.layer.timer {
+            Some(timer) => timer.timeout(duration, pending()),
+            None => crate::timeout(duration, pending()),
+        }
     }
 }
 
-#[track_caller]
-fn shard(timer: Option<&Timer>) -> Arc<Shard> {
-    timer.map_or_else(local::shard, |timer| timer.shard().clone())
+#[inline]
+fn scope<F: Future>(timer: Option<&Timer>, deadline: Instant, call: F) -> Scope<F> {
+    match timer {
+        Some(timer) => timer.scope(deadline, call),
+        None => crate::scope(deadline, call),
+    }
 }
 
 fn after(duration: Duration) -> Instant {
@@ -299,125 +319,87 @@ fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-// What bounds a call: one duration for all, or what the request says.
-//
-// Invariant: the bound is known before the request is handed to the service.
+/// How a call is bounded.
+#[derive(Debug)]
+pub enum Limit {
+    None,
+    Timeout(Duration),
+    /// By a scope that is open from the call on.
+    Scope(Duration),
+}
 
-/// What decides the timeout of a call: [`Fixed`] or [`PerRequest`].
-///
-/// It is sealed: a closure for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request) can
-/// tell anything.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{Bound, TimeoutLayer};
-///
-/// // A layer that is generic over what bounds a call.
-/// fn is_bound<B: Bound<u64>>(_: &TimeoutLayer<B>) {}
-///
-/// is_bound(&TimeoutLayer::new(Duration::from_secs(1)));
-/// is_bound(&TimeoutLayer::per_request(|millis: &u64| Some(Duration::from_millis(*millis))));
-/// # }
-/// ```
-pub trait Bound<Request>: sealed::Bound<Request> {}
+/// What decides how a call is bounded, before the request is handed to the service: one duration for
+/// all, or what a closure reads in the request.
+pub trait Bound<Request> {
+    fn limit(&self, request: &Request) -> Limit;
+}
 
-/// The same timeout for each call: [`TimeoutLayer::new`](super::TimeoutLayer::new).
-///
-/// ```
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{Fixed, TimeoutLayer};
-///
-/// let layer: TimeoutLayer<Fixed> = TimeoutLayer::new(Duration::from_secs(10));
-/// # drop(layer);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed(pub(super) Duration);
-
-/// The timeout that a closure reads in the request:
-/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{TimeoutLayer};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
-/// // The request says how long it may take.
-/// let layer = TimeoutLayer::per_request(|limit: &Duration| Some(*limit));
-/// let slow = service_fn(async |_: Duration| std::future::pending::<Result<(), std::io::Error>>().await);
-/// assert!(layer.layer(slow).oneshot(Duration::from_millis(5)).await.is_err());
-/// # }
-/// ```
-#[derive(Clone, Copy)]
-pub struct PerRequest<F>(pub(super) F);
-
-pub(super) mod sealed {
-    use std::time::Duration;
-
-    /// How a call is bounded.
-    #[derive(Debug)]
-    pub enum Call {
-        /// It may take any time.
-        Unbounded,
-        /// By a timeout.
-        Timeout(Duration),
-        /// By a scope that is open from the call on.
-        Scope(Duration),
-    }
-
-    pub trait Bound<Request> {
-        fn bound(&self, request: &Request) -> Call;
-    }
-
-    pub trait OnElapsed<Response, Error> {
-        /// The error of the service with the timeout.
-        type Error;
-
-        /// What becomes of the service's own error.
-        fn error(error: Error) -> Self::Error;
-
-        /// What becomes of a call that was not answered in time.
-        fn elapsed(self) -> Result<Response, Self::Error>;
-
-        /// What becomes of a call that waits when the runtime shuts down.
-        fn shut_down(self) -> Result<Response, Self::Error>;
+impl<Request> Bound<Request> for Duration {
+    fn limit(&self, _: &Request) -> Limit {
+        Limit::Timeout(*self)
     }
 }
 
-impl<Request> sealed::Bound<Request> for Fixed {
-    fn bound(&self, _: &Request) -> Call {
-        Call::Timeout(self.0)
-    }
-}
-
-impl<Request> Bound<Request> for Fixed {}
-
-impl<F, Request> sealed::Bound<Request> for PerRequest<F>
+impl<F, Request> Bound<Request> for F
 where
     F: Fn(&Request) -> Option<Duration>,
 {
-    fn bound(&self, request: &Request) -> Call {
-        (self.0)(request).map_or(Call::Unbounded, Call::Scope)
+    fn limit(&self, request: &Request) -> Limit {
+        self(request).map_or(Limit::None, Limit::Scope)
     }
 }
 
-impl<F, Request> Bound<Request> for PerRequest<F> where F: Fn(&Request) -> Option<Duration> {}
+/// What a call gives that was not answered in time: a boxed error, or what a closure makes of it.
+/// The service's own answers and errors are never mapped by the closure.
+pub trait Answer<Response, Error> {
+    /// The error of the service with the timeout.
+    type Error;
 
-impl<F> fmt::Debug for PerRequest<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PerRequest")
-            .field(&type_name::<F>())
-            .finish()
+    /// What becomes of the service's own error.
+    fn error(error: Error) -> Self::Error;
+
+    /// What becomes of a call that was not answered in time.
+    fn elapsed(self, elapsed: Elapsed) -> Result<Response, Self::Error>;
+
+    /// What becomes of a call that waits when the runtime shuts down.
+    fn cancelled(self, cancelled: Cancelled) -> Result<Response, Self::Error>;
+}
+
+impl<Response, Error: Into<BoxError>> Answer<Response, Error> for () {
+    type Error = BoxError;
+
+    fn error(error: Error) -> BoxError {
+        error.into()
+    }
+
+    fn elapsed(self, elapsed: Elapsed) -> Result<Response, BoxError> {
+        Err(elapsed.into())
+    }
+
+    fn cancelled(self, cancelled: Cancelled) -> Result<Response, BoxError> {
+        Err(cancelled.into())
     }
 }
 
-// The futures of calls.
-//
-// Invariant: the service's future is polled first, so that an answer which is there wins over a
-// deadline that has passed.
+impl<F, Response, Error> Answer<Response, Error> for F
+where
+    F: FnOnce(Elapsed) -> Result<Response, Error>,
+{
+    type Error = Error;
+
+    fn error(error: Error) -> Error {
+        error
+    }
+
+    fn elapsed(self, elapsed: Elapsed) -> Result<Response, Error> {
+        self(elapsed)
+    }
+
+    fn cancelled(self, _: Cancelled) -> Result<Response, Error> {
+        // The closure gives the only answer in the service's own types.
+        self(Elapsed::new())
+    }
+}
 
 pin_project! {
     /// A call with a timeout: what [`Timeout`](super::Timeout) answers with.
@@ -440,199 +422,82 @@ pin_project! {
     /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
-    pub struct ResponseFuture<F, O> {
+    pub struct ResponseFuture<F, A> {
         #[pin]
-        pub(super) call: F,
-        pub(super) end: End,
+        call: Call<F>,
         // Taken when the call was not answered in time.
-        pub(super) on_elapsed: Option<O>,
-    }
-}
-
-/// What ends a call that is not answered.
-#[derive(Debug)]
-pub(super) enum End {
-    Never,
-    Timeout(Sleep),
-    Scope(Sleep, Instant),
-}
-
-impl<F, Response, Error, O> Future for ResponseFuture<F, O>
-where
-    F: Future<Output = Result<Response, Error>>,
-    O: OnElapsed<Response, Error>,
-{
-    type Output = Result<Response, O::Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let called = match this.end {
-            End::Never => Ok(ready!(this.call.poll(cx))),
-            End::Timeout(sleep) => ready!(timeout::poll_bounded(this.call, sleep, cx)),
-            End::Scope(sleep, deadline) => {
-                ready!(scope::poll_bounded(this.call, sleep, *deadline, cx))
-            }
-        };
-        Poll::Ready(match called {
-            Ok(answer) => answer.map_err(O::error),
-            Err(ended) => {
-                let on_elapsed = this.on_elapsed.take();
-                let on_elapsed = on_elapsed.expect("polled after it was ready");
-                match ended {
-                    Ended::Elapsed => on_elapsed.elapsed(),
-                    Ended::ShutDown => on_elapsed.shut_down(),
-                }
-            }
-        })
+        answer: Option<A>,
     }
 }
 
 pin_project! {
-    /// A call that passes its deadline on: what [`GrpcTimeout`](super::GrpcTimeout) answers with.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
-    /// use http::{Request, Response};
-    /// use tickwheel::tower::GrpcTimeoutLayer;
-    /// use tower::{Layer, Service, ServiceExt, service_fn};
-    ///
-    /// let client = service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(())));
-    /// let mut client = GrpcTimeoutLayer::new().layer(client);
-    /// let call = client.ready().await?.call(Request::new(())); // a `GrpcResponseFuture`
-    /// assert!(call.await?.status().is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
+    #[project = CallProjection]
     #[derive(Debug)]
-    #[must_use = "futures do nothing unless you `.await` or poll them"]
-    pub struct GrpcResponseFuture<F> {
-        // None where nothing was left, so that nothing was called.
-        #[pin]
-        call: Option<F>,
+    enum Call<F> {
+        InTime { #[pin] call: F, time: Option<Time> },
+        InScope { #[pin] call: Scope<F> },
     }
 }
 
-impl<F> GrpcResponseFuture<F> {
-    pub(super) fn new(call: Option<F>) -> Self {
-        GrpcResponseFuture { call }
-    }
-}
-
-impl<F, Response, Error> Future for GrpcResponseFuture<F>
+impl<F, Response, Error, A> Future for ResponseFuture<F, A>
 where
     F: Future<Output = Result<Response, Error>>,
-    Error: Into<BoxError>,
+    A: Answer<Response, Error>,
 {
-    type Output = Result<Response, BoxError>;
+    type Output = Result<Response, A::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().call.as_pin_mut() {
-            Some(call) => call.poll(cx).map_err(Into::into),
-            None => Poll::Ready(Err(Elapsed::new().into())),
-        }
+        let this = self.project();
+        let called = match this.call.project() {
+            CallProjection::InTime { call, time } => ready!(poll_in_time(call, time, cx)),
+            CallProjection::InScope { call } => ready!(call.try_poll(cx)),
+        };
+        let mut answer = || this.answer.take().expect("polled after it was ready");
+        Poll::Ready(match called {
+            Ok(Ok(answered)) => answered.map_err(A::error),
+            Ok(Err(elapsed)) => answer().elapsed(elapsed),
+            Err(cancelled) => answer().cancelled(cancelled),
+        })
     }
 }
 
-// What a call gives that was not answered in time: a boxed error, or what a closure makes of it.
-//
-// Invariant: the service's own answers and errors are never mapped by the closure.
+/// The time of a call alone. The call is beside it and not within, because it may be large.
+type Time = crate::Timeout<Pending<Infallible>>;
 
-/// What becomes of a call that was not answered in time: [`Boxed`] or [`Mapped`].
-///
-/// It is sealed: a closure for [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed) can
-/// give anything.
-///
-/// ```
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{Fixed, OnElapsed, TimeoutLayer};
-///
-/// // A layer that is generic over what becomes of a call that took too long.
-/// fn answers<O: OnElapsed<u16, std::io::Error>>(_: &TimeoutLayer<Fixed, O>) {}
-///
-/// let layer = TimeoutLayer::new(Duration::from_secs(1));
-/// answers(&layer);
-/// answers(&layer.on_elapsed(|_| Ok(504)));
-/// ```
-pub trait OnElapsed<Response, Error>: sealed::OnElapsed<Response, Error> {}
-
-/// [`Elapsed`] in a box, beside the service's own errors in boxes. [`Cancelled`] in a box once the
-/// runtime that drives the timer has shut down.
-///
-/// ```
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{Boxed, Fixed, TimeoutLayer};
-///
-/// let layer: TimeoutLayer<Fixed, Boxed> = TimeoutLayer::new(Duration::from_secs(10));
-/// # drop(layer);
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Boxed;
-
-/// What a closure gives, in the service's own types:
-/// [`TimeoutLayer::on_elapsed`](super::TimeoutLayer::on_elapsed).
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> std::io::Result<()> {
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{TimeoutLayer};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
-/// let slow = service_fn(async |_: ()| std::future::pending::<Result<u16, std::io::Error>>().await);
-/// let layer = TimeoutLayer::new(Duration::from_secs(1)).on_elapsed(|_| Ok(504));
-/// assert_eq!(layer.layer(slow).oneshot(()).await?, 504);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy)]
-pub struct Mapped<F>(pub(super) F);
-
-impl<Response, Error: Into<BoxError>> sealed::OnElapsed<Response, Error> for Boxed {
-    type Error = BoxError;
-
-    fn error(error: Error) -> BoxError {
-        error.into()
+/// As [`try_poll`](crate::Timeout::try_poll) of a timeout around the call.
+fn poll_in_time<F: Future>(
+    call: Pin<&mut F>,
+    time: &mut Option<Time>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+    let had_budget = coop::has_budget_remaining();
+    if let Poll::Ready(answer) = call.poll(cx) {
+        return Poll::Ready(Ok(Ok(answer)));
     }
-
-    fn elapsed(self) -> Result<Response, BoxError> {
-        Err(Elapsed::new().into())
-    }
-
-    fn shut_down(self) -> Result<Response, BoxError> {
-        Err(Cancelled::SHUTDOWN.into())
+    let Some(time) = time else {
+        return Poll::Pending;
+    };
+    ready!(poll_tried(had_budget, cx));
+    match ready!(poll_unconstrained(cx, |cx| Pin::new(&mut *time).try_poll(cx))) {
+        Ok(Ok(never)) => match never {},
+        Ok(Err(elapsed)) => Poll::Ready(Ok(Err(elapsed))),
+        Err(cancelled) => Poll::Ready(Err(cancelled)),
     }
 }
 
-impl<Response, Error: Into<BoxError>> OnElapsed<Response, Error> for Boxed {}
-
-impl<F, Response, Error> sealed::OnElapsed<Response, Error> for Mapped<F>
-where
-    F: FnOnce(Elapsed) -> Result<Response, Error>,
-{
-    type Error = Error;
-
-    fn error(error: Error) -> Error {
-        error
-    }
-
-    fn elapsed(self) -> Result<Response, Error> {
-        (self.0)(Elapsed::new())
-    }
-
-    fn shut_down(self) -> Result<Response, Error> {
-        // The closure gives the only answer in the service's own types.
-        (self.0)(Elapsed::new())
-    }
-}
-
-impl<F, Response, Error> OnElapsed<Response, Error> for Mapped<F> where
-    F: FnOnce(Elapsed) -> Result<Response, Error>
-{
-}
-
-impl<F> fmt::Debug for Mapped<F> {
+impl<B, A> fmt::Debug for TimeoutLayer<B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mapped").field(&type_name::<F>()).finish()
+        let mut shown = f.debug_struct("TimeoutLayer");
+        shown.field("timer", &self.timer).finish_non_exhaustive()
+    }
+}
+
+impl<S: fmt::Debug, B, A> fmt::Debug for Timeout<S, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Timeout");
+        shown
+            .field("inner", &self.inner)
+            .field("layer", &self.layer);
+        shown.finish()
     }
 }
