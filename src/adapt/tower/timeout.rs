@@ -285,6 +285,7 @@ impl<S, B, A> Timeout<S, B, A> {
     {
         let timer = self.layer.timer.as_ref();
         let deadline = after(duration);
+        #[allow(clippy::async_yields_async)] // It is made here, and polled later.
         let opened = pin!(scope(timer, deadline, async { self.inner.call(request) }));
         let Poll::Ready(Ok(call)) = opened.poll(&mut Context::from_waker(Waker::noop())) else {
             unreachable!("what is ready at once wins over any deadline");
