@@ -173,9 +173,10 @@
 //! - **The runtime has shut down.** A runtime that shuts down drops its own tasks while they are
 //!   pending, and tells them nothing, as with tokio's timers. After that, everything that waits
 //!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
-//!   polled then, as tokio's do. A [`Deadline`] resolves to [`Cancelled`](error::Cancelled), and
-//!   the stream of a [`DelayMap`] ends. The adapters for other crates do not panic either: each
-//!   reports an error, or goes on without the timer, as its page says. Nothing hangs.
+//!   polled then, as tokio's do, and their `try_poll` reports it. A [`Deadline`] resolves to
+//!   [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`] ends. The adapters for other
+//!   crates do not panic either: each reports an error, or goes on without the timer, as its page
+//!   says. Nothing hangs.
 //!   A thread outside of the runtime that arms a timer in the very moment in which the runtime ends
 //!   may meet a panic of tokio's. It is caught here, but a panic hook sees it, and with
 //!   `panic = "abort"` it ends the process. So join such threads before the runtime is dropped.

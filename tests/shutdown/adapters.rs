@@ -1,9 +1,11 @@
-//! The adapters when the runtime that drives their timer has shut down, polled in another runtime.
+//! The adapters, and `try_poll`, which they are made of, in another runtime than the one that drives
+//! their timer, when that one has shut down.
 //!
 //! Invariant: each reports it in its own way, none panics, and none hangs.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
@@ -111,6 +113,28 @@ fn a_stream_of_ticks_ends() {
         (first, ticks.next().await, ticks.size_hint())
     };
     run(ticks, |ticks| assert_eq!(ticks, (None, None, (0, Some(0)))));
+}
+
+#[test]
+fn try_poll_reports_the_end_each_time_it_is_asked() {
+    let ends = |timer: Timer| async move {
+        let mut sleep = timer.sleep(HOUR);
+        let mut interval = timer.interval_at(Instant::now() + HOUR, HOUR);
+        let mut timeout = pin!(timer.timeout(HOUR, pending::<()>()));
+        let mut scope = pin!(timer.scope(Instant::now() + HOUR, pending::<()>()));
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            ends.push(poll_fn(|cx| sleep.try_poll(cx)).await);
+            ends.push(poll_fn(|cx| interval.try_poll_tick(cx)).await.map(drop));
+            ends.push(poll_fn(|cx| timeout.as_mut().try_poll(cx)).await.map(drop));
+            ends.push(poll_fn(|cx| scope.as_mut().try_poll(cx)).await.map(drop));
+        }
+        ends
+    };
+    run(ends, |ends| {
+        let is_shutdown = |end: &Result<(), Cancelled>| end.unwrap_err().is_shutdown();
+        assert!(ends.iter().all(is_shutdown));
+    });
 }
 
 #[test]
