@@ -16,10 +16,10 @@
 //! every reset end that, as a reset is muted and may swallow a firing. A poll attaches it again.
 //!
 //! Any thread attaches it, since neither a reset nor a poll needs a runtime's context. A poll
-//! panics once the runtime's time driver has ended. So the alarm is polled only right after a reset
-//! that has shown the time driver alive. If the runtime ends between the two, the panic is caught,
-//! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch:
-//! tokio offers no poll that reports the end in another way.
+//! panics once the runtime's time driver has ended. So each sleep here is polled only right after a
+//! reset that has shown the time driver alive, the first time too. If the runtime ends between the
+//! two, the panic is caught, and counts as the end. A panic hook sees it, and `panic = "abort"`
+//! leaves nothing to catch: tokio offers no poll that reports the end in another way.
 //!
 //! The time driver fires all of its timers when it ends, after the last task was dropped. So an
 //! alarm that is set learns of the end by its waker. From then on, each sleep that is reset has
@@ -83,12 +83,12 @@ impl RuntimeAlarm {
         // One of its own, which is never muted.
         let end_waker = Waker::from(Arc::new(AlarmWaker::of(alarm_waker.driver.clone())));
         let alarm_waker = Arc::new(alarm_waker);
-        let end_of_time = || clock.start_of(clock.last_tick());
-        let end = (!clock.is_pausable()).then(|| Box::pin(sleep_until(end_of_time())));
+        let end = (!clock.is_pausable())
+            .then(|| end_of_time_driver(clock.start_of(clock.last_tick()), &end_waker));
         RuntimeAlarm {
             // It is not among tokio's timers before it is set.
             sleep: Box::pin(sleep_until(Instant::now())),
-            _end: end.and_then(|end| attached(end, &end_waker)),
+            _end: end.flatten(),
             clock,
             waker: Waker::from(alarm_waker.clone()),
             alarm_waker,
@@ -232,31 +232,38 @@ impl RuntimeAlarm {
         if self.is_attached {
             return Set::Done;
         }
-        // Not at the cost of the budget of the task that this may run in.
-        let mut sleep = unconstrained(self.sleep.as_mut());
-        let mut context = Context::from_waker(&self.waker);
-        let poll = || Pin::new(&mut sleep).poll(&mut context);
-        match catch_unwind(AssertUnwindSafe(poll)) {
-            Ok(polled) => {
-                self.is_attached = true;
-                if polled.is_pending() {
-                    Set::Done
-                } else {
-                    self.passed_or_ended()
-                }
-            }
-            Err(_) => Set::Ended,
+        let Some(polled) = poll_alive(self.sleep.as_mut(), &self.waker) else {
+            return Set::Ended;
+        };
+        self.is_attached = true;
+        match polled {
+            Poll::Pending => Set::Done,
+            Poll::Ready(()) => self.passed_or_ended(),
         }
     }
 }
 
-/// A sleep that is among tokio's timers. `None` if the time driver has ended: whoever arms finds
-/// that out.
-fn attached(mut sleep: Pin<Box<Sleep>>, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
+/// A sleep of tokio's at `end_of_time`, which fires only when the time driver ends. `None` if it has
+/// ended: whoever arms finds that out.
+fn end_of_time_driver(end_of_time: Instant, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
+    let mut sleep = Box::pin(sleep_until(end_of_time));
+    // Before the first reset or poll a sleep is in no timers, and shows nothing of the time driver.
+    sleep.as_mut().reset(end_of_time);
+    if sleep.is_elapsed() {
+        return None;
+    }
+    poll_alive(sleep.as_mut(), waker)?
+        .is_pending()
+        .then_some(sleep)
+}
+
+/// Polls a sleep whose reset has just shown the time driver alive. `None` if that has ended since.
+fn poll_alive(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
+    // Not at the cost of the budget of the task that this may run in.
+    let mut sleep = unconstrained(sleep);
     let mut context = Context::from_waker(waker);
-    let mut unconstrained = unconstrained(sleep.as_mut());
-    let poll = || Pin::new(&mut unconstrained).poll(&mut context).is_pending();
-    catch_unwind(AssertUnwindSafe(poll)).ok()?.then_some(sleep)
+    let poll = || Pin::new(&mut sleep).poll(&mut context);
+    catch_unwind(AssertUnwindSafe(poll)).ok()
 }
 
 /// What the alarm wakes.

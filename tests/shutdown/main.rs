@@ -7,9 +7,11 @@ mod after;
 #[path = "../common/mod.rs"]
 mod common;
 mod elsewhere;
+mod hook;
 mod odd_places;
 mod tasks;
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Once, mpsc};
@@ -36,6 +38,15 @@ fn bounded<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
     }
 }
 
+thread_local! {
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the panic hook has seen on this thread, oldest first.
+fn panics_seen_here() -> Vec<String> {
+    PANICS.with_borrow(Vec::clone)
+}
+
 /// The panics that tell of a shutdown are caught here, and need not be printed.
 fn print_no_panics_of_a_shutdown() {
     static HOOK: Once = Once::new();
@@ -46,6 +57,7 @@ fn print_no_panics_of_a_shutdown() {
                 .location()
                 .is_some_and(|at| at.file().starts_with("tests"));
             let message = info.to_string();
+            let _ = PANICS.try_with(|panics| panics.borrow_mut().push(message.clone()));
             if is_ours || !(message.contains("shut down") || message.contains("shutdown")) {
                 default(info);
             }
