@@ -1,6 +1,6 @@
 //! What the crate needs of tokio beside its timers and its clock: one place to import it from. A
-//! port to another runtime replaces what is named here, `driver::alarm`, and the two clocks in
-//! `time`.
+//! port to another runtime replaces what is named here, `driver::tokio_alarm`, and the two clocks
+//! in `time`.
 //!
 //! | what | for |
 //! |---|---|

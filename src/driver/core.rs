@@ -24,8 +24,9 @@
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
-use super::alarm::{RuntimeAlarm, Set, ThreadAlarm};
 use super::requests::{Request, RequestSet, Running};
+use super::thread_alarm::ThreadAlarm;
+use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
 use crate::shard::{Batch, Shard, Turned};
 use crate::time::stalls::Lateness;
@@ -63,9 +64,9 @@ pub(crate) struct Missed {
 /// What fires when the next turn is due.
 pub(super) enum Alarm {
     /// One of a runtime's timers.
-    Runtimes(RuntimeAlarm),
+    Tokio(TokioAlarm),
     /// A thread, for the process's timer.
-    Threads(ThreadAlarm),
+    Thread(ThreadAlarm),
 }
 
 impl Driver {
@@ -83,17 +84,17 @@ impl Driver {
             let core = self.core().take();
             if let Some(mut core) = core {
                 match self.serve(&mut core, &mut running, requests, whereabouts, &mut run) {
-                    Set::Done => {
+                    SetOutcome::Done => {
                         run.comes_at = core.alarm.at();
                         *self.core() = Some(core);
                     }
-                    Set::Passed(tick) => {
+                    SetOutcome::Passed(tick) => {
                         run.passed = run.passed.max(Some(tick));
                         *self.core() = Some(core);
                         // This thread takes it next, because it is still running.
                         let _ = self.requests.submit(Request::Turn);
                     }
-                    Set::Ended => self.end(core, &mut running),
+                    SetOutcome::Ended => self.end(core, &mut running),
                 }
             }
             running = match running.release() {
@@ -115,7 +116,7 @@ impl Driver {
         requests: RequestSet,
         whereabouts: Whereabouts,
         run: &mut Run,
-    ) -> Set {
+    ) -> SetOutcome {
         let has_fired = requests.has(Request::Fired);
         if !has_fired && !requests.has(Request::Turn) {
             let tick = self.earliest_tick(core, running);
@@ -126,7 +127,7 @@ impl Driver {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         if has_fired {
-            core.alarm.has_fired(present);
+            core.alarm.note_fired(present);
         }
         // A call that sets the alarm to the past lets it fire too, and is no time driver.
         if whereabouts != Whereabouts::TimeDriver {
@@ -281,31 +282,31 @@ impl Core {
 
 impl Alarm {
     /// Notes that it has fired, at the present tick.
-    fn has_fired(&mut self, present: u64) {
+    fn note_fired(&mut self, present: u64) {
         match self {
-            Alarm::Runtimes(alarm) => alarm.has_fired(present),
-            Alarm::Threads(_) => {}
+            Alarm::Tokio(alarm) => alarm.note_fired(present),
+            Alarm::Thread(_) => {}
         }
     }
 
-    fn set(&mut self, tick: u64) -> Set {
+    fn set(&mut self, tick: u64) -> SetOutcome {
         match self {
-            Alarm::Runtimes(alarm) => alarm.set(tick),
-            Alarm::Threads(alarm) => {
+            Alarm::Tokio(alarm) => alarm.set(tick),
+            Alarm::Thread(alarm) => {
                 alarm.set(tick);
-                Set::Done
+                SetOutcome::Done
             }
         }
     }
 
     /// Sets it so that it fires next, where `now` is the present tick. Returns the first tick that
     /// it is in time for too.
-    fn set_soon(&mut self, now: u64) -> (Set, u64) {
+    fn set_soon(&mut self, now: u64) -> (SetOutcome, u64) {
         match self {
-            Alarm::Runtimes(alarm) => alarm.set_soon(now),
-            Alarm::Threads(alarm) => {
+            Alarm::Tokio(alarm) => alarm.set_soon(now),
+            Alarm::Thread(alarm) => {
                 alarm.set(now);
-                (Set::Done, now)
+                (SetOutcome::Done, now)
             }
         }
     }
@@ -313,8 +314,8 @@ impl Alarm {
     /// The tick that it is set for.
     fn at(&self) -> u64 {
         match self {
-            Alarm::Runtimes(alarm) => alarm.at(),
-            Alarm::Threads(alarm) => alarm.at(),
+            Alarm::Tokio(alarm) => alarm.at(),
+            Alarm::Thread(alarm) => alarm.at(),
         }
     }
 }

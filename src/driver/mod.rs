@@ -7,9 +7,9 @@
 //!   set the alarm for that tick   <--- the earliest expiry of all shards ---   turn (see `core`)
 //! ```
 //!
-//! There is no driver task. The waker of one tokio timer, the [alarm](alarm), makes the turn and
-//! sets it again. It runs where tokio wakes its own timers. So nothing stands between a due
-//! and its timer: no task to schedule, no queue of tasks, no waker that must wait for a task. A
+//! There is no driver task. The waker of one tokio timer, the [alarm](tokio_alarm), makes the turn
+//! and sets it again. It runs where tokio wakes its own timers. So nothing stands between a due and
+//! its timer: no task to schedule, no queue of tasks, no waker that must wait for a task. A
 //! turn fires all that is due, as a pass of tokio's time driver does. The [requests] settle which
 //! thread does this work at a moment. That thread is the [running thread](self::core).
 //!
@@ -30,7 +30,7 @@
 //!   of them has let go, all of it is dropped.
 //! - The shards are closed when the runtime's time driver has ended. The waker that the time driver
 //!   then fires closes them, after every task was dropped. Or the running thread closes them that
-//!   finds the time driver ended when it sets the alarm (see `alarm`).
+//!   finds the time driver ended when it sets the alarm (see `tokio_alarm`).
 //!
 //! # When does the driver come?
 //!
@@ -44,12 +44,14 @@
 //! | `Alarm::at` | the running thread | what tokio's timer is set for; `NEVER` once it has fired |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late; that is what shows a stall |
 
-mod alarm;
 mod core;
 mod lateness;
 pub(crate) mod requests;
 #[cfg(test)]
 mod requests_tests;
+mod thread_alarm;
+mod tokio_alarm;
+mod watch;
 
 use std::fmt;
 use std::io;
@@ -64,10 +66,11 @@ use self::core::{Alarm, Core};
 use crate::shard::Shard;
 use crate::time::clock::Clock;
 use crate::waking::Reporter;
-pub(crate) use alarm::Watch;
-use alarm::{AlarmWaker, RuntimeAlarm, ThreadAlarm};
 use lateness::WorstLateness;
 use requests::{Request, Requests};
+use thread_alarm::ThreadAlarm;
+use tokio_alarm::{AlarmWaker, TokioAlarm};
+pub(crate) use watch::Watch;
 
 /// What turns the wheels of one timer.
 pub(crate) struct Driver {
@@ -109,9 +112,9 @@ impl Driver {
     /// Begins to drive these shards on the runtime of `handle`. Call this in the context of that
     /// runtime.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
-        let alarm = RuntimeAlarm::new(self.clock.clone(), AlarmWaker::new(self));
+        let alarm = TokioAlarm::new(self.clock.clone(), AlarmWaker::new(self));
         *self.runtime() = Some(handle.clone());
-        *self.core() = Some(Core::new(Alarm::Runtimes(alarm), shards));
+        *self.core() = Some(Core::new(Alarm::Tokio(alarm), shards));
     }
 
     /// Begins to drive these shards, on a thread of that name which this starts.
@@ -121,7 +124,7 @@ impl Driver {
         name: &str,
     ) -> io::Result<()> {
         let alarm = ThreadAlarm::start(self, name)?;
-        *self.core() = Some(Core::new(Alarm::Threads(alarm), shards));
+        *self.core() = Some(Core::new(Alarm::Thread(alarm), shards));
         Ok(())
     }
 

@@ -183,7 +183,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 // The process's timer: on a thread of its own, under no runtime.
 //
 // The first use starts the thread, which never ends. It sleeps until the next due. While nothing
-// is armed, it sleeps until something is (see `driver::alarm`).
+// is armed, it sleeps until something is (see `driver::thread_alarm`).
 //
 // Invariant: there is at most one. A start that failed leaves nothing behind, and the next use
 // tries again.

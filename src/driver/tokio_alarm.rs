@@ -35,24 +35,22 @@
 //! Invariant: once it was noted that the alarm has fired, it is not attached before the next poll.
 //! Only the running thread sets, unsets and polls it.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use std::{io, thread};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Driver;
 use crate::runtime::coop::unconstrained;
-use crate::runtime::{JoinHandle, coop};
 use crate::time::clock::Clock;
 use crate::time::tick::NEVER;
 
-pub(super) struct RuntimeAlarm {
+pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
     clock: Arc<Clock>,
     alarm_waker: Arc<AlarmWaker>,
@@ -69,7 +67,7 @@ pub(super) struct RuntimeAlarm {
 
 /// What came of setting the alarm.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Set {
+pub(super) enum SetOutcome {
     Done,
     /// The time of this tick has passed already.
     Passed(u64),
@@ -77,15 +75,15 @@ pub(super) enum Set {
     Ended,
 }
 
-impl RuntimeAlarm {
+impl TokioAlarm {
     /// A new alarm, which is unset. Call this in the context of the runtime that drives it.
-    pub(super) fn new(clock: Arc<Clock>, alarm_waker: AlarmWaker) -> RuntimeAlarm {
+    pub(super) fn new(clock: Arc<Clock>, alarm_waker: AlarmWaker) -> TokioAlarm {
         // One of its own, which is never muted.
         let end_waker = Waker::from(Arc::new(AlarmWaker::of(alarm_waker.driver.clone())));
         let alarm_waker = Arc::new(alarm_waker);
         let end = (!clock.is_pausable())
             .then(|| end_of_time_driver(clock.start_of(clock.last_tick()), &end_waker));
-        RuntimeAlarm {
+        TokioAlarm {
             // It is not among tokio's timers before it is set.
             sleep: Box::pin(sleep_until(Instant::now())),
             _end: end.flatten(),
@@ -104,32 +102,32 @@ impl RuntimeAlarm {
     }
 
     /// Notes that it has fired, at the present tick, so that its waker is spent.
-    pub(super) fn has_fired(&mut self, present: u64) {
+    pub(super) fn note_fired(&mut self, present: u64) {
         self.fired_early = self.at > present;
         self.is_attached = false;
         self.at = NEVER;
     }
 
     /// Sets the alarm for the beginning of a tick, or unsets it for `NEVER`.
-    pub(super) fn set(&mut self, tick: u64) -> Set {
+    pub(super) fn set(&mut self, tick: u64) -> SetOutcome {
         if tick == NEVER {
             return self.unset();
         }
         let tick = tick.min(self.clock.last_tick());
         if tick == self.at && self.is_attached {
-            return Set::Done;
+            return SetOutcome::Done;
         }
         let before = self.at;
         let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
         let set = self.reset_to(tick);
-        if !was_set || !matches!(set, Set::Passed(_)) {
+        if !was_set || !matches!(set, SetOutcome::Passed(_)) {
             return self.attach_if(set);
         }
         // It goes on to wait for what it was set for. On a clock that stands, this may be overdue,
         // and yet come before the next millisecond.
         let again = self.reset_to(before);
         match self.attach_if(again) {
-            Set::Done => set,
+            SetOutcome::Done => set,
             other => other,
         }
     }
@@ -143,19 +141,19 @@ impl RuntimeAlarm {
     /// armed for it fires at once, as tokio's timers do.
     ///
     /// Returns the first tick that the alarm is in time for too.
-    pub(super) fn set_soon(&mut self, now: u64) -> (Set, u64) {
+    pub(super) fn set_soon(&mut self, now: u64) -> (SetOutcome, u64) {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
-            return (Set::Done, self.at);
+            return (SetOutcome::Done, self.at);
         }
         let set = self.reset_to(now);
-        if !matches!(set, Set::Passed(_)) {
+        if !matches!(set, SetOutcome::Passed(_)) {
             return (self.attach_if(set), now);
         }
         let next = now + 1;
         (self.set_to_next_millisecond(set, next), next)
     }
 
-    fn set_to_next_millisecond(&mut self, set: Set, tick: u64) -> Set {
+    fn set_to_next_millisecond(&mut self, set: SetOutcome, tick: u64) -> SetOutcome {
         let soon = self.clock.now_instant() + Duration::from_nanos(1);
         self.reset(soon);
         self.at = tick;
@@ -164,33 +162,33 @@ impl RuntimeAlarm {
         }
         // The time driver has come by meanwhile, or has ended.
         match self.reset_to(self.clock.last_tick()) {
-            Set::Done => set,
+            SetOutcome::Done => set,
             ended => ended,
         }
     }
 
     /// Unsets it. If it fired early, it first finds out whether the time driver has ended: it may
     /// also have been set for later while it fired.
-    fn unset(&mut self) -> Set {
+    fn unset(&mut self) -> SetOutcome {
         let fired_early = std::mem::take(&mut self.fired_early);
-        if fired_early && self.reset_to(self.clock.last_tick()) == Set::Ended {
-            return Set::Ended;
+        if fired_early && self.reset_to(self.clock.last_tick()) == SetOutcome::Ended {
+            return SetOutcome::Ended;
         }
         if self.at != NEVER {
             self.at = NEVER;
             // An instant in the past elapses at once, and so tokio drops it from its timers.
             self.reset(self.clock.long_ago());
         }
-        Set::Done
+        SetOutcome::Done
     }
 
-    fn reset_to(&mut self, tick: u64) -> Set {
+    fn reset_to(&mut self, tick: u64) -> SetOutcome {
         self.reset(self.clock.start_of(tick));
         self.at = tick;
         if self.sleep.is_elapsed() {
             self.passed_or_ended()
         } else {
-            Set::Done
+            SetOutcome::Done
         }
     }
 
@@ -204,7 +202,7 @@ impl RuntimeAlarm {
     }
 
     /// It has elapsed. Has its time passed?
-    fn passed_or_ended(&mut self) -> Set {
+    fn passed_or_ended(&mut self) -> SetOutcome {
         // The clock is read after that: in a runtime that is alive it has reached the instant.
         let is_ahead = self.clock.is_ahead(self.clock.start_of(self.at));
         let has_ended = is_ahead.unwrap_or_else(|| {
@@ -213,31 +211,31 @@ impl RuntimeAlarm {
             self.sleep.is_elapsed()
         });
         match has_ended {
-            true => Set::Ended,
+            true => SetOutcome::Ended,
             // Nothing comes after the end of time.
-            false if self.at >= self.clock.last_tick() => Set::Done,
-            false => Set::Passed(self.at),
+            false if self.at >= self.clock.last_tick() => SetOutcome::Done,
+            false => SetOutcome::Passed(self.at),
         }
     }
 
-    fn attach_if(&mut self, set: Set) -> Set {
+    fn attach_if(&mut self, set: SetOutcome) -> SetOutcome {
         match set {
-            Set::Done => self.attach(),
+            SetOutcome::Done => self.attach(),
             passed_or_ended => passed_or_ended,
         }
     }
 
     /// Gives tokio the waker, right after a reset that has shown the time driver alive.
-    fn attach(&mut self) -> Set {
+    fn attach(&mut self) -> SetOutcome {
         if self.is_attached {
-            return Set::Done;
+            return SetOutcome::Done;
         }
         let Some(polled) = poll_alive(self.sleep.as_mut(), &self.waker) else {
-            return Set::Ended;
+            return SetOutcome::Ended;
         };
         self.is_attached = true;
         match polled {
-            Poll::Pending => Set::Done,
+            Poll::Pending => SetOutcome::Done,
             Poll::Ready(()) => self.passed_or_ended(),
         }
     }
@@ -308,154 +306,6 @@ impl Wake for AlarmWaker {
         if let Some(driver) = self.driver.upgrade() {
             driver.alarm_has_fired();
         }
-    }
-}
-
-// A watch: how a wait with nothing armed learns of the runtime's end.
-//
-// With nothing armed there may be no tokio timer, and so the alarm cannot report the end. A watch
-// spawns a task on the runtime that never ends by itself. A runtime that shuts down drops it, and
-// its `JoinHandle` then wakes whoever waits, on any thread. A runtime that has shut down drops the
-// task when it is spawned, so a watch that comes too late is ready at once.
-
-/// Waits for the end of the runtime. Dropping it takes the task back.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    driver: Arc<Driver>,
-    /// `None` for a driver that has ended, or that needs no runtime and never ends.
-    task: Option<JoinHandle<()>>,
-}
-
-impl Watch {
-    pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
-        // Cloned out of the lock: a runtime that has shut down drops the task within `spawn`.
-        let runtime = driver.runtime().clone();
-        Watch {
-            driver: driver.clone(),
-            task: runtime.map(|runtime| runtime.spawn(pending())),
-        }
-    }
-
-    /// Whether the runtime has dropped its tasks, or its time driver has ended.
-    #[inline]
-    pub(crate) fn has_ended(&self) -> bool {
-        match &self.task {
-            Some(task) if task.is_finished() => true,
-            _ => self.driver.has_ended(),
-        }
-    }
-
-    /// Ready once the runtime has dropped its tasks. Else the task of `cx` is woken then.
-    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(task) = &mut self.task else {
-            // The driver says that it has ended before it lets the runtime go.
-            return if self.driver.has_ended() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            };
-        };
-        // Not at the cost of the budget of the task that waits.
-        pin!(coop::unconstrained(task)).poll(cx).map(drop)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
-    }
-}
-
-// The alarm of the process's timer: a thread of its own, which sleeps until the alarm's tick and
-// then makes the turn. It is a plain thread, in the context of no runtime.
-//
-// ```text
-//   set for never: sleeps until it is set --(set)--> set: sleeps until that tick --(its time)--> fires: turns, sets it again
-//                                                      ^  |
-//                                                      +--+ set for another tick: wakes up if that is earlier
-// ```
-//
-// Invariant: whoever sets the alarm earlier wakes the thread. The thread looks at the tick again
-// under the lock before it sleeps, so it overlooks no earlier tick.
-
-pub(super) struct ThreadAlarm {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    setting: Mutex<Setting>,
-    is_earlier: Condvar,
-}
-
-struct Setting {
-    /// The tick that it is set for; `NEVER` also once it has fired.
-    at: u64,
-}
-
-impl ThreadAlarm {
-    /// Starts the thread. It keeps the driver, and so neither ever ends.
-    pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
-        let shared = Arc::new(Shared {
-            setting: Mutex::new(Setting { at: NEVER }),
-            is_earlier: Condvar::new(),
-        });
-        let (of_thread, driver) = (shared.clone(), driver.clone());
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || of_thread.fire_for_ever(&driver))?;
-        Ok(ThreadAlarm { shared })
-    }
-
-    /// The tick that it is set for.
-    pub(super) fn at(&self) -> u64 {
-        self.shared.lock().at
-    }
-
-    /// Sets the alarm for the beginning of a tick.
-    pub(super) fn set(&self, tick: u64) {
-        let mut setting = self.shared.lock();
-        let is_earlier = tick < setting.at;
-        setting.at = tick;
-        drop(setting);
-        if is_earlier {
-            self.shared.is_earlier.notify_one();
-        }
-    }
-}
-
-impl Shared {
-    fn fire_for_ever(&self, driver: &Arc<Driver>) {
-        loop {
-            self.wait(&driver.clock);
-            driver.alarm_has_fired();
-        }
-    }
-
-    /// Waits until the alarm's tick has begun, and unsets the alarm.
-    fn wait(&self, clock: &Clock) {
-        let mut setting = self.lock();
-        loop {
-            setting = if setting.at == NEVER {
-                let waited = self.is_earlier.wait(setting);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            } else {
-                let begins = clock.start_of(setting.at).into_std();
-                let left = begins.saturating_duration_since(std::time::Instant::now());
-                if left.is_zero() {
-                    setting.at = NEVER;
-                    return;
-                }
-                let waited = self.is_earlier.wait_timeout(setting, left);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            };
-        }
-    }
-
-    /// Nothing panics under this lock.
-    fn lock(&self) -> MutexGuard<'_, Setting> {
-        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

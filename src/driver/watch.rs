@@ -1,0 +1,64 @@
+//! A watch: how a wait with nothing armed learns of the runtime's end.
+//!
+//! With nothing armed there may be no tokio timer, and so the alarm cannot report the end. A watch
+//! spawns a task on the runtime that never ends by itself. A runtime that shuts down drops it, and
+//! its `JoinHandle` then wakes whoever waits, on any thread. A runtime that has shut down drops the
+//! task when it is spawned, so a watch that comes too late is ready at once.
+
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::Driver;
+use crate::runtime::{JoinHandle, coop};
+
+/// Waits for the end of the runtime. Dropping it takes the task back.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    driver: Arc<Driver>,
+    /// `None` for a driver that has ended, or that needs no runtime and never ends.
+    task: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
+        // Cloned out of the lock: a runtime that has shut down drops the task within `spawn`.
+        let runtime = driver.runtime().clone();
+        Watch {
+            driver: driver.clone(),
+            task: runtime.map(|runtime| runtime.spawn(pending())),
+        }
+    }
+
+    /// Whether the runtime has dropped its tasks, or its time driver has ended.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        match &self.task {
+            Some(task) if task.is_finished() => true,
+            _ => self.driver.has_ended(),
+        }
+    }
+
+    /// Ready once the runtime has dropped its tasks. Else the task of `cx` is woken then.
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(task) = &mut self.task else {
+            // The driver says that it has ended before it lets the runtime go.
+            return if self.driver.has_ended() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            };
+        };
+        // Not at the cost of the budget of the task that waits.
+        pin!(coop::unconstrained(task)).poll(cx).map(drop)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
