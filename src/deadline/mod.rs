@@ -86,16 +86,17 @@ impl Deadline {
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), tickwheel::error::Cancelled> {
-    /// use tickwheel::{Duration, Stage, Timer};
+    /// use tickwheel::{Duration, Instant, Stage, Timer};
     ///
+    /// let start = Instant::now();
     /// let idle = Timer::current().deadline(Duration::from_secs(60));
     /// let mut idle = idle.warn_before(Duration::from_secs(10));
-    /// loop {
-    ///     match idle.wait().await? {
-    ///         Stage::Warning => println!("ping"), // a pong resets the deadline
-    ///         Stage::Expired => break,
-    ///     }
-    /// }
+    /// assert_eq!(idle.wait().await?, Stage::Warning);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(50));
+    /// assert!(idle.handle().reset(), "the pong");
+    /// assert_eq!(idle.wait().await?, Stage::Warning, "of the next idle time");
+    /// assert_eq!(idle.wait().await?, Stage::Expired);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(50 + 60));
     /// # Ok(())
     /// # }
     /// ```

@@ -1,205 +1,125 @@
-//! A warning before a deadline: [`WarnBefore`].
+//! A warning before a deadline, which knows nothing of it. Beside the deadline stands a sleep, the
+//! *look*, for when the grace begins by what is known. When it comes, the handle says when the
+//! deadline is due by now. Within its grace the task is warned, and else the look is set anew.
 //!
-//! ```text
-//!             the deadline is within `grace`                  it has passed
-//!   idle ------------------------------------> in the grace ----------------> expired
-//!    ^                                              |
-//!    +----------(a reset, which is in time)---------+
-//! ```
+//! Invariant: a look lies ahead when it is set, no later than the due that it knows of, and is gone
+//! once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
 //!
-//! The deadline stays one deadline, and knows nothing of the warning. So a reset costs what it
-//! costs without one, and its answer is exact in the grace too. A second timer, the *look*, wakes
-//! the task when the grace would begin if nothing reset the deadline. If something has, the look is
-//! set anew. So it comes at most once in the time that the deadline is idle before its grace.
-//!
-//! Invariant: while the task waits, the look is set for no later than the moment in which the next
-//! grace can begin. A plain reset begins one no earlier than after the idle time. Every other move
-//! takes the lock of the shard, marks the word as moved and wakes the task, because the word is
-//! *watched*.
-//!
-//! Orders that could go wrong, and why they do not:
-//!
-//! - *The deadline is moved while the task sets its look.* The task registers its waker under the
-//!   lock of the shard, then takes the mark, then asks under the lock when the deadline is due. A
-//!   move that comes before the question is seen by it. One that comes later finds the waker.
-//! - *The deadline ends between its poll and the question.* The question is answered `None`, and
-//!   the deadline is polled again.
-//! - *A stall.* The look comes late, and so does the deadline's own turn. Where stalls do not
-//!   count, the deadline is still pending then, and the warning comes first.
+//! A reset after a look was set makes it come too early. A call that moves the deadline earlier
+//! makes it late. If the deadline ends after its poll, the handle has no due, and the deadline is
+//! polled again. The look is in the same shard, so a shutdown ends both at once.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{Deadline, ResetHandle};
 use crate::error::Cancelled;
 use crate::future::sleep::{Ended, Sleep};
-use crate::time::tick::{Moment, Span};
 
 /// How far a deadline has come: [`WarnBefore::wait`].
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{Duration, Stage, Timer};
-///
-/// let idle = Timer::current().deadline(Duration::from_secs(60));
-/// let mut idle = idle.warn_before(Duration::from_secs(10));
-/// assert_eq!(idle.wait().await?, Stage::Warning);
-/// assert_eq!(idle.wait().await?, Stage::Expired);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The grace has begun. The deadline is pending, and a reset is in time.
     Warning,
-    /// The deadline has expired. It is over, unless it is
-    /// [restarted](crate::Deadline::restart).
+    /// The deadline has expired, and is over unless it is [restarted](WarnBefore::restart).
     Expired,
 }
 
-/// A deadline with a warning before it: [`Deadline::warn_before`](crate::Deadline::warn_before) and
-/// [`KeyedDeadline::warn_before`](crate::KeyedDeadline::warn_before).
+/// A deadline with a warning before it: [`Deadline::warn_before`](crate::Deadline::warn_before).
 ///
-/// It is for a keepalive that asks before it closes. A connection that is idle gets a ping, and has
-/// a grace in which to answer. Any heartbeat of the grace is simply a reset that returns `true`:
-/// there is no moment between the two stages in which it would be too late.
+/// It is for a keepalive that asks before it closes. An idle connection gets a ping, and has a
+/// grace in which to answer. Any heartbeat of the grace is simply a reset that returns `true`.
 ///
-/// - The grace is the end of the deadline's timeout, and not beside it. With a timeout of 60 s and
-///   a grace of 10 s, the warning comes after 50 s.
-/// - A warning is never early. It is late by as much as the deadline itself may be. So let the
-///   grace be longer than a few ticks of the timer.
-/// - There is one warning for each time at which the deadline is due. A deadline that is reset, or
-///   moved in any other way, warns again when its next grace begins, and at once if it is in that
-///   already.
-/// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. There is
-///   no warning where the driver was held up over the whole grace and that is no stall: because it
-///   took less than 50 ms or 16 ticks, or because the timer [counts
-///   stalls](crate::Builder::count_stalls). Nor is there one before an end by
-///   [`expire`](ResetHandle::expire).
-/// - A grace of more than seven eighths of the timeout is of little use: after a reset its warning
-///   may come an eighth of the timeout late. The warning of a grace that is no less than the
-///   timeout comes at once.
+/// - The grace is the end of the timeout: of 60 s with a grace of 10 s it begins after 50 s. With a
+///   grace of the whole timeout the warning comes at once.
+/// - A warning is never early, and late by as much as the deadline may be. There is at most one for
+///   each time at which the deadline is due. The one after a reset may come an eighth of the
+///   timeout late if the grace is more than seven eighths of it.
+/// - A deadline that is moved earlier by a call may expire without a warning. If it is moved later
+///   within its grace, other than by a reset, the next one may come as late as it was due before.
+/// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
+///   driver is late by the whole grace, and that is no such stall, there is no warning.
+/// - It takes a second timer, which wakes the task about once in the time before the grace, and a
+///   few times within a long grace, however often the deadline is reset. A reset costs no more.
 ///
-/// It takes a second timer. A task that awaits it is woken once in the idle time, however often the
-/// deadline was reset. A [`reset`](ResetHandle::reset) costs nothing more. Each other move takes
-/// the lock of the deadline's shard, and wakes the task.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), tickwheel::error::Cancelled> {
-/// use tickwheel::{Duration, Instant, Stage, Timer, sleep};
-///
-/// let start = Instant::now();
-/// let idle = Timer::current().deadline(Duration::from_secs(60));
-/// let heartbeat = idle.handle();
-/// let mut idle = idle.warn_before(Duration::from_secs(10));
-///
-/// assert_eq!(idle.wait().await?, Stage::Warning);
-/// assert_eq!(start.elapsed(), Duration::from_secs(50));
-/// // Here a server sends a ping. The pong comes within the grace:
-/// tokio::spawn(async move {
-///     sleep(Duration::from_secs(9)).await;
-///     assert!(heartbeat.reset());
-/// });
-/// assert_eq!(idle.wait().await?, Stage::Warning, "of the next idle time");
-/// assert_eq!(start.elapsed(), Duration::from_secs(59 + 50));
-/// // And now nobody answers.
-/// assert_eq!(idle.wait().await?, Stage::Expired);
-/// assert_eq!(start.elapsed(), Duration::from_secs(59 + 60));
-/// # Ok(())
-/// # }
-/// ```
+/// [`Deadline::warn_before`](crate::Deadline::warn_before) has an example.
 #[must_use = "the deadline is cancelled when it is dropped; call `wait`"]
+#[derive(Debug)]
 pub struct WarnBefore<D = Deadline> {
     deadline: D,
     handle: ResetHandle,
     grace: Duration,
-    look: Sleep,
-    /// The deadline of the last warning.
-    warned_of: Option<Moment>,
+    /// `None` if the next poll looks.
+    look: Option<Sleep>,
+    /// The due that the last warning was of.
+    warned_of: Option<Instant>,
 }
 
-impl<D> WarnBefore<D>
-where
-    D: Future<Output = Result<(), Cancelled>> + Unpin,
-{
+impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// `handle` is the deadline's own.
     pub(crate) fn new(deadline: D, handle: ResetHandle, grace: Duration) -> WarnBefore<D> {
         WarnBefore {
-            // It is ready, so the first poll looks.
-            look: Sleep::after(handle.shard().clone(), Duration::ZERO),
             deadline,
             handle,
             grace,
+            look: None,
             warned_of: None,
         }
     }
 
-    /// Waits for the warning or the end of the deadline, whatever comes first. After a warning it
-    /// waits for the end, or for the next warning if the deadline is reset.
+    /// Waits for the next warning, or for the end of the deadline, which it returns again and again
+    /// until the deadline is restarted. It returns [`Cancelled`] as the deadline itself does.
     ///
-    /// # Errors
-    ///
-    /// [`Cancelled`] as the deadline itself. Called again after the end, it returns the same
-    /// outcome, until the deadline is restarted.
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is dropped before it completes, nothing is lost. So it can be a branch of a `select!`.
+    /// It is cancel-safe: if it is dropped before it completes, nothing is lost.
     pub async fn wait(&mut self) -> Result<Stage, Cancelled> {
         poll_fn(|cx| self.poll_wait(cx)).await
     }
 
-    /// Polls as [`wait`](WarnBefore::wait) waits. The task that polled last is the one that is
-    /// woken.
+    /// Polls as [`wait`](WarnBefore::wait) waits. The task that polled last is woken.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Stage, Cancelled>> {
-        loop {
-            if let Poll::Ready(outcome) = Pin::new(&mut self.deadline).poll(cx) {
-                return Poll::Ready(outcome.map(|()| Stage::Expired));
-            }
-            // The deadline has the waker from here on.
-            {
-                match ready!(self.look.poll_timer(cx)) {
-                    Ended::Elapsed => {}
-                    Ended::ShutDown => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
-                }
-            }
-            match self.look() {
-                Some(true) => return Poll::Ready(Ok(Stage::Warning)),
-                Some(false) => {}
-                None => {
-                    // Its poll comes next. The budget of this one may be used up.
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
+        if let Poll::Ready(outcome) = Pin::new(&mut self.deadline).poll(cx) {
+            (self.look, self.warned_of) = (None, None);
+            return Poll::Ready(outcome.map(|()| Stage::Expired));
+        }
+        if let Some(look) = &mut self.look {
+            ready!(look.poll_timer(cx));
+        }
+        if let Some(due) = self.handle.deadline() {
+            let is_new = self.warned_of != Some(due);
+            let look = self.look.insert(self.look_for(due));
+            if ready!(look.poll_timer(cx)) == Ended::Elapsed && is_new {
+                self.warned_of = Some(due);
+                self.look = Some(self.look_for(due));
+                return Poll::Ready(Ok(Stage::Warning));
             }
         }
+        // The deadline has ended since it was polled. The budget of this poll may be used up.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Whether a warning is due. `None` if the deadline has ended. Sets the next look.
-    fn look(&mut self) -> Option<bool> {
-        let told = self.handle.reported()?;
-        let clock = self.handle.shard().clock();
-        let now = clock.now();
-        let left = told.deadline.since(now);
-        if left > self.grace {
-            let grace_begins = now.after(Span::from(left - self.grace));
-            self.look.reset_to_moment(grace_begins);
-            return Some(false);
+    /// Ready when the grace of this due has begun. After its warning: when the grace of a reset
+    /// that comes now would begin, by the due at the latest. In a long grace a few looks do.
+    fn look_for(&self, due: Instant) -> Sleep {
+        let (shard, timeout) = (self.handle.shard().clone(), self.handle.timeout());
+        if self.warned_of != Some(due) {
+            return match due.checked_sub(self.grace) {
+                Some(begins) => Sleep::until(shard, begins),
+                None => Sleep::after(shard, Duration::ZERO),
+            };
         }
-        // A plain reset from now on begins its grace no earlier than after this, and each other
-        // move wakes this task. With a grace that leaves hardly any idle time, the look does not
-        // come all the time.
-        let timeout = self.handle.timeout();
         let idle = timeout.saturating_sub(self.grace).max(timeout / 8);
-        let next = now.after(Span::from(idle).max(clock.tick().span(1)));
-        self.look.reset_to_moment(next);
-        let before = self.warned_of.replace(told.deadline);
-        Some(before != Some(told.deadline))
+        // In the grace of a stall nothing is left.
+        let left = self.handle.remaining().filter(|left| !left.is_zero());
+        let left = left.unwrap_or(idle);
+        Sleep::after(
+            shard,
+            idle.max(left / 8).min(left).max(Duration::from_millis(1)),
+        )
     }
 
     /// How long before the deadline the warning comes.
@@ -217,23 +137,14 @@ where
         self.deadline
     }
 
-    /// Makes the deadline pending again after any outcome, as
-    /// [`Deadline::restart`](crate::Deadline::restart).
+    /// Makes the deadline pending again, as [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
+        (self.look, self.warned_of) = (None, None);
         self.handle.restart();
     }
 
     /// The handle that resets the deadline from anywhere.
     pub fn handle(&self) -> ResetHandle {
         self.handle.clone()
-    }
-}
-
-impl<D: fmt::Debug> fmt::Debug for WarnBefore<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WarnBefore")
-            .field("deadline", &self.deadline)
-            .field("grace", &self.grace)
-            .finish_non_exhaustive()
     }
 }

@@ -220,11 +220,6 @@ impl Sleep {
         self.reset_to(due, FirstPoll::after(duration));
     }
 
-    /// Moves the deadline to a moment that has not passed.
-    pub(crate) fn reset_to_moment(&mut self, deadline: Moment) {
-        self.reset_to(deadline, FirstPoll::LooksIfMissed);
-    }
-
     fn reset_to(&mut self, due: Moment, first_poll: FirstPoll) {
         self.due = due;
         self.phase = Phase::Touched;
