@@ -116,7 +116,7 @@
 //! let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
 //! let answer = timer.timeout(Duration::from_secs(1), async { "pong" }).await;
 //! assert_eq!(answer, Ok("pong"));
-//! println!("{}", timer.snapshot()); // what every slot of every level holds
+//! println!("{}", timer.snapshot()); // a line for each level of its wheels
 //! # Ok(())
 //! # }
 //! ```

@@ -247,8 +247,8 @@ impl Timer {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// What every slot of every level holds. The [`Display`](fmt::Display) of a [`Snapshot`] draws
-    /// it.
+    /// What every slot of every level holds. The [`Display`](fmt::Display) of a [`Snapshot`] has a
+    /// line for each level.
     ///
     /// The call looks at every timer: O(timers). It takes the lock of a shard again and again, each
     /// time for no longer than the driver does in a turn. So other threads arm and drop timers

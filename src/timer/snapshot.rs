@@ -1,33 +1,17 @@
-//! [`Snapshot`]: what every slot of every level held, in numbers. Its drawing is in [`drawing`].
+//! [`Snapshot`]: what every slot of every level held, in numbers.
 //!
 //! Invariant: a snapshot is a copy. A look at it touches no timer.
 
-mod drawing;
-#[cfg(test)]
-mod tests;
-mod units;
-
+use std::fmt;
 use std::time::Duration;
 
 use crate::wheel::SlotCounts;
 
 /// What every level of a timer's wheels held: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
-/// Its [`Display`](std::fmt::Display) draws it for people, in lines of at most 80 columns:
-///
-/// - A level has a line, and below it a row of its slots. The row tells when the timers come: now
-///   is at `▸`, and time goes on to the right. To the left of `▸` lies what has passed.
-/// - A bar tells how many timers a slot holds. What a full bar stands for follows the row. A bar is
-///   rounded up to an eighth, so that one timer among many is seen.
-/// - `from now` tells when the time of the first slot with timers begins, and when that of the last
-///   one ends. A deadline that was reset stays in its slot until then, and moves on.
-/// - A long run of empty slots is told as its number. So are levels and shards without timers.
-/// - A level above the lowest one with timers has no row if it holds fewer than eight timers, or
-///   all of them in one slot.
-/// - If more than four shards hold timers, all are drawn as one, below a row with a bar for each
-///   shard, or for each few of them.
-///
-/// The drawing may change with any version.
+/// Its [`Display`](fmt::Display) is a heading, and a line for each level of all shards together.
+/// `late` counts the timers whose time has passed. They fire at the next turn. The text may change
+/// with any version.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -35,20 +19,12 @@ use crate::wheel::SlotCounts;
 /// use tickwheel::{Duration, Timer};
 ///
 /// let timer = Timer::builder().shards(1).slots(16).build()?;
-/// let deadlines: Vec<_> = (1..=20).map(|n| timer.deadline(Duration::from_millis(3 * n))).collect();
-/// let drawing = timer.snapshot().to_string();
-/// assert_eq!(drawing, "\
-/// 20 timers in 1 shard
-/// ▸ now, tick 0 of 1 ms
-/// · an empty slot   ·37· so many of them   ▁ to █ timers in a slot, █= its scale
-///
-/// shard 0            one slot    all slots      timers  from now
-///   level 0              1 ms        16 ms           5  3 ms to 16 ms
-///       ▸···▁··▁··▁··▁··▁ █=8
-///   level 1             16 ms       256 ms          15  16 ms to 64 ms
-///       ▸·▅▅▅·12· █=8
-/// ");
-/// # drop(deadlines);
+/// let idle: Vec<_> = (1..=20).map(|n| timer.deadline(Duration::from_millis(3 * n))).collect();
+/// assert_eq!(timer.snapshot().to_string(), "\
+/// timers 20, late 0, shards 1, tick 0 of 1ms
+/// level 0: 5 timers in 5 of 16 slots of 1ms, at most 1 in a slot
+/// level 1: 15 timers in 3 of 16 slots of 16ms, at most 5 in a slot");
+/// # drop(idle);
 /// # Ok(())
 /// # }
 /// ```
@@ -196,7 +172,135 @@ impl LevelSnapshot {
     }
 }
 
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (timers, shards) = (self.pending(), self.shards.len());
+        let late = sum(self.shards.iter().map(ShardSnapshot::late));
+        let Snapshot { now, tick, .. } = self;
+        write!(
+            f,
+            "timers {timers}, late {late}, shards {shards}, tick {now} of {tick:?}"
+        )?;
+        let levels = self.shards.iter().map(|shard| shard.levels.len()).max();
+        for number in 0..levels.unwrap_or(0) {
+            let of_shards = self
+                .shards
+                .iter()
+                .flat_map(|shard| shard.levels.get(number));
+            let width = of_shards.clone().map(|level| level.slot_width).max();
+            let slots: Vec<_> = of_shards
+                .flat_map(|level| level.slots.iter().copied())
+                .collect();
+            let taken = slots.iter().filter(|&&timers| timers > 0).count();
+            write!(
+                f,
+                "\nlevel {number}: {} timers in {taken} of {} slots of {:?}, at most {} in a slot",
+                sum(slots.iter().copied()),
+                slots.len(),
+                width.unwrap_or_default(),
+                slots.iter().max().unwrap_or(&0)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl ShardSnapshot {
+    /// How many timers were counted whose time had passed.
+    fn late(&self) -> usize {
+        let passed = |level: &LevelSnapshot| {
+            let now = level.now.unwrap_or(level.slots.len());
+            sum(level.slots.iter().copied().take(now))
+        };
+        sum(self.levels.iter().map(passed)).saturating_add(self.overdue)
+    }
+}
+
 /// Saturates, because the fields are public.
 fn sum(counts: impl Iterator<Item = usize>) -> usize {
     counts.fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn counts(levels: Vec<Vec<usize>>, overdue: usize, elapsed: u64) -> SlotCounts {
+        SlotCounts {
+            levels,
+            overdue,
+            elapsed,
+        }
+    }
+
+    /// A level with as many timers in these slots.
+    fn level<const N: usize>(slots: usize, taken: [(usize, usize); N]) -> Vec<usize> {
+        let mut level = vec![0; slots];
+        for (slot, timers) in taken {
+            level[slot] = timers;
+        }
+        level
+    }
+
+    #[test]
+    fn a_line_for_each_level_is_of_all_shards_and_tells_what_is_late() {
+        // Now lies behind two slots of the first shard, and in the next rotation of the second one.
+        let shards = [
+            counts(
+                vec![level(8, [(6, 4)]), level(8, [(0, 1), (1, 3), (7, 2)])],
+                5,
+                0,
+            ),
+            counts(vec![level(8, [(0, 1)])], 0, 8),
+            counts(vec![level(8, [])], 0, 8),
+        ];
+        let snapshot = Snapshot::new(9, 10 * MS, shards.into_iter());
+        let expected = "\
+timers 16, late 11, shards 3, tick 9 of 10ms
+level 0: 5 timers in 2 of 24 slots of 10ms, at most 4 in a slot
+level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
+        assert_eq!(snapshot.to_string(), expected);
+        assert_eq!(
+            Snapshot::default().to_string(),
+            "timers 0, late 0, shards 0, tick 0 of 0ns"
+        );
+    }
+
+    #[test]
+    fn the_width_of_a_slot_saturates() {
+        let levels = vec![vec![0; 64]; 12];
+        let hour = Duration::from_secs(60 * 60);
+        let snapshot = Snapshot::new(0, hour, [counts(levels, 0, 0)].into_iter());
+        let widths = snapshot.shards[0]
+            .levels
+            .iter()
+            .map(|level| level.slot_width);
+        assert_eq!(widths.max(), Some(Duration::MAX));
+    }
+
+    #[test]
+    fn now_lies_in_the_slot_of_its_digit() {
+        let levels = || vec![level(8, [(5, 1)]), level(8, []), level(8, [(7, 1)])];
+        let now = |now, elapsed| {
+            let snapshot = Snapshot::new(now, MS, [counts(levels(), 0, elapsed)].into_iter());
+            let levels = snapshot.shards[0].levels.iter();
+            levels.map(|level| level.now).collect::<Vec<_>>()
+        };
+        assert_eq!(now(0o123, 0o120), [Some(3), Some(2), Some(1)]);
+        // Level 0 holds a timer of the rotation before.
+        assert_eq!(now(0o131, 0o127), [None, Some(3), Some(1)]);
+        assert_eq!(now(0o1000, 0o127), [None, Some(0), None]);
+        // The wheel was turned after the clock was read.
+        assert_eq!(now(0o127, 0o131), [Some(1), Some(3), Some(1)]);
+        let top = vec![level(2, [(1, 1)]); 64];
+        let snapshot = Snapshot::new(u64::MAX, MS, [counts(top, 0, u64::MAX)].into_iter());
+        assert!(
+            snapshot.shards[0]
+                .levels
+                .iter()
+                .all(|level| level.now == Some(1))
+        );
+    }
 }
