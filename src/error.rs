@@ -242,16 +242,6 @@ pub enum BuildError {
         /// The length that was asked for.
         tick: Duration,
     },
-    /// There are fewer than 2 slots of a level.
-    TooFewSlots {
-        /// The number that was asked for.
-        slots: usize,
-    },
-    /// There are more than 64 slots of a level.
-    TooManySlots {
-        /// The number that was asked for.
-        slots: usize,
-    },
     /// The number of shards is zero.
     ZeroShards,
     /// There are more than 1,024 shards.
@@ -276,12 +266,6 @@ impl fmt::Display for BuildError {
                     f,
                     "tick of {tick:?} is longer than an hour; choose it near the accuracy that you need"
                 )
-            }
-            BuildError::TooFewSlots { slots } => {
-                write!(f, "slots is {slots}; a level has 2 to 64, and 64 is best")
-            }
-            BuildError::TooManySlots { slots } => {
-                write!(f, "slots is {slots}; a level has 2 to 64, and 64 is best")
             }
             BuildError::ZeroShards => f.write_str(
                 "shards is zero; give at least one, or leave it out for one for each worker",

@@ -20,7 +20,6 @@ use crate::waking::Reporter;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;
-const MAX_SLOTS: usize = 64;
 
 /// Makes a [`Timer`] with settings of its own.
 ///
@@ -74,8 +73,8 @@ impl Builder {
         self
     }
 
-    /// The number of slots of each level, from 2 to 64, rounded up to a power of two; 64 by
-    /// default.
+    /// The number of slots of each level, rounded up to a power of two in `2..=64`, as
+    /// [`Wheel::with_slots`](crate::wheel::Wheel::with_slots) does; 64 by default.
     pub fn slots(mut self, slots: usize) -> Builder {
         self.slots = slots;
         self
@@ -205,11 +204,6 @@ impl Builder {
         let tick = TickLength::new(self.tick).ok_or(BuildError::ZeroTick)?;
         if self.tick > MAX_TICK {
             return Err(BuildError::TickTooLong { tick: self.tick });
-        }
-        match self.slots {
-            slots @ 0..2 => return Err(BuildError::TooFewSlots { slots }),
-            2..=MAX_SLOTS => {}
-            slots => return Err(BuildError::TooManySlots { slots }),
         }
         match self.shards {
             Some(0) => Err(BuildError::ZeroShards),

@@ -35,16 +35,6 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
             BuildError::TickTooLong { tick },
             "tick",
         ),
-        (
-            Timer::builder().slots(1),
-            BuildError::TooFewSlots { slots: 1 },
-            "slots",
-        ),
-        (
-            Timer::builder().slots(65),
-            BuildError::TooManySlots { slots: 65 },
-            "slots",
-        ),
         (Timer::builder().shards(0), BuildError::ZeroShards, "shards"),
         (
             Timer::builder().shards(1_025),
@@ -77,12 +67,28 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     for tick in [Duration::from_nanos(1), HOUR] {
         build(Timer::builder().tick(tick)).unwrap();
     }
-    for slots in [2, 3, 64] {
-        build(Timer::builder().slots(slots)).unwrap();
-    }
     for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {
         let timer = Timer::builder().shards(asked).build_on(runtime.handle());
         assert_eq!(timer.unwrap().metrics().shards, made);
+    }
+}
+
+#[test]
+fn slots_are_clamped_and_rounded_up_as_a_wheels_are() {
+    let runtime = current_thread();
+    for (asked, made) in [
+        (0, 2),
+        (1, 2),
+        (2, 2),
+        (3, 4),
+        (33, 64),
+        (64, 64),
+        (65, 64),
+        (usize::MAX, 64),
+    ] {
+        let timer = Timer::builder().slots(asked).build_on(runtime.handle());
+        let slots = timer.unwrap().snapshot().shards[0].levels[0].slots.len();
+        assert_eq!(slots, made, "of {asked}");
     }
 }
 
