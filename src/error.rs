@@ -251,7 +251,7 @@ pub enum BuildError {
     },
     /// [`build`](crate::Builder::build) was called outside a tokio runtime.
     NoRuntime,
-    /// The runtime has no time driver.
+    /// The runtime has no time driver. Its text is that of tokio's panic.
     NoTimeDriver,
 }
 
@@ -281,8 +281,8 @@ impl fmt::Display for BuildError {
                  call build within one, or build_on with the handle of one",
             ),
             BuildError::NoTimeDriver => f.write_str(
-                "the runtime has no time driver; \
-                 call enable_time or enable_all on its builder",
+                "A Tokio 1.x context was found, but timers are disabled. \
+                 Call `enable_time` on the runtime builder to enable timers.",
             ),
         }
     }
