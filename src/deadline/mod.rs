@@ -80,6 +80,29 @@ impl Deadline {
         ResetHandle::new(self.shard.clone(), self.word.clone())
     }
 
+    /// When it expires if nothing resets it, as [`ResetHandle::deadline`]. `None` once it is no
+    /// longer pending.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use tickwheel::{Duration, Instant, Timer, sleep};
+    ///
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// assert_eq!(idle.deadline(), Some(Instant::now() + Duration::from_secs(30)));
+    /// sleep(Duration::from_secs(20)).await;
+    /// assert_eq!(idle.remaining(), Some(Duration::from_secs(10)));
+    /// # }
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        self.handle().deadline()
+    }
+
+    /// The time that is left, as [`ResetHandle::remaining`]. `None` once it is no longer pending.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.handle().remaining()
+    }
+
     /// The deadline with a warning `grace` before it expires, in which a reset is still in time. It
     /// is for a keepalive that asks before it closes.
     ///

@@ -1,7 +1,9 @@
 //! `Deadline` and `ResetHandle`, where the oracle allows more: who tells the waiter, and when, and
 //! what a new timeout does to a due that was set for once.
 
-use tickwheel::{Deadline, Duration, Instant, ResetHandle, Timer, sleep};
+use tickwheel::{
+    Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle, Timer, sleep,
+};
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 
 use crate::common::{HOUR, MS, move_the_clock_only, settle};
@@ -86,4 +88,34 @@ async fn the_longest_timeouts_are_pending_after_a_century() {
     sleep(100 * 365 * 24 * HOUR).await;
     assert!(handle.reset());
     assert_pending!(deadline.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_and_keyed_ones_tell_what_their_handles_do() {
+    let start = Instant::now();
+    let timer = Timer::current();
+    let map = DeadlineMap::new(&timer);
+    let mut plain = timer.deadline(60 * MS);
+    let mut keyed = map.insert("alice", 60 * MS).unwrap();
+    let told = |plain: &Deadline, keyed: &KeyedDeadline<&str>| {
+        let told = (plain.deadline(), plain.remaining());
+        assert_eq!(told, (keyed.deadline(), keyed.remaining()));
+        assert_eq!(told.0, plain.handle().deadline());
+        assert_eq!(told.1, plain.handle().remaining());
+        told
+    };
+    tokio::time::advance(20 * MS).await;
+    let first = (Some(start + 60 * MS), Some(40 * MS));
+    assert_eq!(told(&plain, &keyed), first);
+    assert!(plain.handle().reset() && map.reset("alice"));
+    let reset = (Some(start + 80 * MS), Some(60 * MS));
+    assert_eq!(told(&plain, &keyed), reset);
+    tokio::time::advance(60 * MS).await;
+    assert_eq!(told(&plain, &keyed), (None, None));
+    plain.restart();
+    keyed.restart();
+    let restarted = (Some(start + 140 * MS), Some(60 * MS));
+    assert_eq!(told(&plain, &keyed), restarted);
+    assert!(plain.handle().cancel() && keyed.handle().cancel());
+    assert_eq!(told(&plain, &keyed), (None, None));
 }

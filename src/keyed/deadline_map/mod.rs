@@ -557,6 +557,28 @@ impl<K> KeyedDeadline<K> {
         self.access().handle()
     }
 
+    /// As [`Deadline::deadline`](crate::Deadline::deadline).
+    pub fn deadline(&self) -> Option<Instant> {
+        self.handle().deadline()
+    }
+
+    /// As [`Deadline::remaining`](crate::Deadline::remaining).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// assert_eq!(alice.remaining(), Some(Duration::from_secs(60)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remaining(&self) -> Option<Duration> {
+        self.handle().remaining()
+    }
+
     /// As [`Deadline::warn_before`](crate::Deadline::warn_before). Resets by key count as any
     /// others.
     ///
