@@ -178,7 +178,8 @@ async fn a_deadline_moved_earlier_by_a_call_may_expire_unwarned() {
 
 #[tokio::test(start_paused = true)]
 async fn each_call_that_moves_a_warned_deadline_later_warns_again() {
-    let moves: [(fn(&ResetHandle) -> bool, u64); 4] = [
+    type Move = fn(&ResetHandle) -> bool;
+    let moves: [(Move, u64); 4] = [
         (ResetHandle::reset, 105),
         (|handle| handle.reset_after(100 * MS), 145),
         (|handle| handle.extend(100 * MS), 150),
