@@ -138,7 +138,7 @@ impl TickLength {
         let begun = if self.nanos < NANOS_PER_MILLISECOND {
             self.divided(nanos + (self.nanos - 1)).0 * self.nanos
         } else {
-            (nanos + (NANOS_PER_MILLISECOND - 1)) / NANOS_PER_MILLISECOND * NANOS_PER_MILLISECOND
+            nanos.div_ceil(NANOS_PER_MILLISECOND) * NANOS_PER_MILLISECOND
         };
         Moment::from_bits(begun)
     }
