@@ -164,10 +164,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     let sleep = scope::sleep_after(local::global_shard(), duration);
-    Timeout {
-        future: future.into_future(),
-        sleep,
-    }
+    Timeout::new(sleep, future.into_future())
 }
 
 /// Bounds the time of a future by an instant. All else is as with
@@ -192,10 +189,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     let sleep = scope::sleep_until(local::global_shard(), deadline);
-    Timeout {
-        future: future.into_future(),
-        sleep,
-    }
+    Timeout::new(sleep, future.into_future())
 }
 
 /// Bounds a future and every timeout that is made within it. In all else it is as
@@ -223,12 +217,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = crate::future::scope::end(local::global_shard(), deadline);
-    Scope {
-        future: future.into_future(),
-        sleep,
-        deadline,
-    }
+    Scope::new(local::global_shard(), deadline, future.into_future())
 }
 
 /// Ticks with a period, the first time at once. All else is as with

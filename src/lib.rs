@@ -258,6 +258,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod adapt;
+mod clock;
+mod current;
 mod deadline;
 mod driver;
 pub mod error;
@@ -296,11 +298,12 @@ pub use crate::adapt::stream;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
+pub use crate::current::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
 pub use crate::deadline::{Deadline, ResetHandle, Stage, WarnBefore};
-pub use crate::future::interval::{Interval, interval, interval_at};
-pub use crate::future::scope::{Scope, remaining, scope, scope_deadline};
-pub use crate::future::sleep::{Sleep, sleep, sleep_until};
-pub use crate::future::timeout::{Timeout, timeout, timeout_at};
+pub use crate::future::interval::Interval;
+pub use crate::future::scope::{Scope, remaining, scope_deadline};
+pub use crate::future::sleep::Sleep;
+pub use crate::future::timeout::Timeout;
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
 pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;

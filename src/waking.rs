@@ -1,7 +1,17 @@
 //! Waking: a waker is code of the user, and so is a panic in it. And what a timer reports of
-//! itself.
+//! itself, in counts and through `tracing`.
 //!
-//! Invariant: the caller holds no lock. No panic of a waker comes out of these functions.
+//! | event | level | fields |
+//! |---|---|---|
+//! | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long after its alarm's tick the turn began |
+//! | `a waker panicked` | `ERROR` | `timer` |
+//!
+//! `timer` is the name that the timer was given, if it was given one. The target of both is
+//! `tickwheel`. There are no spans, and nothing is reported on the path of a call that arms, resets
+//! or disarms. Without the feature `tracing` there are no events.
+//!
+//! Invariant: the caller holds no lock. No panic of a waker or of a subscriber, which are both code
+//! of the user, comes out of these functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,7 +49,7 @@ impl Reporter {
 
     /// Wakes and drops a waker, and contains its panic.
     pub(crate) fn wake(&self, waker: Waker) {
-        if contains_panic_of(waker) {
+        if wake_and_catch_panic(waker) {
             self.waker_panics.fetch_add(1, Ordering::Relaxed);
             tell(|| waker_has_panicked(self.name.as_deref()));
         }
@@ -70,7 +80,7 @@ impl Reporter {
 }
 
 /// Wakes and drops a waker. Returns whether it panicked.
-fn contains_panic_of(waker: Waker) -> bool {
+fn wake_and_catch_panic(waker: Waker) -> bool {
     let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     let Err(payload) = outcome else {
         return false;
@@ -82,22 +92,6 @@ fn contains_panic_of(waker: Waker) -> bool {
     }
     true
 }
-
-// What the crate reports through `tracing`, behind the feature of that name. Without it these
-// functions do nothing.
-//
-// | event | level | fields |
-// |---|---|---|
-// | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long after its alarm's tick the turn began |
-// | `a waker panicked` | `ERROR` | `timer` |
-//
-// `timer` is the name that the timer was given, if it was given one.
-//
-// The target of both is `tickwheel`. There are no spans, and nothing is reported on the path of a
-// call that arms, resets or disarms.
-//
-// Invariant: a subscriber is code of the user. It runs under no lock, and no panic of it comes out
-// of here.
 
 #[cfg(feature = "tracing")]
 fn tell_of_stall(timer: Option<&str>, late_ms: u64) {

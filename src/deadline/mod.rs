@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::tick::Moment;
 use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::shard::word::{Mark, Outcome, Reset, Status, Word};
 use crate::shard::{Change, Reported, Shard};
-use crate::time::tick::Moment;
 pub use warning::{Stage, WarnBefore};
 
 /// A deadline that one task awaits and any task pushes back:

@@ -28,9 +28,9 @@ use super::requests::{Request, RequestSet, Running};
 use super::thread_alarm::ThreadAlarm;
 use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
+use crate::clock::stalls::Lateness;
+use crate::clock::tick::{Moment, NEVER};
 use crate::shard::{Batch, Shard, Turned};
-use crate::time::stalls::Lateness;
-use crate::time::tick::{Moment, NEVER};
 
 /// What the running thread works with.
 pub(super) struct Core {

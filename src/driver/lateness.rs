@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::time::tick::Moment;
+use crate::clock::tick::Moment;
 
 /// For how many seconds a lateness is kept.
 pub(super) const SECONDS: usize = 10;

@@ -63,8 +63,8 @@ use crate::runtime::Handle;
 
 pub(crate) use self::core::Missed;
 use self::core::{Alarm, Core};
+use crate::clock::Clock;
 use crate::shard::Shard;
-use crate::time::clock::Clock;
 use crate::waking::Reporter;
 use lateness::WorstLateness;
 use requests::{Request, Requests};
@@ -205,7 +205,7 @@ impl fmt::Debug for Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::tick::TickLength;
+    use crate::clock::tick::TickLength;
     use tokio::time::{Instant, sleep};
 
     /// Two threads tell the driver in the wrong order: of an expiry, and that it was deferred.

@@ -24,7 +24,7 @@
 //!   thread goes on. If the exchange came first, the thread that submits the request runs.
 //! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm
 //!   lowers its shard's next expiry and then asks the `next_turn`. A turn begins that look before
-//!   it reads the next expiries. `time::next_check` has the argument why one of the two sees the
+//!   it reads the next expiries. `clock::next_check` has the argument why one of the two sees the
 //!   other.
 //! - *The alarm fires while the running thread sets it.* Then that thread itself submits, with the
 //!   core in its hands. This is a request like any other, and takes no lock.
@@ -32,9 +32,9 @@
 //! Invariant: there is at most one running thread. A request that was made is served by the running
 //! thread of that moment, or by the thread that made it.
 
+use crate::clock::next_check::NextCheck;
+use crate::clock::tick::NEVER;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::next_check::NextCheck;
-use crate::time::tick::NEVER;
 
 /// What a thread wants of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

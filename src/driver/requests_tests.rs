@@ -4,7 +4,7 @@
 //! work in a model alone.
 
 use super::requests::{Request, Requests};
-use crate::time::tick::NEVER;
+use crate::clock::tick::NEVER;
 
 #[test]
 fn the_first_to_submit_runs_and_serves_the_others_requests() {

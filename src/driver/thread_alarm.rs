@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use super::Driver;
-use crate::time::clock::Clock;
-use crate::time::tick::NEVER;
+use crate::clock::Clock;
+use crate::clock::tick::NEVER;
 
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,

@@ -46,9 +46,9 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Driver;
+use crate::clock::Clock;
+use crate::clock::tick::NEVER;
 use crate::runtime::coop::unconstrained;
-use crate::time::clock::Clock;
-use crate::time::tick::NEVER;
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,

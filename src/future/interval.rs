@@ -17,57 +17,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::error::Cancelled;
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::shard::Shard;
-use crate::timer::local;
-
-/// Ticks with a period, the first time at once, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
-///
-/// # Panics
-///
-/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, interval};
-///
-/// let mut beat = interval(Duration::from_secs(10));
-/// let first = beat.tick().await; // at once
-/// assert_eq!(beat.tick().await - first, Duration::from_secs(10));
-/// # }
-/// ```
-#[track_caller]
-pub fn interval(period: Duration) -> Interval {
-    assert_period(period);
-    Interval::starting_now(local::shard(), period)
-}
-
-/// Ticks with a period, the first time at `start`, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::interval_at`] does.
-///
-/// # Panics
-///
-/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, interval_at};
-///
-/// let start = Instant::now() + Duration::from_secs(1);
-/// let mut beat = interval_at(start, Duration::from_secs(15));
-/// assert_eq!(beat.tick().await, start);
-/// # }
-/// ```
-#[track_caller]
-pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    assert_period(period);
-    Interval::starting_at(local::shard(), start, period)
-}
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///

@@ -9,4 +9,4 @@ pub(crate) mod scope;
 pub(crate) mod sleep;
 pub(crate) mod timeout;
 
-pub use timeout::FutureExt;
+pub use crate::current::FutureExt;

@@ -3,11 +3,40 @@
 //!
 //! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
-//! it. Which of the timeouts hears first that its deadline has passed stands above the limit,
-//! further below.
+//! it.
+//!
+//! # The limit
+//!
+//! The limit of the scopes that are open on a thread bounds each timeout that is made there. A limit is set only while `within` runs, which puts the former one back, also if
+//! what it runs panics. A limit never ends after the one that it is set within. It bounds only what
+//! the task does that set it: on the same thread, other tasks of tokio's may be polled meanwhile.
+//!
+//! # Whose time
+//!
+//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
+//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
+//! timer the limit is translated once: into its clock's present time plus what is left. For a
+//! timeout that is when it is made, for a scope when it is first polled.
+//!
+//! # Who gives its `Elapsed` first
+//!
+//! A scope and the timeouts that it bounds are due at one instant. What the scope's future polls is
+//! to hear of it first, and it must not go on for ever: a loop that tries again on each `Elapsed`
+//! would find every new timeout elapsed at once, and the scope would never end. So:
+//!
+//! - *The scope looks at the clock.* Its own timer only wakes it. It may come later than those of
+//!   the timeouts within, because it may have coarser ticks. Each poll that finds the deadline
+//!   passed is the last one.
+//! - *The last poll.* A scope that finds its deadline passed polls the code within once more, under
+//!   a limit that says so. Timeouts that are polled then look at the clock, whether or not the
+//!   driver has come to them. What polls only the futures that were woken, such as a
+//!   `FuturesUnordered`, may leave them out. Then the scope ends without them.
+//! - *Never at the first poll.* Once the limit has passed, no timeout is elapsed when it is polled
+//!   for the first time. It is at the next poll, which is the scope's last one at the latest. One
+//!   that is made during the last poll stays pending, and ends with the scope.
 
 use std::cell::Cell;
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,56 +45,13 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
+use crate::clock::Clock;
+use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
 use crate::future::sleep::{Ended, FirstPoll, Sleep};
 use crate::future::timeout::poll_after_inner;
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
-use crate::time::clock::Clock;
-use crate::time::tick::Moment;
-use crate::timer::local;
-
-/// Bounds a future and every timeout of this crate that is made within it, on the current
-/// runtime's own timer.
-///
-/// It returns the output of the future, or [`Elapsed`] if the future is not ready before
-/// `deadline`. See [`Scope`] for what it bounds, and [`remaining`] for what is left of it.
-///
-/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. So
-/// are [`remaining`] and [`scope_deadline`].
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, remaining, scope, sleep, timeout};
-/// # async fn answer() { std::future::pending().await }
-///
-/// let start = Instant::now();
-/// let call = scope(start + Duration::from_secs(2), async {
-///     sleep(Duration::from_millis(500)).await;
-///     assert_eq!(remaining(), Some(Duration::from_millis(1500)));
-///     timeout(Duration::from_secs(30), answer()).await // it has 1.5 s in fact
-/// });
-/// assert!(call.await.expect("what it awaits elapses first").is_err());
-/// assert_eq!(start.elapsed(), Duration::from_secs(2));
-/// # }
-/// ```
-#[track_caller]
-#[inline]
-pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = end(local::shard(), deadline);
-    Scope {
-        future: future.into_future(),
-        sleep,
-        deadline,
-    }
-}
 
 /// What is left of the innermost [`scope`]; `None` where no scope is open.
 ///
@@ -197,6 +183,19 @@ pin_project! {
 }
 
 impl<F> Scope<F> {
+    // Always inlined, so that the compiler makes the scope where it stays.
+    #[inline(always)]
+    pub(crate) fn new(shard: Arc<Shard>, deadline: Instant, future: F) -> Scope<F> {
+        let deadline = bounded(deadline);
+        // The first poll that is pending sets it anew, by the clock of the runtime that polls.
+        let due = shard.clock().moment(deadline);
+        Scope {
+            future,
+            sleep: Sleep::new(shard, due, FirstPoll::Looks),
+            deadline,
+        }
+    }
+
     /// When the scope ends: at its deadline, or with the scope that it was made in, if that ends
     /// earlier.
     pub fn deadline(&self) -> Instant {
@@ -262,16 +261,6 @@ impl<F: Future> Future for Scope<F> {
     }
 }
 
-/// What ends a scope that is made now, and when.
-// Always inlined, so that the compiler makes the scope where it stays.
-#[inline(always)]
-pub(crate) fn end(shard: Arc<Shard>, deadline: Instant) -> (Sleep, Instant) {
-    let deadline = bounded(deadline);
-    // The first poll that is pending sets it anew, by the clock of the runtime that polls.
-    let due = shard.clock().moment(deadline);
-    (Sleep::new(shard, due, FirstPoll::Looks), deadline)
-}
-
 /// Polls a future within a scope. Returns how the scope ended if it did so before the future. It
 /// panics only if the future does.
 pub(crate) fn poll_bounded<F: Future>(
@@ -314,36 +303,6 @@ fn poll_end(
     };
     judge(sleep, is_first_poll, polled, cx)
 }
-
-// The limit of the scopes that are open on this thread: what bounds each timeout that is made.
-//
-// Invariant: a limit is set only while `within` runs, which puts the former one back, also if
-// what it runs panics. A limit never ends after the one that it is set within. It bounds only what
-// the task does that set it: on the same thread, other tasks of tokio's may be polled meanwhile.
-//
-// # Whose time
-//
-// A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
-// timer that is driven elsewhere may have another clock, if either was ever paused. For such a
-// timer the limit is translated once: into its clock's present time plus what is left. For a
-// timeout that is when it is made, for a scope when it is first polled.
-//
-// # Who gives its `Elapsed` first
-//
-// A scope and the timeouts that it bounds are due at one instant. What the scope's future polls is
-// to hear of it first, and it must not go on for ever: a loop that tries again on each `Elapsed`
-// would find every new timeout elapsed at once, and the scope would never end. So:
-//
-// - *The scope looks at the clock.* Its own timer only wakes it. It may come later than those of
-//   the timeouts within, because it may have coarser ticks. Each poll that finds the deadline
-//   passed is the last one.
-// - *The last poll.* A scope that finds its deadline passed polls the code within once more, under
-//   a limit that says so. Timeouts that are polled then look at the clock, whether or not the
-//   driver has come to them. What polls only the futures that were woken, such as a
-//   `FuturesUnordered`, may leave them out. Then the scope ends without them.
-// - *Never at the first poll.* Once the limit has passed, no timeout is elapsed when it is polled
-//   for the first time. It is at the next poll, which is the scope's last one at the latest. One
-//   that is made during the last poll stays pending, and ends with the scope.
 
 /// What bounds the timeouts that are made on this thread now.
 #[derive(Clone, Copy, Debug)]

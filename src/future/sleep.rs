@@ -25,60 +25,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
 use crate::runtime::coop;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
-use crate::time::tick::Moment;
-use crate::timer::local;
 use crate::wheel::Key;
-
-/// Waits until `duration` has passed, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::sleep`] does. A sleep of zero is ready at the first poll. A
-/// duration that is too long to be counted saturates. See [`Sleep`] for its guarantees, and the
-/// [landing page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver. An `async` block makes its
-/// calls when it is polled.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// tickwheel::sleep(tickwheel::Duration::from_millis(100)).await;
-/// # }
-/// ```
-#[track_caller]
-pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(local::shard(), duration)
-}
-
-/// Waits until `deadline`, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::sleep_until`] does. If the deadline has passed, the sleep is ready
-/// at the first poll. See [`Sleep`] for its guarantees.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, sleep_until};
-///
-/// sleep_until(Instant::now() + Duration::from_millis(100)).await;
-/// # }
-/// ```
-#[track_caller]
-pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(local::shard(), deadline)
-}
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
 /// [`sleep_until`](crate::sleep_until).
@@ -422,11 +373,7 @@ impl fmt::Debug for Sleep {
     }
 }
 
-// What the first poll of a sleep does before it arms.
-//
-// Invariant: it reads no clock if the answer is known without a reading.
-
-/// What a poll does before it arms.
+/// What a poll does before it arms. It reads no clock if the answer is known without a reading.
 #[derive(Clone, Copy)]
 pub(crate) enum FirstPoll {
     /// The sleep was due when it was made, so it is ready.
@@ -462,12 +409,8 @@ impl FirstPoll {
     }
 }
 
-// How a sleep ended.
-//
-// Invariant: whoever polls a sleep within the crate decides what a runtime that has shut down
-// means. A future of the user's own panics then, as tokio's do. An adapter reports it.
-
-/// How a sleep ended.
+/// How a sleep ended. Whoever polls a sleep within the crate decides what a runtime that has shut
+/// down means. A future of the user's own panics then, as tokio's do. An adapter reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Its deadline has passed.

@@ -3,81 +3,16 @@
 //! Invariant: the inner future is polled first. So a future that is ready wins over a deadline that
 //! has passed. A timeout whose future is ready at the first poll arms nothing.
 
-use std::future::{Future, IntoFuture, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 
 use crate::error::{Cancelled, Elapsed};
 use crate::future::scope;
 use crate::future::sleep::{Ended, Sleep};
 use crate::runtime::coop;
-use crate::timer::local;
-
-/// Bounds the time of a future, on the current runtime's own timer.
-///
-/// It returns the output of the future, or [`Elapsed`] if the future is not ready in time. It
-/// behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready
-/// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed. See
-/// [`Timeout`] for the rest.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, timeout};
-///
-/// let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
-/// assert!(timeout(Duration::from_millis(100), receiver).await.is_err());
-/// # drop(sender);
-/// # }
-/// ```
-#[track_caller]
-#[inline]
-pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope::sleep_after(local::shard(), duration);
-    Timeout {
-        future: future.into_future(),
-        sleep,
-    }
-}
-
-/// Bounds the time of a future by an instant, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::timeout_at`] does. In all else it is as [`timeout`].
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, timeout_at};
-///
-/// let deadline = Instant::now() + Duration::from_millis(100);
-/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
-/// # }
-/// ```
-#[track_caller]
-#[inline]
-pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope::sleep_until(local::shard(), deadline);
-    Timeout {
-        future: future.into_future(),
-        sleep,
-    }
-}
 
 pin_project! {
     /// A future that is bounded in time: [`timeout`](crate::timeout),
@@ -121,6 +56,12 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
+    // Always inlined, so that the compiler makes the timeout where it stays.
+    #[inline(always)]
+    pub(crate) fn new(sleep: Sleep, future: F) -> Timeout<F> {
+        Timeout { future, sleep }
+    }
+
     /// The inner future.
     pub fn get_ref(&self) -> &F {
         &self.future
@@ -236,60 +177,3 @@ fn poll_after_budget(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) 
         sleep.poll_ended(cx)
     }
 }
-
-// The trait `FutureExt`: a timeout at the end of a chain of calls.
-//
-// Invariant: each method is the free function of its name, with the future as the receiver.
-
-/// Methods for every [`Future`], under the names of tokio-util's trait.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, future::FutureExt};
-///
-/// let (_sender, receiver) = tokio::sync::oneshot::channel::<u8>();
-/// assert!(receiver.timeout(Duration::from_millis(10)).await.is_err());
-/// # }
-/// ```
-pub trait FutureExt: Future {
-    /// Bounds the time of this future: [`timeout`](crate::timeout()).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
-    #[track_caller]
-    #[inline]
-    fn timeout(self, duration: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        let sleep = scope::sleep_after(local::shard(), duration);
-        Timeout {
-            future: self,
-            sleep,
-        }
-    }
-
-    /// Bounds the time of this future by an instant: [`timeout_at`](crate::timeout_at()).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
-    #[track_caller]
-    #[inline]
-    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        let sleep = scope::sleep_until(local::shard(), deadline);
-        Timeout {
-            future: self,
-            sleep,
-        }
-    }
-}
-
-impl<F: Future + ?Sized> FutureExt for F {}

@@ -17,8 +17,8 @@ use std::time::Duration;
 use super::Shard;
 use super::locked::{DueSource, Entry, Locked};
 use super::word::{Expiry, LockedWord, Outcome, State, Status, Word};
-use crate::time::stalls::Passed;
-use crate::time::tick::{Moment, Span};
+use crate::clock::stalls::Passed;
+use crate::clock::tick::{Moment, Span};
 use crate::wheel::Key;
 
 /// What is reported of a pending deadline.

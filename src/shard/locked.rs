@@ -20,7 +20,7 @@ use super::lateness::FiredCounts;
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockHeld, LockedWord, Word};
 use super::{Counts, Shard};
-use crate::time::tick::{NEVER, TickLength};
+use crate::clock::tick::{NEVER, TickLength};
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 
 /// What the lock of a shard guards.

@@ -45,9 +45,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use crate::clock::Clock;
+use crate::clock::tick::Moment;
 use crate::driver::{Driver, Missed};
-use crate::time::clock::Clock;
-use crate::time::tick::Moment;
 use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
 pub(crate) use deadlines::{Change, Reported};
 use lateness::FiredCounts;

@@ -4,7 +4,7 @@
 //! is due before it. It is written only under the shard's lock.
 //!
 //! A thread that arms an earlier timer lowers the next expiry under the lock. Once it has let the
-//! lock go, it tells the driver. `time::next_check` has the argument why no change is lost.
+//! lock go, it tells the driver. `clock::next_check` has the argument why no change is lost.
 //!
 //! The next expiry is too early once the timer that it was set for was disarmed. On the system's
 //! clock that costs one empty turn, and disarming tells nobody. On a clock that can be paused the
@@ -14,8 +14,8 @@
 //! Its tests are in `next_expiry_tests`, because `tests/loom` compiles this file too.
 
 use super::word::LockHeld;
+use crate::clock::tick::NEVER;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::tick::NEVER;
 
 /// No moment lies beyond this tick, however short a tick is.
 pub(super) const LAST_TICK: u64 = 1 << 62;

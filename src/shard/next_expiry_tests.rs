@@ -4,7 +4,7 @@
 
 use super::next_expiry::{ExpiryChange, NextExpiry};
 use super::word::LockHeld;
-use crate::time::tick::NEVER;
+use crate::clock::tick::NEVER;
 
 fn expiring_at(tick: u64) -> (NextExpiry, LockHeld) {
     let (expiry, held) = (NextExpiry::never(), LockHeld::by_lock_of_shard());

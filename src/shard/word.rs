@@ -45,8 +45,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use crate::clock::tick::{Moment, Span};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::time::tick::{Moment, Span};
 
 /// The word, and what is kept beside it under the shard's lock.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use std::time::Duration;
 use crate::runtime::Handle;
 
 use super::{Inner, Timer};
+use crate::clock::tick::TickLength;
+use crate::clock::{Clock, grid};
 use crate::driver::Driver;
 use crate::error::BuildError;
 use crate::shard::Shard;
-use crate::time::clock::{self, Clock};
-use crate::time::tick::TickLength;
 use crate::waking::Reporter;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
@@ -157,7 +157,7 @@ impl Builder {
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let clock = Clock::new(handle, tick, clock::epoch(handle), self.count_stalls);
+        let clock = Clock::new(handle, tick, grid::epoch(handle), self.count_stalls);
         let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)

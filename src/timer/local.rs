@@ -1,11 +1,13 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
-//! global lock.
+//! global lock. And the process's timer, which is on a thread of its own, under no runtime.
 //!
 //! A thread remembers the timers that it used last, with the ids of their runtimes. So the hot path
 //! compares ids. Otherwise the thread asks the registry of all runtimes, under a lock.
 //!
 //! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
-//! remembers it, or anybody holds it or waits on it. A use after that makes a new one.
+//! remembers it, or anybody holds it or waits on it. A use after that makes a new one. Of the
+//! process's timer there is at most one. A start of its thread that failed leaves nothing behind,
+//! and the next use tries again.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -179,14 +181,6 @@ impl Registry {
 fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-// The process's timer: on a thread of its own, under no runtime.
-//
-// The first use starts the thread, which never ends. It sleeps until the next due. While nothing
-// is armed, it sleeps until something is (see `driver::thread_alarm`).
-//
-// Invariant: there is at most one. A start that failed leaves nothing behind, and the next use
-// tries again.
 
 /// No longer than the 15 bytes that Linux shows.
 const THREAD: &str = "tickwheel-timer";

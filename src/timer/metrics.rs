@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::shard::Counts;
 use crate::shard::lateness::FiredCounts;
-use crate::time::clock::Clock;
 
 /// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
 ///

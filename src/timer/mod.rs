@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 pub use builder::Builder;
 
+use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
@@ -28,7 +29,6 @@ use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::runtime;
 use crate::shard::Shard;
-use crate::time::clock::Clock;
 use crate::timer::metrics::Metrics;
 use crate::timer::snapshot::Snapshot;
 use crate::waking::Reporter;
@@ -143,10 +143,7 @@ impl Timer {
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         let sleep = scope::sleep_after(self.shard().clone(), duration);
-        Timeout {
-            future: future.into_future(),
-            sleep,
-        }
+        Timeout::new(sleep, future.into_future())
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this
@@ -158,10 +155,7 @@ impl Timer {
         future: F,
     ) -> Timeout<F::IntoFuture> {
         let sleep = scope::sleep_until(self.shard().clone(), deadline);
-        Timeout {
-            future: future.into_future(),
-            sleep,
-        }
+        Timeout::new(sleep, future.into_future())
     }
 
     /// Bounds a future and every timeout that is made within it, as
@@ -171,12 +165,7 @@ impl Timer {
     /// whatever clock the timer goes by. [`Scope`] says what becomes of it if the two differ.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        let (sleep, deadline) = scope::end(self.shard().clone(), deadline);
-        Scope {
-            future: future.into_future(),
-            sleep,
-            deadline,
-        }
+        Scope::new(self.shard().clone(), deadline, future.into_future())
     }
 
     /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval)

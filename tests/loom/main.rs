@@ -3,9 +3,9 @@
 
 #![allow(dead_code, unreachable_pub)] // Not every part of the files is used here.
 
+mod clock;
 mod driver;
 mod keyed;
 mod models;
 mod shard;
 mod sync;
-mod time;

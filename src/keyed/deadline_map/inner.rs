@@ -22,11 +22,11 @@ use std::time::Duration;
 use hashbrown::HashTable;
 
 use super::KeyedDeadline;
+use crate::clock::tick::Moment;
 use crate::deadline::Access;
 use crate::error::InsertError;
 use crate::keyed::table::Table;
 use crate::shard::word::{Outcome, Word};
-use crate::time::tick::Moment;
 use crate::timer::Timer;
 
 pub(super) struct Inner<K> {

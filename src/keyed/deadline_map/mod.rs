@@ -37,12 +37,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::tick::Moment;
 use crate::deadline::{self, Access, ResetHandle, WarnBefore};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{Mark, Outcome, Reset, Word};
 use crate::shard::{Change, Reported, Shard};
-use crate::time::tick::Moment;
 use crate::timer::Timer;
 use inner::{Entry, Inner};
 

@@ -40,7 +40,7 @@
 //! # Orders that could go wrong, and why they do not
 //!
 //! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   has those of a look. `time::next_check` proves that one of the two sees the other.
+//!   has those of a look. `clock::next_check` proves that one of the two sees the other.
 //! - *A change finds that another one has written an earlier tick.* That other one is at C1 or
 //!   later. If the stream has to be woken, it wakes the stream in its C3, for both.
 //! - *The timer is taken away while the stream sets it* (C4 within S4). The key is not there, so it
@@ -62,10 +62,10 @@ use std::time::Duration;
 
 use super::part::{Item, Part, Place, Setting, Taken};
 use super::stream_waker::StreamWaker;
+use crate::clock::Clock;
+use crate::clock::tick::{Moment, NEVER};
 use crate::keyed::table::Table;
 use crate::shard::{Moved, NotArmed, Polled, Shard};
-use crate::time::clock::Clock;
-use crate::time::tick::{Moment, NEVER};
 use crate::timer::Timer;
 use crate::wheel::Key;
 
@@ -238,7 +238,7 @@ impl<K, V> Inner<K, V> {
     fn earliest_of(&self, part: usize) -> u64 {
         // Acquire: pairs with the stores, so that the reader's next reading of the clock is no
         // earlier than the writer's. That the stream sees the tick in time is due to the fences of
-        // `time::next_check`.
+        // `clock::next_check`.
         self.earliest[part].load(Ordering::Acquire)
     }
 

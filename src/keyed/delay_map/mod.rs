@@ -47,9 +47,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::tick::Moment;
 use crate::error::InsertError;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
-use crate::time::tick::Moment;
 use crate::timer::Timer;
 use inner::{Inner, LockedPart};
 use part::Item;

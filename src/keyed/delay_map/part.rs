@@ -14,8 +14,8 @@ use std::borrow::Borrow;
 
 use hashbrown::HashTable;
 
+use crate::clock::tick::{Moment, NEVER};
 use crate::shrinking::Shrinking;
-use crate::time::tick::{Moment, NEVER};
 use crate::wheel::{Found, Wheel};
 
 pub(super) struct Part<K, V> {

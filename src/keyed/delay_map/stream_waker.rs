@@ -16,13 +16,13 @@
 //!
 //! - *A change comes as the stream begins to wait.* The stream leaves its waker, begins its look,
 //!   and then reads the parts. The call writes the part, and then asks when that look is.
-//!   `time::next_check` proves that one of the two sees the other.
+//!   `clock::next_check` proves that one of the two sees the other.
 //! - *An earlier call took the waker.* Then the stream was woken, and has not looked since.
 
 use std::task::Waker;
 
+use crate::clock::next_check::NextCheck;
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::time::next_check::NextCheck;
 
 pub(crate) struct StreamWaker {
     /// When the stream looks at the latest, if nobody wakes it.

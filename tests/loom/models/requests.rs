@@ -5,11 +5,11 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::with_few_preemptions;
+use crate::clock::tick::NEVER;
 use crate::driver::requests::{Request, Requests};
 use crate::shard::lock_held;
 use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::tick::NEVER;
 
 /// A driver with two shards of which only the next expiries are left, and an alarm that is only a
 /// number.

@@ -7,8 +7,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::with_few_preemptions;
-use crate::time::stalls::{Passed, Stalls};
-use crate::time::tick::{Moment, TickLength};
+use crate::clock::stalls::{Passed, Stalls};
+use crate::clock::tick::{Moment, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
 

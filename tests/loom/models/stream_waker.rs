@@ -5,9 +5,9 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::with_few_preemptions;
+use crate::clock::tick::NEVER;
 use crate::keyed::stream_waker::StreamWaker;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::tick::NEVER;
 
 /// A map with two parts of which only the ticks are left, at which something is due in them.
 struct Watched {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
+use crate::clock::tick::{Moment, TickLength};
 use crate::shard::lock_held;
 use crate::shard::word::{Expiry, LockedWord, Mark, Outcome, Reset, Status, Word};
-use crate::time::tick::{Moment, TickLength};
 
 fn span(ticks: u64) -> Duration {
     Duration::from_nanos(ticks)

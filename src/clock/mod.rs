@@ -7,21 +7,28 @@
 //! Invariants:
 //!
 //! - A clock's readings never go back.
-//! - The epoch belongs to the timer and lies on its runtime's grid, which is found further below.
+//! - The epoch belongs to the timer and lies on its runtime's grid, which `grid` finds.
 //!   So two equal runs under a paused clock see equal moments.
 //! - The clock of a runtime that has shut down stands still.
 
-use std::pin::{Pin, pin};
+pub(crate) mod grid;
+pub(crate) mod next_check;
+pub(crate) mod stalls;
+#[cfg(test)]
+mod stalls_tests;
+pub(crate) mod tick;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
-use crate::runtime::{self, Handle, RuntimeFlavor, worker_index};
-use crate::time::stalls::{Passed, Stalls};
-use crate::time::tick::{Moment, TickLength};
+use crate::runtime::{self, Handle, RuntimeFlavor};
+use grid::{has_come_to_line, line_before};
+use stalls::{Passed, Stalls};
+use tick::{Moment, TickLength};
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -312,85 +319,6 @@ impl RuntimeClock {
         // Under no lock: the last reference to a runtime drops what it still has.
         drop(forgotten);
     }
-}
-
-// tokio's grid: the instants at which its time driver fires. They lie a millisecond apart, counted
-// from when the runtime was built.
-//
-// A timer's ticks begin on that grid. So a deadline is rounded up once, and not first to a tick
-// and then to a millisecond. Under a paused clock the instants are then tokio's own. This holds
-// also when the clock stands between two whole milliseconds.
-//
-// tokio does not tell its grid, but a sleep shows it. A sleep that is reset rounds its deadline up
-// to the grid. It has elapsed at once if that is no later than the millisecond up to which the
-// time driver has worked. So the last deadline that has elapsed lies on the grid. The code finds
-// it by halving.
-//
-// Invariant: nothing but the rounding hangs on what is found here. If no grid is found, ticks
-// begin somewhere else.
-
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// The instant from which ticks are counted, which is not in the future. The caller is in the
-/// context of the runtime of `handle`.
-pub(crate) fn epoch(handle: &Handle) -> Instant {
-    let now = Instant::now();
-    // A thread outside a current-thread runtime must not touch the runtime's timers. Its clock may
-    // be paused, and would run to them.
-    if handle.runtime_flavor() == RuntimeFlavor::CurrentThread && worker_index().is_none() {
-        return now;
-    }
-    // The time driver may work meanwhile, and once more because this has disturbed it.
-    const TRIES: usize = 4;
-    let mut sleep = pin!(sleep_until(now));
-    (0..TRIES)
-        .find_map(|_| find(sleep.as_mut(), now))
-        .unwrap_or(now)
-}
-
-/// Whether the grid has come to `due` at `now`. Both count from an epoch that lies on it.
-fn has_come_to_line(due: Moment, now: Moment) -> bool {
-    let line = MILLISECOND.as_nanos() as u64;
-    due.to_bits().div_ceil(line) <= now.to_bits() / line
-}
-
-/// The last line of the grid before the one at which `due` fires. Both count from an epoch that
-/// lies on it.
-pub(crate) fn line_before(due: Moment) -> Option<Moment> {
-    let line = MILLISECOND.as_nanos() as u64;
-    let number = due.to_bits().div_ceil(line).checked_sub(1)?;
-    Some(Moment::from_bits(number * line))
-}
-
-/// Looks for a line of the grid, and returns the last line up to `now`.
-fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
-    let mut has_elapsed = |deadline: Instant| {
-        sleep.as_mut().reset(deadline);
-        sleep.is_elapsed()
-    };
-    // A deadline that lies a millisecond ahead has not elapsed. From there the search goes back, in
-    // doubling steps, until it finds one that has elapsed.
-    let mut elapsed = now;
-    let mut ahead = now + MILLISECOND;
-    let mut step = MILLISECOND;
-    while !has_elapsed(elapsed) {
-        (elapsed, ahead) = (elapsed.checked_sub(step)?, elapsed);
-        step *= 2;
-    }
-    while ahead - elapsed > Duration::from_nanos(1) {
-        let middle = elapsed + (ahead - elapsed) / 2;
-        if has_elapsed(middle) {
-            elapsed = middle;
-        } else {
-            ahead = middle;
-        }
-    }
-    // This looks at both again, in this order. What has elapsed stays elapsed. So the line has not
-    // moved in between.
-    let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
-    let since = now.checked_duration_since(elapsed)?;
-    let past_line = since.as_nanos() % MILLISECOND.as_nanos();
-    is_line.then(|| now - Duration::from_nanos(past_line as u64))
 }
 
 #[cfg(test)]

@@ -19,13 +19,6 @@
 //! # }
 //! ```
 
-pub(crate) mod clock;
-pub(crate) mod next_check;
-pub(crate) mod stalls;
-#[cfg(test)]
-mod stalls_tests;
-pub(crate) mod tick;
-
 #[doc(no_inline)]
 pub use crate::{
     Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval, interval_at, sleep,

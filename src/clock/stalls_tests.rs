@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::stalls::{Passed, Stalls};
-use crate::time::tick::{Moment, TickLength};
+use crate::clock::tick::{Moment, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -50,8 +50,8 @@
 
 use std::time::Duration;
 
+use crate::clock::tick::{Moment, NEVER, TickLength};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use crate::time::tick::{Moment, NEVER, TickLength};
 
 /// The shortest lateness that is a stall, if it is more than `FEWEST_TICKS`.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);

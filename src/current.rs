@@ -1,0 +1,253 @@
+//! The functions at the crate's root: tokio's names, on the current runtime's own timer.
+//!
+//! Invariant: each is the method of [`Timer`](crate::Timer) of its name, on the timer that
+//! [`Timer::current`](crate::Timer::current) gives.
+
+use std::future::{Future, IntoFuture};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::future::interval::{Interval, assert_period};
+use crate::future::scope::{self, Scope};
+use crate::future::sleep::Sleep;
+use crate::future::timeout::Timeout;
+use crate::timer::local;
+
+/// Waits until `duration` has passed, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::sleep`] does. A sleep of zero is ready at the first poll. A
+/// duration that is too long to be counted saturates. See [`Sleep`] for its guarantees, and the
+/// [landing page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver. An `async` block makes its
+/// calls when it is polled.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// tickwheel::sleep(tickwheel::Duration::from_millis(100)).await;
+/// # }
+/// ```
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::after(local::shard(), duration)
+}
+
+/// Waits until `deadline`, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::sleep_until`] does. If the deadline has passed, the sleep is ready
+/// at the first poll. See [`Sleep`] for its guarantees.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, sleep_until};
+///
+/// sleep_until(Instant::now() + Duration::from_millis(100)).await;
+/// # }
+/// ```
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::until(local::shard(), deadline)
+}
+
+/// Bounds the time of a future, on the current runtime's own timer.
+///
+/// It returns the output of the future, or [`Elapsed`] if the future is not ready in time. It
+/// behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready
+/// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed. See
+/// [`Timeout`] for the rest.
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, timeout};
+///
+/// let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+/// assert!(timeout(Duration::from_millis(100), receiver).await.is_err());
+/// # drop(sender);
+/// # }
+/// ```
+#[track_caller]
+#[inline]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    let sleep = scope::sleep_after(local::shard(), duration);
+    Timeout::new(sleep, future.into_future())
+}
+
+/// Bounds the time of a future by an instant, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::timeout_at`] does. In all else it is as [`timeout`].
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, timeout_at};
+///
+/// let deadline = Instant::now() + Duration::from_millis(100);
+/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[track_caller]
+#[inline]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    let sleep = scope::sleep_until(local::shard(), deadline);
+    Timeout::new(sleep, future.into_future())
+}
+
+/// Ticks with a period, the first time at once, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
+///
+/// # Panics
+///
+/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, interval};
+///
+/// let mut beat = interval(Duration::from_secs(10));
+/// let first = beat.tick().await; // at once
+/// assert_eq!(beat.tick().await - first, Duration::from_secs(10));
+/// # }
+/// ```
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    assert_period(period);
+    Interval::starting_now(local::shard(), period)
+}
+
+/// Ticks with a period, the first time at `start`, on the current runtime's own timer.
+///
+/// It behaves as [`tokio::time::interval_at`] does.
+///
+/// # Panics
+///
+/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, interval_at};
+///
+/// let start = Instant::now() + Duration::from_secs(1);
+/// let mut beat = interval_at(start, Duration::from_secs(15));
+/// assert_eq!(beat.tick().await, start);
+/// # }
+/// ```
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert_period(period);
+    Interval::starting_at(local::shard(), start, period)
+}
+
+/// Bounds a future and every timeout of this crate that is made within it, on the current
+/// runtime's own timer.
+///
+/// It returns the output of the future, or [`Elapsed`] if the future is not ready before
+/// `deadline`. See [`Scope`] for what it bounds, and [`remaining`] for what is left of it.
+///
+/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. So
+/// are [`remaining`] and [`scope_deadline`].
+///
+/// # Panics
+///
+/// Outside a tokio runtime, and in a runtime without a time driver.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, Instant, remaining, scope, sleep, timeout};
+/// # async fn answer() { std::future::pending().await }
+///
+/// let start = Instant::now();
+/// let call = scope(start + Duration::from_secs(2), async {
+///     sleep(Duration::from_millis(500)).await;
+///     assert_eq!(remaining(), Some(Duration::from_millis(1500)));
+///     timeout(Duration::from_secs(30), answer()).await // it has 1.5 s in fact
+/// });
+/// assert!(call.await.expect("what it awaits elapses first").is_err());
+/// assert_eq!(start.elapsed(), Duration::from_secs(2));
+/// # }
+/// ```
+#[track_caller]
+#[inline]
+pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
+    Scope::new(local::shard(), deadline, future.into_future())
+}
+
+/// Methods for every [`Future`], under the names of tokio-util's trait.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use tickwheel::{Duration, future::FutureExt};
+///
+/// let (_sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+/// assert!(receiver.timeout(Duration::from_millis(10)).await.is_err());
+/// # }
+/// ```
+pub trait FutureExt: Future {
+    /// Bounds the time of this future: [`timeout`](crate::timeout()).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    #[inline]
+    fn timeout(self, duration: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        let sleep = scope::sleep_after(local::shard(), duration);
+        Timeout::new(sleep, self)
+    }
+
+    /// Bounds the time of this future by an instant: [`timeout_at`](crate::timeout_at()).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    #[track_caller]
+    #[inline]
+    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        let sleep = scope::sleep_until(local::shard(), deadline);
+        Timeout::new(sleep, self)
+    }
+}
+
+impl<F: Future + ?Sized> FutureExt for F {}
