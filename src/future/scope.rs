@@ -5,35 +5,19 @@
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
 //! it.
 //!
-//! # The limit
+//! The limit of the scopes that are open on a thread bounds each timeout that is made there. It is
+//! set only while `within` runs, which puts the former one back, also if what it runs panics. A
+//! limit never ends after the one that it is set within.
 //!
-//! The limit of the scopes that are open on a thread bounds each timeout that is made there. A limit is set only while `within` runs, which puts the former one back, also if
-//! what it runs panics. A limit never ends after the one that it is set within. It bounds only what
-//! the task does that set it: on the same thread, other tasks of tokio's may be polled meanwhile.
+//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A timer
+//! that is driven elsewhere may have another clock, if either was ever paused. For such a timer the
+//! limit is translated once: into its clock's present time plus what is left. For a timeout that is
+//! when it is made, for a scope when it is first polled.
 //!
-//! # Whose time
-//!
-//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
-//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
-//! timer the limit is translated once: into its clock's present time plus what is left. For a
-//! timeout that is when it is made, for a scope when it is first polled.
-//!
-//! # Who gives its `Elapsed` first
-//!
-//! A scope and the timeouts that it bounds are due at one instant. What the scope's future polls is
-//! to hear of it first, and it must not go on for ever: a loop that tries again on each `Elapsed`
-//! would find every new timeout elapsed at once, and the scope would never end. So:
-//!
-//! - *The scope looks at the clock.* Its own timer only wakes it. It may come later than those of
-//!   the timeouts within, because it may have coarser ticks. Each poll that finds the deadline
-//!   passed is the last one.
-//! - *The last poll.* A scope that finds its deadline passed polls the code within once more, under
-//!   a limit that says so. Timeouts that are polled then look at the clock, whether or not the
-//!   driver has come to them. What polls only the futures that were woken, such as a
-//!   `FuturesUnordered`, may leave them out. Then the scope ends without them.
-//! - *Never at the first poll.* Once the limit has passed, no timeout is elapsed when it is polled
-//!   for the first time. It is at the next poll, which is the scope's last one at the latest. One
-//!   that is made during the last poll stays pending, and ends with the scope.
+//! A loop within that tries again on each `Elapsed` must not go on for ever once the limit has
+//! passed. So a timeout that is made then is due a tick later. Meanwhile the scope ends, because it
+//! looks at the clock at each poll that stays pending: its timer may have coarser ticks than those
+//! within.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -56,8 +40,7 @@ use crate::shard::Shard;
 /// What is left of the innermost [`scope`]; `None` where no scope is open.
 ///
 /// It is what the next call may take, for the header of that call. It is never more than what is
-/// left. It is zero once the deadline has passed, and while a scope that has elapsed polls its
-/// future for the last time. It reads the clock, and only where a scope is open.
+/// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is open.
 ///
 /// # Examples
 ///
@@ -119,20 +102,8 @@ pin_project! {
     /// [`Interval`](crate::Interval) or a [`Deadline`](crate::Deadline) within keeps its own time,
     /// and is dropped with the future.
     ///
-    /// # Which of the two elapses first
-    ///
-    /// A timeout within that the scope has shortened is due when the scope is. A scope that finds
-    /// its deadline passed polls its future once more, and each such timeout that is polled then
-    /// elapses. So code that awaits a timeout hears of it first, also by way of `join!` or
-    /// `select!`. It can answer, clean up or log. If the future is not ready then, the scope gives
-    /// [`Elapsed`].
-    ///
-    /// A set that polls only what was woken, such as `FuturesUnordered`, may not poll its timeouts
-    /// in that last poll. It does so if they were woken by then, which the timer decides. Otherwise
-    /// the scope returns [`Elapsed`] while the code within has heard nothing.
-    ///
-    /// A timeout that is made during the last poll stays pending. So a loop that tries again after
-    /// each timeout ends too.
+    /// A timeout within that the scope has shortened is due when the scope is. Which of the two gives
+    /// its [`Elapsed`] first is not promised.
     ///
     /// # A timer with coarse ticks, or with another clock
     ///
@@ -264,24 +235,17 @@ impl<F: Future> Future for Scope<F> {
 /// Polls a future within a scope. Returns how the scope ended if it did so before the future. It
 /// panics only if the future does.
 pub(crate) fn poll_bounded<F: Future>(
-    mut future: Pin<&mut F>,
+    future: Pin<&mut F>,
     sleep: &mut Sleep,
     deadline: Instant,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, Ended>> {
     let limit = ScopeDeadline::until(deadline);
     let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(output) = within(limit, || future.as_mut().poll(cx)) {
+    if let Poll::Ready(output) = within(limit, || future.poll(cx)) {
         return Poll::Ready(Ok(output));
     }
-    let ended = ready!(poll_end(sleep, deadline, had_budget, cx));
-    if limit.is_over() || ended == Ended::ShutDown {
-        return Poll::Ready(Err(ended)); // That was the last poll.
-    }
-    match within(limit.over(), || future.poll(cx)) {
-        Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => Poll::Ready(Err(ended)),
-    }
+    poll_end(sleep, deadline, had_budget, cx).map(Err)
 }
 
 /// What does not depend on the inner future.
@@ -291,25 +255,29 @@ fn poll_end(
     had_budget: bool,
     cx: &mut Context<'_>,
 ) -> Poll<Ended> {
-    let is_first_poll = sleep.is_new();
-    if is_first_poll {
-        sleep.reset_at(by(sleep.shard().clock(), deadline));
+    let now = Instant::now();
+    if sleep.is_new() {
+        let clock = sleep.shard().clock();
+        if let Some(outer) = current().filter(|outer| outer.deadline <= now) {
+            // As a timeout that is made then.
+            let end = clock.instant(outer.end(clock, clock.now()));
+            sleep.reset_at(end);
+            return poll_after_inner(sleep, had_budget, cx);
+        }
+        let end = by(clock, deadline);
+        sleep.reset_at(end);
     }
-    let polled = if had_budget && Instant::now() >= deadline {
+    if had_budget && now >= deadline {
         sleep.elapse();
-        Poll::Ready(Ended::Elapsed)
-    } else {
-        poll_after_inner(sleep, had_budget, cx)
-    };
-    judge(sleep, is_first_poll, polled, cx)
+        return Poll::Ready(Ended::Elapsed);
+    }
+    poll_after_inner(sleep, had_budget, cx)
 }
 
 /// What bounds the timeouts that are made on this thread now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScopeDeadline {
     deadline: Instant,
-    /// A scope that ends here or earlier makes its last poll.
-    is_over: bool,
     /// The task that polls the scope. A `LocalSet` or an inner runtime polls other tasks meanwhile.
     task: Option<TaskId>,
 }
@@ -348,7 +316,6 @@ impl ScopeDeadline {
         let outer = current();
         ScopeDeadline {
             deadline: outer.map_or(deadline, |outer| outer.deadline.min(deadline)),
-            is_over: outer.is_some_and(|outer| outer.is_over),
             task: try_id(),
         }
     }
@@ -358,33 +325,24 @@ impl ScopeDeadline {
         (self.task == try_id()).then_some(self)
     }
 
-    /// This limit during the last poll.
-    pub(crate) fn over(self) -> ScopeDeadline {
-        ScopeDeadline {
-            is_over: true,
-            ..self
-        }
-    }
-
-    pub(crate) fn is_over(self) -> bool {
-        self.is_over
-    }
-
     pub(crate) fn deadline(self) -> Instant {
         self.deadline
     }
 
-    /// What is left. It reads the clock, but not during the last poll.
-    pub(crate) fn remaining(self) -> Duration {
-        if self.is_over {
-            return Duration::ZERO;
+    /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has passed
+    /// that is a tick from now. So a loop that tries again and again lets the scope end.
+    fn end(self, clock: &Clock, now: Moment) -> Moment {
+        let end = clock.moment(by(clock, self.deadline));
+        if end > now {
+            end
+        } else {
+            now.after(clock.tick().span(1))
         }
-        self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Whether its deadline has passed, or a scope that ends here or earlier makes its last poll.
-    pub(crate) fn has_passed(self) -> bool {
-        self.remaining().is_zero()
+    /// What is left. It reads the clock.
+    pub(crate) fn remaining(self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
     }
 }
 
@@ -420,20 +378,21 @@ fn due_after(shard: &Shard, duration: Duration) -> Moment {
 
 #[inline(never)]
 fn due_at(shard: &Shard, deadline: Instant) -> Moment {
-    let deadline = match current() {
-        None => deadline,
-        Some(limit) => deadline.min(by(shard.clock(), limit.deadline)),
-    };
-    shard.clock().moment(deadline)
+    let due = shard.clock().moment(deadline);
+    match current() {
+        None => due,
+        Some(limit) => due.min(limit.end(shard.clock(), shard.clock().now())),
+    }
 }
 
 #[cold]
 fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<Moment> {
     let limit = limit.if_of_this_task()?;
-    let clock = shard.clock();
-    let own = clock.now().after(duration.into());
-    let limit = clock.moment(by(clock, limit.deadline));
-    Some(own.min(limit))
+    let now = shard.clock().now();
+    Some(
+        now.after(duration.into())
+            .min(limit.end(shard.clock(), now)),
+    )
 }
 
 /// A deadline of a limit, in the time of `clock`.
@@ -450,39 +409,4 @@ pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
     // What is left is counted from the later reading, so that it is not too little.
     let left = deadline.saturating_duration_since(here);
     clock.instant(clock.moment(after).after(left.into()))
-}
-
-/// What a timeout or a scope makes of a poll of its sleep, under the limit that it is within.
-#[inline]
-pub(crate) fn judge(
-    sleep: &Sleep,
-    is_first_poll: bool,
-    polled: Poll<Ended>,
-    cx: &mut Context<'_>,
-) -> Poll<Ended> {
-    match current() {
-        None => polled,
-        Some(limit) => judge_within(limit, sleep, is_first_poll, polled, cx),
-    }
-}
-
-#[cold]
-fn judge_within(
-    limit: ScopeDeadline,
-    sleep: &Sleep,
-    is_first_poll: bool,
-    polled: Poll<Ended>,
-    cx: &mut Context<'_>,
-) -> Poll<Ended> {
-    match polled {
-        Poll::Ready(Ended::Elapsed) if is_first_poll && limit.has_passed() => {
-            // Not all code within is polled by the scope: some may be in a `block_on`.
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        }
-        Poll::Pending if limit.is_over && !is_first_poll && sleep.has_passed() => {
-            Poll::Ready(Ended::Elapsed)
-        }
-        polled => polled,
-    }
 }

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::error::{Cancelled, Elapsed};
-use crate::future::scope;
 use crate::future::sleep::{Ended, Sleep};
 use crate::runtime::coop;
 
@@ -147,9 +146,7 @@ pub(crate) fn poll_deadline(
     had_budget: bool,
     cx: &mut Context<'_>,
 ) -> Poll<Ended> {
-    let is_first_poll = sleep.is_new();
-    let polled = poll_after_inner(sleep, had_budget, cx);
-    scope::judge(sleep, is_first_poll, polled, cx)
+    poll_after_inner(sleep, had_budget, cx)
 }
 
 /// Polls the sleep after a future that may have used the task's budget up.

@@ -19,7 +19,7 @@ use tickwheel::error::Elapsed;
 use tickwheel::{
     Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, timeout, timeout_at,
 };
-use tokio_test::{assert_pending, assert_ready, task};
+use tokio_test::{assert_pending, task};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,29 +65,6 @@ async fn every_kind_of_timeout_within_is_bounded() {
     assert_nothing_is_armed();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_timeout_of_a_coarse_timer_hears_first_too() {
-    let coarse = Timer::builder().tick(SECOND).build().unwrap();
-    let start = Instant::now();
-    let within = scope(start + Duration::from_millis(2050), async {
-        // Its timer comes at the third second.
-        coarse.timeout(60 * SECOND, pending::<()>()).await
-    });
-    assert!(within.await.expect("the code within hears first").is_err());
-    assert_eq!(start.elapsed(), Duration::from_millis(2050));
-    assert_eq!(coarse.metrics().pending, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_scope_in_the_past_still_lets_the_code_answer() {
-    let within = scope(Instant::now(), async {
-        assert_eq!(remaining(), Some(Duration::ZERO));
-        timeout(SECOND, pending::<()>()).await.is_err()
-    });
-    assert_eq!(within.await, Ok(true));
-    assert_nothing_is_armed();
-}
-
 #[test]
 fn code_that_tries_for_ever_ends_without_a_budget_too() {
     // No runtime bounds what one poll does here.
@@ -101,18 +78,6 @@ fn code_that_tries_for_ever_ends_without_a_budget_too() {
     let ended: Result<(), Elapsed> = futures::executor::block_on(within);
     assert!(ended.is_err());
     assert!(Instant::now() >= deadline);
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_polls_within_a_passed_scope_is_woken() {
-    // As a `block_on` within would, which polls again only when it is woken.
-    let within = scope(Instant::now(), async {
-        let mut call = task::spawn(timeout(SECOND, pending::<()>()));
-        assert_pending!(call.poll());
-        assert!(call.is_woken());
-        assert_ready!(call.poll()).is_err()
-    });
-    assert_eq!(within.await, Ok(true));
 }
 
 #[tokio::test(start_paused = true)]
