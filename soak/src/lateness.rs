@@ -4,10 +4,6 @@
 //! A program runs one load, ours and tokio's in turn. It is a finding where ours is worse in each
 //! of three repetitions. A repetition in which others used the machine says nothing, and the whole
 //! load is void then.
-//!
-//! What the contract allows is not measured. Until one of the calls on a thread has looked at the
-//! clock, what they arm while the driver is stalled may be late by that stall. So each block begins
-//! with as many calls as that takes.
 
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn, ready};
@@ -31,20 +27,18 @@ use crate::world::{Flavour, build};
 const REPETITIONS: usize = 3;
 /// A load says nothing if others took more of the machine than this.
 const OTHERS: f64 = 0.1;
-/// A window that is open for longer than this should have ended, and a look ends it.
-const WINDOW: Duration = Duration::from_millis(5);
 
 /// From when on ours is worse than tokio's.
 fn is_worse(ours: Duration, tokios: Duration) -> bool {
-    ours > tokios * 3 / 2 + Duration::from_millis(5)
+    ours > tokios * 3 / 2 + Duration::from_millis(4)
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// The driver ticks, and then all workers are in polls of this length, which make timeouts
-    /// without a pause. What is measured is armed then, and due after it.
+    /// All workers are in polls of this length, which make timeouts without a pause. What is
+    /// measured is armed then, and due after it.
     LongPolls(Duration),
-    /// The driver ticks, and then one task of each worker blocks it for this long.
+    /// Very many timeouts, and then one task of each worker blocks it for this long.
     Block(Duration),
     /// Very many sleeps that are due at one instant, beside tasks that are always ready.
     Burst,
@@ -110,28 +104,16 @@ impl Timers {
         }
     }
 
-    fn are_ticking(&self) -> bool {
-        match self {
-            Timers::Ours(timer) => timer.metrics().ticking,
-            Timers::Tokios => true,
-        }
-    }
-
     /// Makes timeouts without a pause.
     async fn hurry(&self, length: Duration) {
+        const FAR: Duration = Duration::from_secs(30);
         let start = Instant::now();
         while start.elapsed() < length {
-            self.make_calls_until_one_looks().await;
-        }
-    }
-
-    /// Every 61st call that takes a stamp on a thread looks at the clock.
-    async fn make_calls_until_one_looks(&self) {
-        const FAR: Duration = Duration::from_secs(30);
-        for _ in 0..64 {
-            match self {
-                Timers::Ours(timer) => drop(timer.timeout(FAR, ready(())).await),
-                Timers::Tokios => drop(tokio::time::timeout(FAR, ready(())).await),
+            for _ in 0..64 {
+                match self {
+                    Timers::Ours(timer) => drop(timer.timeout(FAR, ready(())).await),
+                    Timers::Tokios => drop(tokio::time::timeout(FAR, ready(())).await),
+                }
             }
         }
     }
@@ -229,9 +211,8 @@ fn measure(flavour: Flavour, load: Load, is_ours: bool) -> Lateness {
     lateness
 }
 
-/// Tasks make timeouts without a pause until the driver ticks. Then each poll of them is long for
-/// half a second, or there is one that is. Everything of two seconds that is armed in these polls
-/// is due long after them.
+/// Tasks make timeouts without a pause. Then each poll of them is long for half a second, or there
+/// is one that is. Everything of two seconds that is armed in these polls is due long after them.
 fn stalled(
     runtime: &Runtime,
     timers: &Timers,
@@ -254,21 +235,12 @@ fn stalled(
                 timers.hurry(Duration::from_micros(100)).await;
                 tokio::task::yield_now().await;
             }
-            // The driver rests now and then, and a stall while it rests is none.
-            while start.elapsed() < 4 * warm && !timers.are_ticking() {
-                timers.hurry(Duration::from_micros(100)).await;
-                tokio::task::yield_now().await;
-            }
             if number >= stalling {
                 return;
             }
             let (mut measured, stalled) = (Vec::new(), Instant::now());
             while stalled.elapsed() < stall {
                 let until = Instant::now() + length;
-                if hurried.is_zero() {
-                    spin(WINDOW);
-                    timers.make_calls_until_one_looks().await;
-                }
                 let mut left = 10;
                 while Instant::now() < until {
                     if left > 0 {

@@ -135,13 +135,13 @@ fn judge(world: &World, made: Span, calls: &[Call], ready: &Ready) -> Duration {
         return over;
     }
     let settings = settings(made, calls);
-    // A call finds out what has passed, whether or not the driver has come to it. By a stamp it may
-    // not. After a stall it may not either, but here not as much time has passed as in a stall.
-    let sees_the_clock = |call: &&Call| !world.ticks && call.span.ended < 50 * MS;
+    // A call finds out what has passed, whether or not the driver has come to it. After a stall it
+    // may not, but here not as much time has passed as in a stall.
+    let is_before_any_stall = |call: &&Call| call.span.ended < 50 * MS;
     for call in calls
         .iter()
         .filter(|call| call.was_pending)
-        .filter(sees_the_clock)
+        .filter(is_before_any_stall)
     {
         let before: Vec<_> = settings
             .iter()
@@ -194,7 +194,8 @@ fn settings(made: Span, calls: &[Call]) -> Vec<Setting> {
     };
     let moves = calls.iter().filter(|call| call.was_pending);
     let moved = moves.filter_map(|call| match call.did {
-        Did::Reset => Some(setting(call.span, (shortest, longest))),
+        // A reset counts from the next whole millisecond.
+        Did::Reset => Some(setting(call.span, (shortest, longest + MS))),
         Did::Once(delay) => Some(setting(call.span, (delay, delay))),
         _ => None,
     });

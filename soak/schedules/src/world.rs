@@ -7,7 +7,6 @@ use std::time::Duration;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 use tickwheel::{Instant, Timer};
-use under_std::env::set_mode;
 use under_std::time::{is_coarse, pass, passed};
 use under_tokio::runtime::{Handle, Kind, Runtime, RuntimeFlavor, be_worker};
 
@@ -21,7 +20,6 @@ pub struct World {
     pub is_punctual: bool,
     /// The runtime may end at any moment.
     pub ends_early: bool,
-    pub ticks: bool,
     runtime: Arc<Runtime>,
     kind: Kind,
     driver: JoinHandle<()>,
@@ -46,14 +44,10 @@ impl World {
             Kind::CurrentThread,
             Kind::Paused,
         ]);
-        let ticks = kind == Kind::MultiThread && one_in(3);
-        set_mode(Some(if ticks { "ticking" } else { "resting" }));
         // Nothing is punctual on a coarse clock.
         let is_punctual = one_in(2) && !is_coarse();
         let ends_early = one_in(5);
-        tell(|| {
-            format!("{kind:?}, ticks: {ticks}, punctual: {is_punctual}, ends early: {ends_early}")
-        });
+        tell(|| format!("{kind:?}, punctual: {is_punctual}, ends early: {ends_early}"));
         let workers = if kind == Kind::MultiThread {
             below(2) + 1
         } else {
@@ -77,7 +71,6 @@ impl World {
             timer,
             is_punctual,
             ends_early,
-            ticks,
             runtime,
             kind,
             driver,
@@ -106,11 +99,9 @@ impl World {
         }
     }
 
-    /// Lets time pass until nobody waits for it. A driver that ticks never rests.
+    /// Lets time pass until nobody waits for it.
     pub fn wait_until_idle(&self) {
-        if !self.ticks {
-            self.runtime.wait_until_idle();
-        }
+        self.runtime.wait_until_idle();
     }
 
     /// All that waited has ended. If the clock can be paused, nothing that is gone has pulled it
