@@ -301,11 +301,6 @@ fn operations() -> Vec<Row> {
             "reset-after",
             "reset_after of one deadline while ticks pass",
         ),
-        ("reset-at", "reset_at of one deadline while ticks pass"),
-        (
-            "set-timeout",
-            "set_timeout and reset of one deadline while ticks pass",
-        ),
         (
             "reset-many",
             "reset of 10,000 deadlines at random, each in a new tick",

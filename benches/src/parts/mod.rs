@@ -48,7 +48,6 @@ pub mod name {
     pub const TICKWHEEL: &str = "tickwheel";
     pub const DROP_IN: &str = "tickwheel drop-in";
     pub const GLOBAL: &str = "tickwheel global";
-    pub const AT_REST: &str = "tickwheel at rest";
     pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
     pub const TOKIO: &str = "tokio";
     pub const ALT_TIMER: &str = "tokio alternative timer";

@@ -44,12 +44,6 @@ fn race(threads: usize) -> Race {
     race.enter(name::GLOBAL, || {
         polled_once(false, |after| tickwheel::global::timeout(after, Never))
     });
-    race.enter(name::AT_REST, || {
-        // A timer with ticks this short never ticks: each operation reads the clock.
-        let timer = Timer::builder().tick(Duration::from_micros(500)).build();
-        let timer = timer.expect("that tick is allowed");
-        polled_once(false, move |after| timer.timeout(after, Never))
-    });
     enter_tokio(&mut race);
     race.enter(name::PINGORA, || {
         polled_once(false, |after| pingora_timeout::timeout(after, Never))

@@ -24,7 +24,7 @@ pub const PART: Part = Part {
 
 const HANDLES: usize = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Two ticks and some more.
+/// Longer than a millisecond, so that each reset is the first one in its own, and writes.
 const EVERY: Duration = Duration::from_micros(2_200);
 
 fn run(settings: &Settings) -> Vec<Record> {

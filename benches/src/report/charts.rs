@@ -84,11 +84,10 @@ pub fn charts(results: &Results) -> Vec<(String, String)> {
 // Colours: one for a light ground and one for a dark one.
 
 /// Ours stand out by their hue. The others can be told apart without red and green too.
-const COLORS: [(&str, &str, &str); 15] = [
+const COLORS: [(&str, &str, &str); 14] = [
     (name::TICKWHEEL, "#00728f", "#4cc9e6"),
     (name::DROP_IN, "#3f9db5", "#2b9cb8"),
     (name::GLOBAL, "#6db3c4", "#8adcee"),
-    (name::AT_REST, "#005366", "#207a92"),
     (name::TOKIO, "#d1570a", "#ff9350"),
     (name::ALT_TIMER, "#8f5b2a", "#d3a373"),
     (name::DELAY_QUEUE, "#b5173f", "#ff7b93"),

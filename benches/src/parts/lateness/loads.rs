@@ -15,7 +15,7 @@ use super::probes::{Found, Probes};
 use super::timers::{Kind, Timers};
 use crate::harness::runtime;
 
-/// How many timeouts the ticking load makes in each millisecond.
+/// How many timeouts the load of [`timeouts`] makes in each millisecond.
 const EACH_MILLISECOND: usize = 1_000;
 
 /// Beside a burst and a cascade.
@@ -55,16 +55,15 @@ impl Turn {
     }
 }
 
-/// Nothing else runs, and so few timers are armed that the driver does not tick for them.
+/// Nothing else runs.
 pub fn at_rest(turn: Turn) -> Found {
     turn.run(|timers| spread(timers, 60))
 }
 
-/// Beside so many timeouts that the driver ticks.
-pub fn ticking(turn: Turn) -> Found {
+/// Beside very many timeouts that are made and dropped.
+pub fn timeouts(turn: Turn) -> Found {
     turn.run(move |timers| async move {
-        let load = Background::start(1, |over| tick(timers.clone(), over));
-        timers.until_ticking().await;
+        let load = Background::start(1, |over| make_timeouts(timers.clone(), over));
         let found = spread(timers, turn.either(400, 100)).await;
         load.stop().await;
         found
@@ -135,13 +134,12 @@ async fn busy_task(
     probes
 }
 
-/// One task blocks the one worker while the driver ticks. What is measured is armed within the
+/// One task blocks the one worker, beside very many timeouts. What is measured is armed within the
 /// stall, and due long after it.
 pub fn stall(turn: Turn) -> Found {
     turn.run(move |timers| async move {
-        let load = Background::start(1, |over| tick(timers.clone(), over));
+        let load = Background::start(1, |over| make_timeouts(timers.clone(), over));
         tokio::time::sleep(BEFORE_STALL).await;
-        timers.until_ticking().await;
         let mut probes = Probes::new(&timers);
         let begin = Instant::now();
         while begin.elapsed() < STALL {
@@ -227,9 +225,8 @@ fn random(millis: Range<u64>) -> Duration {
     Duration::from_micros(fastrand::u64(millis.start * 1_000..millis.end * 1_000))
 }
 
-/// Makes timeouts at a rate at which the driver ticks. An interval of tokio's paces both
-/// contenders.
-async fn tick(timers: Timers, over: Arc<AtomicBool>) {
+/// Makes very many timeouts. An interval of tokio's paces both contenders.
+async fn make_timeouts(timers: Timers, over: Arc<AtomicBool>) {
     let mut steps = tokio::time::interval(Duration::from_millis(1));
     while !over.load(Ordering::Relaxed) {
         steps.tick().await;

@@ -83,14 +83,14 @@ pub const LOADS: &[Load] = &[
         turn: Run::AllKinds(loads::at_rest),
     },
     Load {
-        id: "ticking",
-        title: "ticking: 1,000,000 timeouts a second",
+        id: "timeouts",
+        title: "1,000,000 timeouts a second",
         workers: &[0, 1, 2],
         kinds: Kind::ALL,
         peer: name::TOKIO,
         limit: p99(1.0, 2.0),
         rounds: 5,
-        turn: Run::AllKinds(loads::ticking),
+        turn: Run::AllKinds(loads::timeouts),
     },
     busy("busy-2", "busy: 8 tasks, polls of 2 ms", |turn| {
         loads::busy(turn, Duration::from_millis(2))

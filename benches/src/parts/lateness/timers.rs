@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use tickwheel::{DelayMap, Expirations, Timer};
-use tokio::task::yield_now;
 use tokio_util::time::DelayQueue;
 
 use crate::harness::Never;
@@ -119,17 +118,6 @@ impl Timers {
                     .is_pending(),
             };
             assert!(is_pending);
-        }
-    }
-}
-
-impl Timers {
-    /// Waits until the driver ticks. tokio's has no such mode.
-    pub async fn until_ticking(&self) {
-        if let Timers::Tickwheel(timer) = self {
-            while !timer.metrics().ticking {
-                yield_now().await;
-            }
         }
     }
 }
