@@ -19,7 +19,7 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::{fmt, io};
+use std::{fmt, io, mem};
 
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -34,7 +34,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::{MetricType, MetricType::Counter, MetricType::Gauge};
 use prometheus_client::registry::Registry;
-use tickwheel::{Duration, Lateness, Metrics};
+use tickwheel::{Duration, Metrics};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -140,9 +140,8 @@ fn answer(
 type Row<Source> = (MetricType, &'static str, &'static str, fn(&Source) -> f64);
 
 #[rustfmt::skip] // a row for each
-const OF_THE_TIMER: [Row<Metrics>; 15] = [
+const OF_THE_TIMER: [Row<Metrics>; 13] = [
     (Gauge, "pending", "Timers that are armed now", |m| m.pending as f64),
-    (Gauge, "ticking", "1 while the driver ticks", |m| u8::from(m.ticking).into()),
     (Gauge, "worst_lateness_seconds", "The driver's worst lateness in 10 s", |m| m.lateness.as_secs_f64()),
     (Counter, "armed", "Timers that were ever armed", |m| m.armed as f64),
     (Counter, "fired", "Timers that the driver has fired", |m| m.fired as f64),
@@ -152,7 +151,6 @@ const OF_THE_TIMER: [Row<Metrics>; 15] = [
     (Counter, "stalls", "Stalls of the driver", |m| m.stalls as f64),
     (Counter, "stalled_seconds", "How long all stalls took", |m| m.stalled.as_secs_f64()),
     (Counter, "spared", "Deadlines that a stall has spared", |m| m.spared as f64),
-    (Counter, "late_windows", "Ticks that the driver replaced late", |m| m.late_windows as f64),
     (Counter, "waker_panics", "Wakers that panicked", |m| m.waker_panics as f64),
     (Counter, "refused", "Inserts that a map refused", |m| m.refused as f64),
     (Gauge, "shards", "The timer's shards", |m| m.shards as f64),
@@ -168,19 +166,6 @@ const OF_THE_SERVER: [Row<Site>; 8] = [
     (Counter, "closed_by_client", "Connections that their client closed", |s| s.counters.closed_by_client.get() as f64),
     (Counter, "accept_errors", "Connections that could not be accepted", |s| s.counters.accept_errors.get() as f64),
     (Counter, "connection_errors", "Connections whose socket failed", |s| s.counters.connection_errors.get() as f64),
-];
-
-/// The upper ends of the histogram's buckets, in seconds.
-const BOUNDS: [f64; 9] = [
-    0.001,
-    0.002,
-    0.005,
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    1.0,
-    f64::INFINITY,
 ];
 
 struct OfSite(Arc<Site>);
@@ -205,7 +190,7 @@ impl Collector for OfSite {
         }
         let (name, help) = ("tickwheel_lateness_seconds", "How late timers fired");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        encode_lateness(family.encode_family(&labels)?, &timer.lateness())
+        encode_lateness(family.encode_family(&labels)?, &metrics)
     }
 }
 
@@ -216,14 +201,17 @@ fn encode_number(metric: MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt
     }
 }
 
-fn encode_lateness(mut metric: MetricEncoder<'_>, lateness: &Lateness) -> fmt::Result {
-    let mut buckets = BOUNDS.map(|bound| (bound, 0));
-    for (late, timers) in lateness.buckets() {
-        let bucket = BOUNDS.partition_point(|&bound| bound < late.as_secs_f64());
-        buckets[bucket].1 += timers;
-    }
-    let total = lateness.total().as_secs_f64();
-    metric.encode_histogram::<NoLabelSet>(total, lateness.count(), &buckets, None)
+fn encode_lateness(mut encoder: MetricEncoder<'_>, metrics: &Metrics) -> fmt::Result {
+    // Each bucket of the metrics holds those before, and the encoder adds them up itself.
+    let bounds = (0..).map(|exponent| f64::from(1_u32 << exponent) / 1_000.0);
+    let ends = bounds.zip(metrics.fired_within);
+    let mut before = 0;
+    let buckets: Vec<_> = ends
+        .chain([(f64::INFINITY, metrics.fired)])
+        .map(|(bound, fired)| (bound, fired - mem::replace(&mut before, fired)))
+        .collect();
+    let total = metrics.fired_late.as_secs_f64();
+    encoder.encode_histogram::<NoLabelSet>(total, metrics.fired, &buckets, None)
 }
 
 impl fmt::Debug for OfSite {

@@ -68,55 +68,52 @@ async fn prometheus_client_exports_every_timer() {
         "# TYPE tickwheel_lateness_seconds histogram",
         "tickwheel_lateness_seconds_sum{timer=\"first\"} 0.01",
         "tickwheel_lateness_seconds_count{timer=\"first\"} 2",
-        "tickwheel_lateness_seconds_bucket{le=\"0.005\",timer=\"first\"} 0",
-        "tickwheel_lateness_seconds_bucket{le=\"0.01\",timer=\"first\"} 2",
+        "tickwheel_lateness_seconds_bucket{le=\"0.004\",timer=\"first\"} 0",
+        "tickwheel_lateness_seconds_bucket{le=\"0.008\",timer=\"first\"} 2",
+        "tickwheel_lateness_seconds_bucket{le=\"32.768\",timer=\"first\"} 2",
         "tickwheel_lateness_seconds_bucket{le=\"+Inf\",timer=\"first\"} 2",
         "tickwheel_lateness_seconds_count{timer=\"second\"} 0",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\n\n{page}");
     }
     let types = page.lines().filter(|line| line.starts_with("# TYPE"));
-    assert_eq!(types.count(), 15, "each type is told once:\n{page}");
+    assert_eq!(types.count(), 13, "each type is told once:\n{page}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_exports_what_happened_between_two_calls() {
+async fn metrics_exports_what_the_timer_tells() {
     let (timer, _pending) = used_timer("first").await;
     let recorder = DebuggingRecorder::new();
-    let export = || {
-        with_local_recorder(&recorder, || metrics::export(&timer));
-        let snapshot = recorder.snapshotter().snapshot().into_vec();
-        let exported = snapshot.into_iter().map(|(key, _, _, value)| {
-            let labels: Vec<_> = key
-                .key()
-                .labels()
-                .map(|label| (label.key(), label.value()))
-                .collect();
-            assert_eq!(labels, [("timer", "first")]);
-            (key.key().name().to_owned(), value)
-        });
-        exported.collect::<BTreeMap<_, _>>()
-    };
-    let exported = export();
-    assert_eq!(exported.len(), 15);
-    assert_eq!(exported["tickwheel_armed_total"], DebugValue::Counter(4));
-    assert_eq!(exported["tickwheel_fired_total"], DebugValue::Counter(2));
-    assert_eq!(exported["tickwheel_pending"], DebugValue::Gauge(1.0.into()));
-    let late = &exported["tickwheel_lateness_seconds"];
-    let DebugValue::Histogram(late) = late else {
-        panic!("it is {late:?}");
-    };
-    assert_eq!(late.len(), 2);
-    assert!(
-        late.iter().all(|late| (0.005..0.006).contains(&late.0)),
-        "{late:?}"
-    );
-    let again = &export()["tickwheel_lateness_seconds"];
-    assert_eq!(
-        *again,
-        DebugValue::Histogram(Vec::new()),
-        "each was told once"
-    );
+    with_local_recorder(&recorder, || metrics::export(&timer));
+    let snapshot = recorder.snapshotter().snapshot().into_vec();
+    let exported = snapshot.into_iter().map(|(key, _, _, value)| {
+        let mut name = key.key().name().to_owned();
+        for label in key.key().labels() {
+            match (label.key(), label.value()) {
+                ("timer", timer) => assert_eq!(timer, "first"),
+                (other, value) => name += &format!(" {other}={value}"),
+            }
+        }
+        (name, value)
+    });
+    let exported: BTreeMap<_, _> = exported.collect();
+    let (counter, gauge) = (DebugValue::Counter, |value: f64| {
+        DebugValue::Gauge(value.into())
+    });
+    for (name, value) in [
+        ("armed_total", counter(4)),
+        ("fired_total", counter(2)),
+        ("pending", gauge(1.0)),
+        ("lateness_seconds_sum", gauge(0.01)),
+        ("lateness_seconds_count", counter(2)),
+        ("lateness_seconds_bucket le=0.004", counter(0)),
+        ("lateness_seconds_bucket le=0.008", counter(2)),
+        ("lateness_seconds_bucket le=32.768", counter(2)),
+        ("lateness_seconds_bucket le=+Inf", counter(2)),
+    ] {
+        assert_eq!(exported[&format!("tickwheel_{name}")], value, "{name}");
+    }
+    assert_eq!(exported.len(), 14 + 17);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,11 +124,6 @@ async fn opentelemetry_exports_what_the_timer_tells() {
     let provider = SdkMeterProvider::builder().with_reader(reader).build();
     let meter = provider.meter("tickwheel");
     otel::observe(&meter, &timer);
-    let histogram = meter
-        .f64_histogram("tickwheel.lateness")
-        .with_unit("s")
-        .build();
-    otel::record(&histogram, &timer);
     provider.force_flush().unwrap();
 
     let batches = exporter.get_finished_metrics().unwrap();
@@ -140,17 +132,19 @@ async fn opentelemetry_exports_what_the_timer_tells() {
     let exported: BTreeMap<&str, f64> = metrics
         .map(|metric| (metric.name(), number(metric.data())))
         .collect();
-    assert_eq!(exported.len(), 15);
+    assert_eq!(exported.len(), 14);
     assert_eq!(exported["tickwheel.armed"], 4.0);
     assert_eq!(exported["tickwheel.fired"], 2.0);
     assert_eq!(exported["tickwheel.disarmed"], 1.0);
     assert_eq!(exported["tickwheel.pending"], 1.0);
     assert_eq!(exported["tickwheel.worst_lateness"], 0.005);
-    assert_eq!(exported["tickwheel.lateness"], 2.0, "so many were recorded");
+    assert_eq!(exported["tickwheel.fired_late"], 0.01);
+    let late_by_8_ms_or_more = 2.0 * 14.0; // the buckets from 8 ms to 32,768 ms, and the last one
+    assert_eq!(exported["tickwheel.fired_within"], late_by_8_ms_or_more);
     provider.shutdown().unwrap();
 }
 
-/// The only value of a metric, or how many values its histogram has.
+/// The value of a metric, or the sum of its values.
 fn number(data: &AggregatedMetrics) -> f64 {
     match data {
         AggregatedMetrics::F64(MetricData::Sum(sum)) => {
@@ -159,11 +153,9 @@ fn number(data: &AggregatedMetrics) -> f64 {
         AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
             gauge.data_points().map(|point| point.value()).sum()
         }
-        AggregatedMetrics::F64(MetricData::Histogram(histogram)) => histogram
-            .data_points()
-            .map(|point| point.count())
-            .sum::<u64>()
-            as f64,
+        AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+            sum.data_points().map(|point| point.value()).sum::<u64>() as f64
+        }
         other => panic!("{other:?} is not exported"),
     }
 }
