@@ -187,17 +187,6 @@ fn keys_choose_the_load_and_its_rate() {
 }
 
 #[test]
-fn under_a_heavy_load_the_driver_ticks() {
-    let mut terminal = Terminal::start(&["--preset", "1"]);
-    terminal.shows("driver resting");
-    terminal.press("5");
-    terminal.shows("driver ticking");
-    terminal.press("0");
-    terminal.shows("driver resting");
-    terminal.quits();
-}
-
-#[test]
 fn a_window_that_changes_its_size_is_drawn_anew() {
     let mut terminal = Terminal::start(&[]);
     terminal.shows("running");

@@ -90,14 +90,8 @@ fn draw_title(moment: &Moment, area: Rect, buffer: &mut Buffer) {
         false => " running ".into(),
     };
     let left = Line::from(vec![" wheel_view ".bold(), " ".into(), motion]);
-    let driver = match moment.is_ticking {
-        true => "driver ticking".bold().green(),
-        false => "driver resting".cyan(),
-    };
-    let right = Line::from(vec![
-        driver,
-        format!("   tick {} of {} ", grouped(moment.now), short(moment.tick)).into(),
-    ]);
+    let tick = short(moment.tick);
+    let right = Line::from(format!("tick {} of {tick} ", grouped(moment.now)));
     let [first, second] = Layout::vertical([Constraint::Length(1); 2]).areas(area);
     left.render(first, buffer);
     right.alignment(Alignment::Right).render(first, buffer);
@@ -305,12 +299,10 @@ fn draw_help(area: Rect, buffer: &mut Buffer) {
         "▼ timers in slots whose time has come since the last look.",
         "  They cascade to finer levels; at level 0 they fire, or",
         "  are linked again later, because they were pushed back.",
-        "A driver that rests sleeps until the next due. So timers of",
-        "passed slots may wait left of the hand until its next turn.",
-        "Under very many operations it ticks: try 5, or + at 4.",
+        "The driver sleeps until the next due. So timers of passed",
+        "slots may wait left of the hand until its next turn.",
         "Space pauses tokio's clock: the real timer stands still.",
-        "s advances that clock. tickwheel never ticks on a clock",
-        "that was paused: 0 to 5 begin with a fresh one.",
+        "s advances that clock; 0 to 5 begin with a fresh one.",
         "late: how long after its tick a sleep of the load woke.",
         "a 3days adds a far timer: its levels appear and go with it.",
     ];

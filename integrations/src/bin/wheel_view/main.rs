@@ -1,4 +1,4 @@
-//! A live picture of the wheels: levels that appear on overflow, cascades, ticking and resting.
+//! A live picture of the wheels: levels that appear on overflow, cascades, resets.
 //!
 //! ```text
 //!   model     what is shown at one moment

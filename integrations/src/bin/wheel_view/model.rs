@@ -23,8 +23,6 @@ pub struct Moment {
     pub overdue: usize,
     pub counts: Counts,
     pub is_paused: bool,
-    /// Whether the driver ticks. It never does on a clock that is or was paused.
-    pub is_ticking: bool,
     /// How long after the tick in which it was due the load was woken. One value for each look, the
     /// latest last.
     pub lateness: Vec<Duration>,

@@ -291,7 +291,6 @@ impl Running {
                 fired: metrics.fired - self.probes,
             },
             is_paused: self.is_paused,
-            is_ticking: metrics.ticking,
             lateness: self.lateness.clone(),
             worst_lateness: metrics.lateness,
             load: self.load.rates(),
