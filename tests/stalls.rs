@@ -170,6 +170,87 @@ fn what_a_call_moves_into_the_past_expires_in_a_grace_too() {
     });
 }
 
+/// Makes a deadline that a stall gives a grace, before the driver has come and after, and calls
+/// `is_kept` on it. `false` is a fault, unless the machine was so slow that the grace was over.
+fn in_each_grace(is_kept: fn(&ResetHandle, &DeadlineMap<u8>) -> bool) {
+    let attempt = async move |timer: &Timer, has_turned: bool| {
+        let map = DeadlineMap::new(timer);
+        let mut keyed = map.insert(1, 200 * MS).unwrap();
+        assert!(poll_once(&mut keyed).is_pending());
+        stall();
+        let went_on = Instant::now();
+        if has_turned {
+            let_the_driver_turn(timer).await;
+        }
+        let is_kept = is_kept(&keyed.handle(), &map);
+        // Of a grace of 200 ms.
+        is_kept.then_some(()).ok_or(went_on.elapsed() > 150 * MS)
+    };
+    for runtime in [multi_thread(1), current_thread()] {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let task = runtime.spawn(async move {
+            for has_turned in [false, true] {
+                let mut tries = 5;
+                while let Err(is_slow) = attempt(&timer, has_turned).await {
+                    assert!(is_slow, "it ended in its grace, turned: {has_turned}");
+                    tries -= 1;
+                    assert!(tries > 0, "inconclusive: the machine is too slow");
+                }
+            }
+        });
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn a_timeout_no_shorter_ends_no_deadline_in_its_grace() {
+    for timeout in [200, 250, 400] {
+        match timeout {
+            200 => in_each_grace(|handle, _| handle.set_timeout(200 * MS) && handle.reset()),
+            250 => in_each_grace(|_, map| map.set_timeout(&1, 250 * MS) && map.reset(&1)),
+            _ => in_each_grace(|handle, _| handle.set_timeout(400 * MS) && handle.reset()),
+        }
+    }
+}
+
+#[test]
+fn an_extension_in_a_grace_counts_from_now() {
+    in_each_grace(|handle, _| {
+        let is_extended = handle.extend(HOUR);
+        let left = handle.remaining();
+        assert!(left.is_none_or(|left| left > HOUR - 5_000 * MS && left <= HOUR));
+        is_extended && left.is_some()
+    });
+    in_each_grace(|handle, _| handle.extend(Duration::ZERO) && handle.reset());
+    in_each_grace(|handle, _| handle.extend(Duration::MAX) && handle.is_pending());
+}
+
+#[test]
+fn a_shorter_timeout_ends_a_deadline_in_its_grace() {
+    in_each_grace(|handle, _| handle.set_timeout(100 * MS) && !handle.is_pending());
+}
+
+#[test]
+fn a_timeout_that_is_set_after_a_late_warning_ends_nothing() {
+    on_the_only_thread(|timer| async move {
+        for tries in 1.. {
+            let idle = timer.deadline(200 * MS);
+            let handle = idle.handle();
+            let mut idle = idle.warn_before(100 * MS);
+            assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+            stall();
+            let went_on = Instant::now();
+            assert_eq!(idle.wait().await, Ok(Stage::Warning));
+            let is_kept = handle.set_timeout(200 * MS) && handle.extend(Duration::ZERO);
+            if is_kept && handle.reset() {
+                return;
+            }
+            assert!(went_on.elapsed() > 150 * MS, "it ended in its grace");
+            assert!(tries < 5, "inconclusive: the machine is too slow");
+        }
+    });
+}
+
 #[test]
 fn what_is_reset_once_after_a_stall_is_due_when_it_says() {
     on_the_only_thread(|timer| async move {

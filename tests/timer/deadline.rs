@@ -119,3 +119,14 @@ async fn deadlines_and_keyed_ones_tell_what_their_handles_do() {
     assert!(plain.handle().cancel() && keyed.handle().cancel());
     assert_eq!(told(&plain, &keyed), (None, None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_beyond_all_time_saturates() {
+    let (mut waiting, handle) = deadline(MS);
+    assert!(handle.extend(Duration::MAX));
+    assert!(handle.remaining() > Some(1_000_000 * HOUR));
+    assert!(handle.extend(Duration::MAX) && handle.is_pending());
+    assert_pending!(waiting.poll());
+    assert!(handle.reset());
+    assert_eq!(handle.remaining(), Some(MS));
+}
