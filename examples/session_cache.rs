@@ -112,9 +112,9 @@ impl<K: Hash + Eq, V> SessionCache<K, V> {
         self.sessions.remove(id)
     }
 
-    /// Takes out what is live, and refuses every later log-in. [`Evictions::run`] still tells the
-    /// listener of what has expired before, and ends.
-    fn close(&self) -> Vec<(K, Session<V>)> {
+    /// Takes out what is live, with the time that it had left, and refuses every later log-in.
+    /// [`Evictions::run`] still tells the listener of what has expired before, and ends.
+    fn close(&self) -> Vec<(K, Session<V>, Duration)> {
         self.sessions.close()
     }
 }
@@ -179,7 +179,7 @@ async fn main() -> ExitCode {
     }
 
     // The users are still at it, because a shutdown does not wait for them.
-    for (_, session) in crowd.cache.close() {
+    for (_, session, _) in crowd.cache.close() {
         let mut books = crowd.books();
         books.handed_back += books.end(Some(&session));
     }

@@ -83,13 +83,6 @@ impl Shrinking {
         self.below > 0 && left < capacity / 8
     }
 
-    /// The store was shrunk as far as it could be.
-    pub(crate) fn shrunk(&mut self, left: usize, capacity: usize) {
-        self.grown(capacity);
-        // At least one, so that the store is shrunk once more when its last entry is removed.
-        self.below = self.below.min(left / 2 + 1);
-    }
-
     /// Shrinks a slab, or looks whether it could be shrunk. Call this when that is due or worth
     /// a look.
     pub(crate) fn shrink<T>(&mut self, slab: &mut Slab<T>) {

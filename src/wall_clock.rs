@@ -45,8 +45,9 @@ use tokio::time::Instant;
 /// // At the end of one process:
 /// let clock = WallClock::now();
 /// let mut saved: Vec<(&str, &str, SystemTime)> = Vec::new();
-/// jobs.for_each(|key, value, due| saved.push((key, value, clock.system_time(due))));
-/// jobs.close();
+/// for (key, value, left) in jobs.close() {
+///     saved.push((key, value, clock.system_time(Instant::now() + left)));
+/// }
 ///
 /// // At the beginning of another:
 /// let (jobs, _due) = DelayMap::new(&Timer::current());

@@ -5,4 +5,5 @@
 
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;
+mod reentry;
 pub(crate) mod table;

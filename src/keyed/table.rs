@@ -6,11 +6,15 @@
 //! them finds no lock held and no table half changed.
 //!
 //! ```text
-//!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> what it holds
+//!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> contents
 //! ```
 //!
 //! So an empty map costs what its list of groups costs, however many cores there are to make parts
 //! for.
+//!
+//! Each key has a permit. When many threads write one count, each write costs more. So a map
+//! without a limit has no count for all its keys: each part counts its own. Only a limit needs one
+//! count for all parts.
 //!
 //! Invariants:
 //!
@@ -19,12 +23,19 @@
 //! - A part is made with `making` locked. A call that locks all parts locks `making` first and
 //!   unlocks it last. So no part is made meanwhile, and a later part is made after all that this
 //!   call does, `close` included.
+//! - No more permits are taken than the limit allows. A key has its permit from before it is put in
+//!   until after it was taken out, and both happen under the lock of its part.
+//! - On the system's clock the default hash is keyed at random, so that nobody can choose keys that
+//!   collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs are
+//!   equal.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, RandomState};
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
+use super::reentry::Reentry;
 use crate::timer::Timer;
 
 pub(crate) struct Table<P> {
@@ -36,7 +47,7 @@ pub(crate) struct Table<P> {
     making: Mutex<()>,
     /// Written with all parts locked, never cleared.
     closed: AtomicBool,
-    limit: Capacity,
+    capacity: Capacity,
 }
 
 /// How many parts a group has. It has all of them if there are fewer.
@@ -47,13 +58,30 @@ type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
 /// On cache lines of its own, so that threads that use different parts do not disturb each other.
 #[repr(align(128))]
 struct Part<P> {
-    holds: Mutex<P>,
-    slots: Slots,
+    contents: Mutex<P>,
+    /// How many permits its keys have, if there is no limit. Written under its lock.
+    permits: AtomicUsize,
+}
+
+struct Capacity {
+    /// How many permits are taken in all parts, if there is a limit.
+    permits: AtomicUsize,
+    /// `usize::MAX` is no limit.
+    limit: usize,
+}
+
+/// A part, locked. It is the witness that a permit is taken and given back under the lock.
+pub(crate) struct PartGuard<'a, P> {
+    contents: MutexGuard<'a, P>,
+    permits: &'a AtomicUsize,
+    capacity: &'a Capacity,
+    number: usize,
+    _reentry: Reentry,
 }
 
 /// All parts, locked. Those that were not made are empty, and nobody makes one meanwhile.
-pub(crate) struct All<'a, P> {
-    parts: Vec<(usize, MutexGuard<'a, P>)>,
+pub(crate) struct AllParts<'a, P> {
+    parts: Vec<PartGuard<'a, P>>,
     closed: &'a AtomicBool,
     /// Unlocked last, because fields are dropped in their order.
     _making: MutexGuard<'a, ()>,
@@ -79,7 +107,10 @@ impl<P> Table<P> {
             make,
             making: Mutex::new(()),
             closed: AtomicBool::new(false),
-            limit: Capacity::new(limit),
+            capacity: Capacity {
+                permits: AtomicUsize::new(0),
+                limit,
+            },
         }
     }
 
@@ -91,71 +122,78 @@ impl<P> Table<P> {
 
     /// Locks a part, and makes it first if it was not made.
     #[inline]
-    pub(crate) fn lock_part(&self, number: usize) -> MutexGuard<'_, P> {
-        match self.made(number) {
-            Some(part) => part.lock(),
-            None => self.make(number).lock(),
-        }
+    pub(crate) fn lock_part(&self, number: usize) -> PartGuard<'_, P> {
+        Reentry::check(self);
+        let part = self.made(number).unwrap_or_else(|| self.make(number));
+        self.lock(part, number)
     }
 
     /// Locks a part. `None` if it was not made, and so is empty.
     #[inline]
-    pub(crate) fn lock_made(&self, number: usize) -> Option<MutexGuard<'_, P>> {
-        Some(self.made(number)?.lock())
+    pub(crate) fn lock_made(&self, number: usize) -> Option<PartGuard<'_, P>> {
+        Reentry::check(self);
+        Some(self.lock(self.made(number)?, number))
+    }
+
+    /// The parts that were made, in their order, one locked at a time.
+    pub(crate) fn lock_each(&self) -> impl Iterator<Item = PartGuard<'_, P>> {
+        (0..self.parts).filter_map(|number| self.lock_made(number))
     }
 
     /// Locks every part.
-    pub(crate) fn lock_all(&self) -> All<'_, P> {
+    pub(crate) fn lock_all(&self) -> AllParts<'_, P> {
+        Reentry::check(self);
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = |number| Some((number, self.lock_made(number)?));
-        All {
+        let lock = |number| Some(self.lock(self.made(number)?, number));
+        AllParts {
             parts: (0..self.parts).filter_map(lock).collect(),
             closed: &self.closed,
             _making: making,
         }
     }
 
-    /// Whether the table was closed. The answer is exact for a part that is locked.
+    #[inline]
+    fn lock<'a>(&'a self, part: &'a Part<P>, number: usize) -> PartGuard<'a, P> {
+        PartGuard {
+            contents: part.contents.lock().unwrap_or_else(PoisonError::into_inner),
+            permits: &part.permits,
+            capacity: &self.capacity,
+            number,
+            _reentry: Reentry::new(self),
+        }
+    }
+
+    /// Whether the table was closed. The answer is exact while a part is locked.
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: whoever closes has the lock of the part, or the lock under which it is made.
-        self.closed.load(Ordering::Relaxed)
+        // Acquire: pairs with `close`, for a reader that has no part locked.
+        self.closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn parts(&self) -> usize {
         self.parts
     }
 
-    /// Takes a slot for a key, with its part locked. `false` if all slots are taken.
-    #[inline]
-    pub(crate) fn try_acquire(&self, part: usize) -> bool {
-        let part = self.made(part).unwrap_or_else(|| self.make(part));
-        self.limit.take(&part.slots)
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.capacity.is_limited().then_some(self.capacity.limit)
     }
 
-    /// Gives back the slots of some keys, with their part locked.
-    #[inline]
-    pub(crate) fn release(&self, part: usize, slots: usize) {
-        if let Some(part) = self.made(part) {
-            self.limit.release(&part.slots, slots);
-        }
-    }
-
-    /// How many slots are taken, at one moment.
+    /// How many permits are taken, at one moment.
     pub(crate) fn len(&self) -> usize {
-        if !self.limit.is_none() {
-            return self.taken();
-        }
-        let all = self.lock_all();
-        let taken = self.taken();
-        drop(all);
-        taken
+        Reentry::check(self);
+        // A limit has one count, which is of one moment anyhow.
+        let _all = (!self.capacity.is_limited()).then(|| self.lock_all());
+        self.permits()
     }
 
-    /// How many slots are taken, without a lock. While other threads change the table, this is the
-    /// sum of what each part had at some moment of the call.
-    pub(crate) fn taken(&self) -> usize {
-        let made = (0..self.parts).filter_map(|part| self.made(part));
-        self.limit.taken(made.map(|part| &part.slots))
+    /// How many permits are taken, without a lock. While other threads change the table, this may
+    /// be the sum of what each part had at some moment of the call.
+    pub(crate) fn permits(&self) -> usize {
+        // Acquire: pairs with `release`, so that the reader sees the removals behind the count.
+        if self.capacity.is_limited() {
+            return self.capacity.permits.load(Ordering::Acquire);
+        }
+        let made = (0..self.parts).filter_map(|number| self.made(number));
+        made.map(|part| part.permits.load(Ordering::Acquire)).sum()
     }
 
     #[inline]
@@ -168,13 +206,13 @@ impl<P> Table<P> {
     fn make(&self, number: usize) -> &Part<P> {
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let group = self.groups[number / GROUP].get_or_init(|| {
-            let slots = self.parts.min(GROUP);
-            (0..slots).map(|_| OnceLock::new()).collect()
+            let parts = self.parts.min(GROUP);
+            (0..parts).map(|_| OnceLock::new()).collect()
         });
         let part = group[number % GROUP].get_or_init(|| {
             Box::new(Part {
-                holds: Mutex::new((self.make)()),
-                slots: Slots::default(),
+                contents: Mutex::new((self.make)()),
+                permits: AtomicUsize::new(0),
             })
         });
         drop(making);
@@ -182,115 +220,75 @@ impl<P> Table<P> {
     }
 }
 
-impl<P> Part<P> {
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, P> {
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+impl Capacity {
+    fn is_limited(&self) -> bool {
+        self.limit < usize::MAX
     }
 }
 
-impl<P> All<'_, P> {
-    /// Each part that was made, with its number.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut P)> {
-        self.parts
-            .iter_mut()
-            .map(|(number, part)| (*number, &mut **part))
+impl<P> PartGuard<'_, P> {
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Takes the permit of one key. `false` if all are taken.
+    #[inline]
+    pub(crate) fn try_acquire(&mut self) -> bool {
+        if !self.capacity.is_limited() {
+            // A store is enough, because every writer has the lock. Release: as in `release`, whose
+            // store this one hides.
+            let taken = self.permits.load(Ordering::Relaxed);
+            self.permits.store(taken + 1, Ordering::Release);
+            return true;
+        }
+        let take = |taken| (taken < self.capacity.limit).then_some(taken + 1);
+        // Acquire: pairs with `release`, so that it comes after the removals whose permits it
+        // takes. When it fails, nothing hangs on what it has read.
+        self.capacity
+            .permits
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, take)
+            .is_ok()
+    }
+
+    /// Gives back the permits of some keys.
+    #[inline]
+    pub(crate) fn release(&mut self, permits: usize) {
+        // Release: pairs with `try_acquire` and with `Table::permits`, and carries the removals.
+        if self.capacity.is_limited() {
+            self.capacity.permits.fetch_sub(permits, Ordering::Release);
+        } else {
+            let taken = self.permits.load(Ordering::Relaxed);
+            self.permits.store(taken - permits, Ordering::Release);
+        }
+    }
+}
+
+impl<P> Deref for PartGuard<'_, P> {
+    type Target = P;
+
+    #[inline]
+    fn deref(&self) -> &P {
+        &self.contents
+    }
+}
+
+impl<P> DerefMut for PartGuard<'_, P> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut P {
+        &mut self.contents
+    }
+}
+
+impl<'a, P> AllParts<'a, P> {
+    /// The parts that were made, in their order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PartGuard<'a, P>> {
+        self.parts.iter_mut()
     }
 
     /// Closes the table, for what it holds now and for all parts that are made later.
     pub(crate) fn close(&mut self) {
-        // Relaxed: the locks that `self` holds carry it to `is_closed`.
-        self.closed.store(true, Ordering::Relaxed);
-    }
-}
-
-// How many keys a map has, and how many it may have.
-//
-// When many threads write one count, each write costs more. So a map without a limit has no count
-// for all its keys: each part counts its own. Only a limit needs one count for all parts.
-//
-// Invariant: no more slots are taken than the limit allows. A key has its slot from before it is
-// put into the map until after it was taken out.
-
-/// How many keys a map may have.
-#[derive(Debug)]
-pub(crate) struct Capacity {
-    /// How many slots are taken in all parts, if there is a limit.
-    taken: AtomicUsize,
-    /// `usize::MAX` is no limit.
-    limit: usize,
-}
-
-/// How many slots of one part are taken, if there is no limit. It is changed under the lock of
-/// that part.
-#[derive(Debug, Default)]
-pub(crate) struct Slots(AtomicUsize);
-
-impl Capacity {
-    pub(crate) fn new(limit: usize) -> Capacity {
-        Capacity {
-            taken: AtomicUsize::new(0),
-            limit,
-        }
-    }
-
-    pub(crate) fn is_none(&self) -> bool {
-        self.limit == usize::MAX
-    }
-
-    /// Takes a slot in a part, which is locked. `false` if all slots are taken.
-    #[inline]
-    pub(crate) fn take(&self, part: &Slots) -> bool {
-        if self.is_none() {
-            part.set(part.taken() + 1);
-            return true;
-        }
-        let take = |taken| (taken < self.limit).then_some(taken + 1);
-        // AcqRel: pairs with `release`, so that it comes after the removals whose slots it
-        // takes. When it fails, nothing hangs on what it has read.
-        self.taken
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .is_ok()
-    }
-
-    /// Gives back the slots of some keys of a part, which is locked.
-    #[inline]
-    pub(crate) fn release(&self, part: &Slots, slots: usize) {
-        if self.is_none() {
-            part.set(part.taken() - slots);
-        } else {
-            // Release: pairs with the loads in `take` and `taken`, and carries the removals. The
-            // Acquire half carries nothing that is needed here.
-            self.taken.fetch_sub(slots, Ordering::AcqRel);
-        }
-    }
-
-    /// How many slots are taken in all parts. This is exact while all parts are locked, or while
-    /// nobody changes them.
-    pub(crate) fn taken<'a>(&self, parts: impl Iterator<Item = &'a Slots>) -> usize {
-        if self.is_none() {
-            parts.map(Slots::taken).sum()
-        } else {
-            // Acquire: pairs with `release`, so that the reader sees the removals behind the
-            // count.
-            self.taken.load(Ordering::Acquire)
-        }
-    }
-}
-
-impl Slots {
-    #[inline]
-    fn taken(&self) -> usize {
-        // Acquire: pairs with the store in `set`, so that a reader without the lock sees the
-        // removals behind the count. Under the lock of the part, Relaxed would do.
-        self.0.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn set(&self, taken: usize) {
-        // A store is enough, because every writer has the lock of the part. Release: pairs with the
-        // load in `taken`.
-        self.0.store(taken, Ordering::Release);
+        // Release: pairs with `is_closed`, and carries the removals that came before it.
+        self.closed.store(true, Ordering::Release);
     }
 }
 
@@ -303,12 +301,6 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
     let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
     (product >> 64 ^ product) as u64
 }
-
-// How the maps hash keys, unless the user gives a hasher.
-//
-// Invariant: on the system's clock the hash is keyed at random, so that nobody can choose keys
-// that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
-// are equal.
 
 /// What a [`DeadlineMap`](crate::DeadlineMap) and a [`DelayMap`](crate::DelayMap) hash their keys
 /// with, unless they are made [`with_hasher`](crate::DeadlineMap::with_hasher).
@@ -372,6 +364,10 @@ mod tests {
         Table::with_parts(parts, usize::MAX, Vec::new)
     }
 
+    fn limited(parts: usize, limit: usize) -> Table<()> {
+        Table::with_parts(parts, limit, || ())
+    }
+
     #[test]
     fn parts_are_made_when_they_are_first_needed() {
         for parts in [1, 8, 16, 256] {
@@ -381,7 +377,7 @@ mod tests {
             table.lock_part(last).push(7);
             assert_eq!(*table.lock_made(last).unwrap(), [7]);
             let mut all = table.lock_all();
-            let made: Vec<_> = all.iter_mut().map(|(number, _)| number).collect();
+            let made: Vec<_> = all.iter_mut().map(|part| part.number()).collect();
             assert_eq!(made, [last]);
         }
     }
@@ -412,76 +408,60 @@ mod tests {
             drop(all);
         });
     }
-}
 
-#[cfg(test)]
-mod capacity_tests {
-    use super::*;
-
-    fn slots(parts: usize) -> Vec<Slots> {
-        (0..parts).map(|_| Slots::default()).collect()
+    #[test]
+    fn a_limit_counts_the_permits_of_all_parts_together() {
+        let table = limited(2, 3);
+        assert!([0, 1, 1].map(|part| table.lock_part(part).try_acquire()) == [true; 3]);
+        assert_eq!((table.len(), table.limit()), (3, Some(3)));
+        assert!([0, 1].map(|part| table.lock_part(part).try_acquire()) == [false; 2]);
+        assert_eq!(table.len(), 3, "a refusal takes nothing");
     }
 
     #[test]
-    fn a_limit_counts_the_places_of_all_parts_together() {
-        let (limit, parts) = (Capacity::new(3), slots(2));
-        assert!(limit.take(&parts[0]));
-        assert!(limit.take(&parts[1]));
-        assert!(limit.take(&parts[1]));
-        assert_eq!(limit.taken(parts.iter()), 3);
-        assert!(!limit.take(&parts[0]));
-        assert!(!limit.take(&parts[1]));
-        assert_eq!(limit.taken(parts.iter()), 3, "a refusal takes nothing");
+    fn a_permit_that_was_given_back_can_be_taken_in_any_part() {
+        let table = limited(2, 2);
+        assert!(table.lock_part(0).try_acquire() && table.lock_part(0).try_acquire());
+        table.lock_part(0).release(1);
+        assert_eq!(table.len(), 1);
+        assert!(table.lock_part(1).try_acquire() && !table.lock_part(1).try_acquire());
+        table.lock_part(0).release(2);
+        assert_eq!(table.len(), 0);
     }
 
     #[test]
-    fn a_place_that_was_given_back_can_be_taken_in_any_part() {
-        let (limit, parts) = (Capacity::new(2), slots(2));
-        assert!(limit.take(&parts[0]));
-        assert!(limit.take(&parts[0]));
-        limit.release(&parts[0], 1);
-        assert_eq!(limit.taken(parts.iter()), 1);
-        assert!(limit.take(&parts[1]));
-        assert!(!limit.take(&parts[1]));
-        limit.release(&parts[0], 2);
-        assert_eq!(limit.taken(parts.iter()), 0);
+    fn a_limit_of_zero_has_no_permit() {
+        let table = limited(1, 0);
+        assert!(!table.lock_part(0).try_acquire());
+        table.lock_part(0).release(0);
+        assert_eq!((table.len(), table.limit()), (0, Some(0)));
     }
 
     #[test]
-    fn a_limit_of_zero_has_no_place() {
-        let (limit, parts) = (Capacity::new(0), slots(1));
-        assert!(!limit.is_none());
-        assert!(!limit.take(&parts[0]));
-        limit.release(&parts[0], 0);
-        assert_eq!(limit.taken(parts.iter()), 0);
-    }
-
-    #[test]
-    fn without_a_limit_each_part_counts_its_own_places() {
-        let (limit, parts) = (Capacity::new(usize::MAX), slots(3));
-        assert!(limit.is_none());
-        for (part, keys) in parts.iter().zip([5, 0, 2]) {
-            assert!((0..keys).all(|_| limit.take(part)));
+    fn without_a_limit_each_part_counts_its_own_permits() {
+        let table = limited(4, usize::MAX);
+        for (part, keys) in [(0, 5), (2, 2)] {
+            assert!((0..keys).all(|_| table.lock_part(part).try_acquire()));
         }
-        assert_eq!(limit.taken(parts.iter()), 7);
-        assert_eq!(limit.taken(parts[..1].iter()), 5);
-        limit.release(&parts[0], 4);
-        limit.release(&parts[2], 2);
-        assert_eq!(limit.taken(parts.iter()), 1);
-        assert_eq!(limit.taken.load(Ordering::Relaxed), 0, "the shared count");
+        assert_eq!((table.len(), table.limit()), (7, None));
+        table.lock_part(0).release(4);
+        table.lock_part(2).release(2);
+        assert_eq!(table.len(), 1);
+        assert_eq!(table.capacity.permits.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn threads_that_race_take_as_many_places_as_there_are() {
-        let (limit, parts) = (Capacity::new(1_000), slots(4));
+    fn threads_that_race_take_as_many_permits_as_there_are() {
+        let table = limited(4, 1_000);
+        let take = |part| {
+            (0..500)
+                .filter(|_| table.lock_part(part).try_acquire())
+                .count()
+        };
         let taken: usize = std::thread::scope(|scope| {
-            let takers: Vec<_> = parts
-                .iter()
-                .map(|part| scope.spawn(|| (0..500).filter(|_| limit.take(part)).count()))
-                .collect();
-            takers.into_iter().map(|taker| taker.join().unwrap()).sum()
+            let takers = [0, 1, 2, 3].map(|part| scope.spawn(move || take(part)));
+            takers.map(|taker| taker.join().unwrap()).iter().sum()
         });
-        assert_eq!(taken, 1_000);
-        assert_eq!(limit.taken(parts.iter()), 1_000);
+        assert_eq!((taken, table.len()), (1_000, 1_000));
     }
 }

@@ -100,8 +100,9 @@ impl Shard {
 
     /// Changes when a deadline is due, and moves its timer. `false` if the word has come to its end.
     pub(crate) fn change_word(&self, word: &Word, change: Change) -> bool {
-        let now = self.clock.now();
         let mut locked = self.lock();
+        // Read under the lock, or a call that was held up before it would count from long ago.
+        let now = self.clock.now();
         if !matches!(
             self.expire_if_over(&mut locked, word, now),
             Expiry::Later(_)

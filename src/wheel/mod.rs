@@ -795,19 +795,6 @@ impl<T> Wheel<T> {
         Some((due, first.filter(|_| level == 0)?))
     }
 
-    /// How many timers are due by `now`. It looks at these, and at those of the coarse slots that
-    /// have begun.
-    pub(crate) fn count_due(&self, now: u64) -> usize {
-        let overdue = self.overdue.range(..=(now, u64::MAX)).count();
-        let begun = self.levels.iter().enumerate().flat_map(|(number, level)| {
-            let slots = level.occupied_slots();
-            let begun = slots.take_while(move |&slot| self.start_of(number, slot) <= now);
-            begun.map(|slot| level.slot(slot))
-        });
-        let nodes = begun.flat_map(|list| list.iter(&self.nodes));
-        overdue + nodes.filter(|(_, node)| node.due <= now).count()
-    }
-
     /// Moves all timers together, into a store that is as large as they need. After it, their
     /// indices are those from zero on. Their order stays, and no key of before is good.
     pub(crate) fn move_together(&mut self) {

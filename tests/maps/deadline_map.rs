@@ -1,6 +1,5 @@
 //! `DeadlineMap`: forms of a key, hashers, and user code in its calls.
 
-use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex};
@@ -14,17 +13,14 @@ use crate::common::{HOUR, MS, arm, move_the_clock_only, settle};
 async fn a_key_is_found_by_what_it_borrows_as() {
     let map: DeadlineMap<String> = DeadlineMap::new(&Timer::current());
     let keyed = map.insert("one".to_owned(), HOUR).unwrap();
-    assert!(map.contains_key("one") && map.handle("one").is_some());
-    assert!(map.reset("one") && map.reset_after("one", MS));
-    assert!(map.reset_at("one", Instant::now() + 2 * MS));
+    assert!(map.contains_key("one") && map.reset("one"));
+    assert!(map.handle("one").unwrap().reset_after(2 * MS));
     assert_eq!(map.remaining("one"), Some(2 * MS));
-    assert!(map.extend("one", HOUR) && map.extend("one", MS));
-    assert_eq!(map.remaining("one"), Some(HOUR + 3 * MS));
     assert!(map.set_timeout("one", 3 * MS) && map.reset("one"));
     assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * MS));
     assert!(map.expire("one") && !map.cancel("one"));
     assert_eq!(keyed.await, Ok(()));
-    assert!(!map.set_timeout("one", MS) && !map.extend("one", MS) && map.handle("one").is_none());
+    assert!(!map.set_timeout("one", MS) && map.handle("one").is_none());
     assert_eq!((map.deadline("one"), map.remaining("one")), (None, None));
 }
 
@@ -52,43 +48,6 @@ async fn a_removed_key_is_gone_and_its_deadline_cancelled() {
     assert_eq!((map.len(), timer.metrics().pending), (0, 0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn keys_come_first_by_their_present_deadlines() {
-    let map = DeadlineMap::new(&Timer::current());
-    let insert = |key: u32| map.insert(key, HOUR + key * MS).unwrap();
-    let keyed: Vec<_> = (0..500).map(insert).collect();
-    assert!(map.expire(&0) && map.reset_after(&400, MS) && map.reset_after(&1, 2 * HOUR));
-    assert_eq!(map.first(), Some((400, Instant::now() + MS)));
-    let popped: Vec<_> = std::iter::from_fn(|| map.pop_first()).collect();
-    let expected = [(400, MS)]
-        .into_iter()
-        .chain((2..400).chain(401..500).map(|key| (key, HOUR + key * MS)))
-        .chain([(1, 2 * HOUR)]);
-    assert_eq!(popped, expected.collect::<Vec<_>>());
-    assert_eq!(map.keys(), [0], "it has expired, and stays");
-    assert!(map.first().is_none() && !keyed[1].handle().is_pending());
-}
-
-/// The map grows during the walk, so that its parts are split under it.
-#[tokio::test(start_paused = true)]
-async fn for_each_shows_every_key_once_and_may_use_the_map() {
-    let map = DeadlineMap::new(&Timer::current());
-    let insert = |key| map.insert(key, HOUR).unwrap();
-    let mut keyed: Vec<_> = (0..5_000).map(insert).collect();
-    let (mut seen, mut more) = (Vec::new(), Vec::new());
-    map.for_each(|&key, handle| {
-        seen.push(key);
-        assert!(handle.reset() && map.reset(&key) || (4_000..5_000).contains(&key));
-        if keyed.len() > 4_000 {
-            keyed.pop();
-        }
-        more.push(insert(seen.len() + 1_000_000));
-    });
-    seen.retain(|&key| key < 4_000);
-    let once: BTreeSet<_> = seen.iter().copied().collect();
-    assert_eq!((seen.len(), once), (4_000, (0..4_000).collect()));
-}
-
 /// All keys collide, which a hasher of the user's own may cause.
 #[derive(Clone, Default)]
 struct Constant;
@@ -110,7 +69,7 @@ impl BuildHasher for Constant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_hasher_and_any_capacity_give_the_same_map() {
+async fn any_hasher_gives_the_same_map() {
     fn check<S: BuildHasher>(map: DeadlineMap<u32, S>) {
         let insert = |key| map.insert(key, 5 * MS).unwrap();
         let mut keyed: Vec<_> = (0..1_500).map(insert).collect();
@@ -123,9 +82,6 @@ async fn any_hasher_and_any_capacity_give_the_same_map() {
     let timer = Timer::current();
     check(DeadlineMap::with_hasher(&timer, Constant));
     check(DeadlineMap::with_hasher(&timer, RandomState::new()).clone());
-    check(DeadlineMap::with_capacity(&timer, 1_000));
-    check(DeadlineMap::with_capacity(&timer, 0));
-    check(DeadlineMap::with_capacity_and_hasher(&timer, 10, Constant));
     check(DeadlineMap::with_limit_and_hasher(&timer, 1_500, Constant));
 }
 
@@ -142,10 +98,9 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
             drop(all);
         }
     }
-    let acts: [fn(&DeadlineMap<u32>); 8] = [
+    let acts: [fn(&DeadlineMap<u32>); 7] = [
         |map| assert!(!map.reset(&1)),
-        |map| assert!(!map.reset_after(&1, MS)),
-        |map| assert!(!map.reset_at(&1, Instant::now() + HOUR)),
+        |map| assert!(!map.set_timeout(&1, HOUR)),
         |map| assert!(!map.cancel(&1)),
         |map| assert!(!map.expire(&1)),
         |map| assert_eq!(map.expire_all(), 0),
@@ -164,46 +119,5 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
         settle().await;
         move_the_clock_only(10 * MS);
         act(&map);
-    }
-}
-
-/// Takes a keyed deadline out of its map when it is woken, and restarts it.
-struct Restarts {
-    map: DeadlineMap<u32, Constant>,
-    deadline: Mutex<Option<KeyedDeadline<u32>>>,
-}
-
-impl Wake for Restarts {
-    fn wake(self: Arc<Self>) {
-        let mut deadline = self.deadline.lock().unwrap();
-        let deadline = deadline.as_mut().unwrap();
-        if self.map.compare_and_remove(deadline) {
-            deadline.restart();
-        }
-    }
-}
-
-/// `expire_all` has found both. The one that expires first takes the other one out and restarts it.
-#[test]
-fn what_was_restarted_after_it_left_its_map_is_no_longer_acted_on_by_key() {
-    let runtime = crate::common::multi_thread(1);
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    for swap in [false, true] {
-        let map = DeadlineMap::with_hasher(&timer, Constant);
-        let mut pair = [1, 2].map(|key| map.insert(key, HOUR).unwrap());
-        if swap {
-            pair.swap(0, 1);
-        }
-        let [mut first, other] = pair;
-        let restarts = Arc::new(Restarts {
-            map: map.clone(),
-            deadline: Mutex::new(Some(other)),
-        });
-        arm(&mut first, &Waker::from(restarts.clone()));
-        assert!(map.expire_all() >= 1);
-        let mut other = restarts.deadline.lock().unwrap();
-        let handle = other.as_mut().unwrap().handle();
-        // Its restart came last, whether it had expired before or not.
-        assert!(handle.is_pending(), "swap: {swap}");
     }
 }

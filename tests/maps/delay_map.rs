@@ -1,9 +1,7 @@
 //! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
@@ -16,7 +14,7 @@ use crate::common::{HOUR, MS, PATIENCE, current_thread, idle_for_a_moment};
 
 #[tokio::test(start_paused = true)]
 async fn look_ups_take_any_borrowed_form_of_the_key() {
-    let (map, mut expired) = DelayMap::<String, u32>::with_capacity(&Timer::current(), 100);
+    let (map, mut expired) = DelayMap::<String, u32>::new(&Timer::current());
     map.insert("one".to_string(), 1, HOUR).unwrap();
     map.insert("two".to_string(), 2, HOUR).unwrap();
     assert!(map.contains_key("one") && !map.contains_key("three"));
@@ -71,7 +69,7 @@ impl Hasher for Identity {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_hasher_and_any_capacity_give_the_same_map() {
+async fn any_hasher_gives_the_same_map() {
     type Made<S> = (DelayMap<u64, u64, S>, Expirations<u64, u64>);
     async fn check<S: BuildHasher + Clone>((map, mut expired): Made<S>) {
         assert!((0..1_500).all(|key| map.insert(key, key, HOUR) == Ok(None)));
@@ -88,54 +86,7 @@ async fn any_hasher_and_any_capacity_give_the_same_map() {
     let identity = BuildHasherDefault::<Identity>::default();
     check(DelayMap::with_hasher(&timer, identity.clone())).await;
     check(DelayMap::with_hasher(&timer, RandomState::new())).await;
-    check(DelayMap::with_capacity(&timer, 1_000)).await;
-    check(DelayMap::with_capacity_and_hasher(
-        &timer,
-        10,
-        identity.clone(),
-    ))
-    .await;
     check(DelayMap::with_limit_and_hasher(&timer, 1_500, identity)).await;
-}
-
-/// A thread moves one value from key to key, and takes it out before it puts it in again. So at
-/// each moment there is one of them at most.
-#[test]
-fn for_each_shows_what_the_map_holds_at_one_moment() {
-    let runtime = current_thread();
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let (map, _expired) = DelayMap::new(&timer);
-    map.insert(0_u32, 0_u32, HOUR).unwrap();
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for key in 0..u32::MAX {
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                let value = map.remove(&key).unwrap();
-                map.insert(key + 1, value + 1, HOUR).unwrap();
-            }
-        });
-        for _ in 0..2_000 {
-            let mut seen = Vec::new();
-            map.for_each(|key, value, _| seen.push((*key, *value)));
-            assert!(seen.len() <= 1, "{seen:?}");
-            assert!(seen.iter().all(|(key, value)| key == value));
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_in_for_each_leaves_the_map_as_it_is() {
-    let (map, mut expired) = DelayMap::new(&Timer::current());
-    map.insert(1, 'a', MS).unwrap();
-    let look = || map.for_each(|_, _, _| panic!("on purpose"));
-    assert!(std::panic::catch_unwind(AssertUnwindSafe(look)).is_err());
-    assert_eq!(map.insert(2, 'b', 2 * MS), Ok(None));
-    assert_eq!(expired.recv().await.map(|first| first.value), Some('a'));
-    assert_eq!(expired.recv().await.map(|second| second.value), Some('b'));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,15 +146,33 @@ async fn what_nobody_took_goes_with_the_last_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_closes_on_drop_refuses_what_comes_later() {
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    map.insert(1, 1, MS).unwrap();
-    stream.set_close_on_drop(true);
-    drop(stream);
-    assert!(map.is_empty());
-    assert_eq!(map.insert(2, 2, MS), Err(InsertError::Closed(2)));
-    let mut another = map.expirations().unwrap();
-    assert!(another.recv().await.is_none());
+async fn a_drain_and_a_close_tell_how_much_time_was_left() {
+    for take in [DelayMap::drain, DelayMap::close] {
+        let (map, mut expired) = DelayMap::new(&Timer::current());
+        map.insert("far", 1, HOUR).unwrap();
+        map.insert("due", 2, MS).unwrap();
+        tokio::time::advance(2 * MS).await;
+        let mut taken = take(&map);
+        taken.sort_unstable();
+        assert_eq!(
+            taken,
+            [("due", 2, Duration::ZERO), ("far", 1, HOUR - 2 * MS)]
+        );
+        assert!(expired.try_recv().is_err() && take(&map).is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_removed_only_if_it_is_the_one_that_is_meant() {
+    let (map, _expired) = DelayMap::with_limit(&Timer::current(), 1);
+    map.insert("key".to_owned(), 1, HOUR).unwrap();
+    assert_eq!(map.remove_if("key", |&value| value == 2), None);
+    assert_eq!(map.remove_if("other", |_| unreachable!()), None);
+    assert_eq!((map.len(), map.remaining("key")), (1, Some(HOUR)));
+    assert_eq!(map.remove_if("key", |&value| value == 1), Some(1));
+    assert_eq!(map.insert("next".to_owned(), 3, HOUR), Ok(None));
+    assert_eq!(map.remove_entry("next"), Some(("next".to_owned(), 3)));
+    assert_eq!((map.remove_entry("next"), map.len()), (None, 0));
 }
 
 #[tokio::test(start_paused = true)]

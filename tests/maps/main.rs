@@ -1,6 +1,7 @@
 //! What the oracle does not hold of `DelayMap` and `DeadlineMap`: user code within the calls, other
 //! forms of a key, hashers, and threads that race in ways of their own.
 
+mod closures;
 #[path = "../common/mod.rs"]
 mod common;
 mod deadline_map;

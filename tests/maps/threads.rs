@@ -160,7 +160,7 @@ fn a_kick_does_not_miss_a_key_that_is_replaced_meanwhile() {
     let map = DeadlineMap::new(&timer);
     let mut kept = map.insert(1, HOUR).unwrap();
     thread::scope(|scope| {
-        let kicks = scope.spawn(|| (0..100_000).all(|_| map.reset_after(&1, HOUR)));
+        let kicks = scope.spawn(|| (0..100_000).all(|_| map.set_timeout(&1, HOUR)));
         while !kicks.is_finished() {
             kept = map.insert(1, HOUR).unwrap();
         }

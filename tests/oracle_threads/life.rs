@@ -376,6 +376,13 @@ impl<'a> Life<'a> {
         let mut bases = vec![setting(begin, true, first.earliest(begin))];
         // The timeouts, as the instants that they would be if they counted from the beginning.
         let mut timeouts = vec![setting(begin, true, begin.before + first.shortest(begin))];
+        // First of all, because a call that began earlier may count a timeout that was set within it.
+        for event in self.possible.iter().filter(|event| event.answer) {
+            if let Act::SetTimeout(timeout) = event.act {
+                let is_sure = self.is_sure(event);
+                timeouts.push(setting(event.call, is_sure, begin.before + timeout));
+            }
+        }
         for event in &self.possible {
             if !event.answer {
                 continue;
@@ -388,7 +395,6 @@ impl<'a> Life<'a> {
                     call.before + (timeout.min().unwrap() - begin.before)
                 }
                 Act::SetTimeout(timeout) => {
-                    timeouts.push(setting(call, is_sure, begin.before + timeout));
                     let from = standing(&bases, call.after);
                     let due = from.map(|one| one.earliest.min(one.call.before + timeout));
                     due.min().unwrap()
@@ -632,6 +638,31 @@ mod tests {
         };
         assert_eq!(until(4), [Kind::Early], "the reset came after it");
         assert_eq!(until(6), [], "perhaps it came after the reset");
+    }
+
+    #[test]
+    fn a_reset_may_count_a_timeout_that_was_set_within_it() {
+        let until = |after| {
+            let begin = (0, 1, BEGIN, 1, true);
+            let reset = (2, after, Act::Reset, 0, true);
+            let shorter = (3, 4, Act::SetTimeout(2 * MS), 0, true);
+            accused(
+                Rules::Deadline,
+                &[
+                    begin,
+                    reset,
+                    shorter,
+                    (5, 6, Act::Reset, 0, true),
+                    (6, 6, ELAPSED, 1, true),
+                ],
+            )
+        };
+        assert_eq!(
+            until(8),
+            [],
+            "perhaps it came last, and counts from its beginning"
+        );
+        assert_eq!(until(4), [Kind::Early]);
     }
 
     #[test]

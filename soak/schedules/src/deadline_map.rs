@@ -84,10 +84,9 @@ fn replace() {
             let (map, ends_early) = (map.clone(), world.ends_early);
             world.place().spawn(move || {
                 for _ in 0..3 {
-                    let is_found = match below(4) {
-                        0 => map.reset_after(&KEY, Duration::MAX),
-                        1 => map.deadline(&KEY).is_some(),
-                        2 => map.set_timeout(&KEY, Duration::MAX),
+                    let is_found = match below(3) {
+                        0 => map.deadline(&KEY).is_some(),
+                        1 => map.set_timeout(&KEY, Duration::MAX),
                         _ => map.reset(&KEY),
                     };
                     assert!(is_found || ends_early, "the key is pending all the time");
@@ -160,7 +159,11 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
                 let handle = map.handle(&key);
                 (handle.is_some_and(|handle| handle.reset()), Did::Reset(key))
             }),
-            10 | 11 => Span::of(|| (map.reset_after(&key, delay), Did::Once(key, delay))),
+            10 | 11 => Span::of(|| {
+                let handle = map.handle(&key);
+                let is_moved = handle.is_some_and(|handle| handle.reset_after(delay));
+                (is_moved, Did::Once(key, delay))
+            }),
             12 => Span::of(|| (map.set_timeout(&key, delay), Did::SetTimeout(key, delay))),
             13 => Span::of(|| (map.expire(&key), Did::Expired(key))),
             14 => Span::of(|| (map.cancel(&key), Did::Cancelled)),

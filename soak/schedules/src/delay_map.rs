@@ -105,13 +105,13 @@ pub fn run() {
     if let Some(map) = kept.as_ref().filter(|_| !world.ends_early) {
         let (left, _) = Span::of(|| map.close());
         has_rest = !left.is_empty();
-        left.iter().for_each(|&(_, value)| books.out.push(value));
+        left.iter().for_each(|&(_, value, _)| books.out.push(value));
     }
     let (stream, popped) = consumer.join().unwrap();
     if let Some(map) = kept {
         map.drain()
             .iter()
-            .for_each(|&(_, value)| books.out.push(value));
+            .for_each(|&(_, value, _)| books.out.push(value));
         assert_eq!(map.len(), 0, "the map is empty");
     }
     drop(stream);
@@ -203,7 +203,7 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                 let closes = one_in(3);
                 let (left, span) = Span::of(|| if closes { map.close() } else { map.drain() });
                 books.note(Did::Nothing, span);
-                left.iter().for_each(|&(_, value)| books.out.push(value));
+                left.iter().for_each(|&(_, value, _)| books.out.push(value));
             }
             _ => {
                 let ((), span) = Span::of(|| {

@@ -2,8 +2,7 @@
 //!
 //! - `drain` and `close` lock every part, take the tables out, and unlock. That takes as long for a
 //!   million keys as for none. Only then do they settle what they took, deadline by deadline.
-//! - `expire_all`, `keys`, `for_each`, `first` and `pop_first` walk. They copy one part at a time,
-//!   under its lock, and use the copies after it.
+//! - `expire_all`, `keys` and `for_each` go through the parts, one locked at a time.
 //!
 //! Invariant: every entry that a call takes out or sees is taken out or seen under the lock of its
 //! part. Its deadline is settled, and its key is dropped, under no lock of the map.
@@ -15,24 +14,16 @@
 //! - *Drain against expiry, cancel, reset, restart.* Each of them settles or moves the deadline's
 //!   word, one after the other. The result of a drain has what the drain settled, and nothing else.
 //! - *Drain against a `KeyedDeadline` that is dropped.* An entry leaves its table once, and the
-//!   call that takes it out gives its slot back. One of the two settles the word.
-//! - *`pop_first` against expiry and restart.* It cancels the deadline, and only then takes its key
-//!   out. So one that ends meanwhile keeps its key. One that its owner restarts between the two
-//!   goes on as a deadline to which no key leads.
-//! - *A walk against inserts and drops.* A key is in one part for ever, and a part is copied at one
-//!   moment. So the walk sees an entry once that is there from its beginning to its end.
+//!   call that takes it out gives its permit back. One of the two settles the word.
+//! - *What goes from part to part, against inserts and drops.* A key is in one part for ever. So it
+//!   is seen once if it is there from the beginning to the end.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::DeadlineMap;
-use super::inner::{Entry, Inner};
 use crate::deadline::ResetHandle;
-use crate::shard::Reported;
-use crate::shard::word::{Outcome, Word};
+use crate::shard::word::Outcome;
 
 impl<K, S> DeadlineMap<K, S>
 where
@@ -70,9 +61,9 @@ where
             if close {
                 all.close();
             }
-            parts.extend(all.iter_mut().map(|(number, part)| {
+            parts.extend(all.iter_mut().map(|part| {
                 let taken = part.take();
-                inner.table.release(number, taken.len());
+                part.release(taken.len());
                 taken
             }));
         }
@@ -80,7 +71,7 @@ where
         // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
-            match inner.settle(&entry.word, now, Outcome::Drained) {
+            match inner.access(&entry.word).settle_at(now, Outcome::Drained) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -100,36 +91,40 @@ where
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let now = inner.now();
-        let mut expired = 0;
-        inner.walk(
-            |entry| entry.word.clone(),
-            |word| {
+        let (mut words, mut expired) = (Vec::new(), 0);
+        for part in inner.table.lock_each() {
+            words.extend(part.iter().map(|entry| entry.word.clone()));
+            drop(part);
+            for word in words.drain(..) {
                 let left = inner.access(&word).settle_at(now, Outcome::Expired);
                 expired += usize::from(left.is_some());
-            },
-        );
+            }
+        }
         expired
     }
 
     /// The keys of the map, their deadlines pending or not, in no order.
     ///
     /// The result has every key that is in the map from the beginning of the call to its end. It
-    /// may have one that comes or goes meanwhile. `K::clone` is called with a part of the map
-    /// locked, as in [`for_each`](DeadlineMap::for_each).
+    /// may have one that comes or goes meanwhile.
     pub fn keys(&self) -> Vec<K> {
-        let mut keys = Vec::with_capacity(self.len());
-        self.inner
-            .walk(|entry| entry.key.clone(), |key| keys.push(key));
+        let mut keys = Vec::with_capacity(self.inner.table.permits());
+        for part in self.inner.table.lock_each() {
+            keys.extend(part.iter().map(|entry| entry.key.clone()));
+        }
         keys
     }
 
     /// Calls `f` with each key of the map, its deadline pending or not, and with that deadline's
     /// handle, in no order.
     ///
-    /// It shows every key once that is in the map from the beginning of the call to its end. It may
-    /// show one that comes or goes meanwhile. No lock is held while `f` runs, so `f` may do
-    /// anything to the map, and what it is shown may have changed since. `K::clone` is called with
-    /// a part of the map locked, so it must not call the map.
+    /// It goes from part to part, under the lock of one at a time. What is in the map from the
+    /// beginning of the call to its end is shown exactly once. What comes or goes meanwhile may be
+    /// shown or not.
+    ///
+    /// `f` must not call the map: [the rule](DeadlineMap#closures). It may use the handle. Where
+    /// that ends a deadline, the waker of the task that awaits it runs under the lock too: to wake a
+    /// task of tokio's calls no map. If `f` panics, nothing is changed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -149,99 +144,10 @@ where
     /// ```
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
-        inner.walk(
-            |entry| (entry.key.clone(), entry.word.clone()),
-            |(key, word)| f(&key, &inner.access(&word).handle()),
-        );
-    }
-
-    /// The key whose deadline is the next to expire, and the instant at which it does if nothing
-    /// resets it. `None` if no deadline is pending.
-    ///
-    /// No deadline that is in the map and stays as it is during the call comes before it. What
-    /// other threads insert or reset meanwhile may.
-    ///
-    /// It looks at every key, because a reset costs next to nothing and sorts nothing.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DeadlineMap, Duration, Instant, Timer};
-    ///
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let _alice = sessions.insert("alice", Duration::from_secs(60))?;
-    /// let bob = sessions.insert("bob", Duration::from_secs(5))?;
-    /// let in_five = Instant::now() + Duration::from_secs(5);
-    /// assert_eq!(sessions.first(), Some(("bob", in_five)));
-    ///
-    /// assert_eq!(sessions.pop_first(), Some(("bob", Duration::from_secs(5))));
-    /// assert!(bob.await.is_err(), "evicted");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn first(&self) -> Option<(K, Instant)> {
-        let (key, _, told) = self.find_first()?;
-        let clock = self.inner.timer.shard().clock();
-        Some((key, clock.instant(told.deadline)))
-    }
-
-    /// Takes the key out whose deadline is the next to expire, and cancels that deadline. Returns
-    /// the key and the time that was left. `None` if no deadline is pending.
-    ///
-    /// It is for a map at its limit that is to make room. What comes first is as in
-    /// [`first`](DeadlineMap::first), and so is the cost: a map of very many keys better makes room
-    /// for several at once. A reset from another thread may come too late to save its deadline.
-    pub fn pop_first(&self) -> Option<(K, Duration)> {
-        loop {
-            let (key, word, _) = self.find_first()?;
-            // Settled before it is taken out. A deadline that has ended meanwhile keeps its key.
-            let settled = self
-                .inner
-                .access(&word)
-                .settle_at(self.inner.now(), Outcome::Cancelled);
-            if let Some(left) = settled {
-                drop(self.inner.take_own(&word));
-                return Some((key, left));
+        for part in inner.table.lock_each() {
+            for entry in part.iter() {
+                f(&entry.key, &inner.access(&entry.word).handle());
             }
-        }
-    }
-
-    fn find_first(&self) -> Option<(K, Arc<Word>, Reported)> {
-        let inner = &*self.inner;
-        loop {
-            let mut first: Option<(Arc<Word>, Reported)> = None;
-            inner.walk(
-                |entry| entry.word.clone(),
-                |word| {
-                    let told = inner.access(&word).reported();
-                    let is_before = |told: &Reported| {
-                        let first = first.as_ref();
-                        first.is_none_or(|(_, first)| told.deadline < first.deadline)
-                    };
-                    if let Some(told) = told.filter(is_before) {
-                        first = Some((word, told));
-                    }
-                },
-            );
-            let (word, told) = first?;
-            if let Some(key) = inner.key_of(&word) {
-                return Some((key, word, told));
-            }
-            // It has left the map since.
-        }
-    }
-}
-
-impl<K> Inner<K> {
-    /// Shows every entry to `copy`, under the lock of its part, and gives the copies to `use_copy`,
-    /// under no lock.
-    fn walk<C>(&self, mut copy: impl FnMut(&Entry<K>) -> C, mut use_copy: impl FnMut(C)) {
-        let mut copies = Vec::new();
-        for number in 0..self.table.parts() {
-            if let Some(part) = self.table.lock_made(number) {
-                copies.extend(part.iter().map(&mut copy));
-            }
-            copies.drain(..).for_each(&mut use_copy);
         }
     }
 }

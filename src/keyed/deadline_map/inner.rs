@@ -9,15 +9,17 @@
 //!
 //! Invariants:
 //!
-//! - A slot is taken under the part's lock right before an entry is put in, and given back right
+//! - A permit is taken under the part's lock right before an entry is put in, and given back right
 //!   after one was taken out. Within each of these pairs there is no user code, so no panic in user
-//!   code costs a slot.
+//!   code costs a permit.
 //! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops the `KeyedDeadline`,
 //!   that takes the entry out.
+//! - Memory follows the number of entries, at an amortised constant cost.
+//! - The only code of a key that runs under a part's lock here is in a look-up, which changes
+//!   nothing.
 
 use std::borrow::Borrow;
-use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
@@ -25,13 +27,13 @@ use super::KeyedDeadline;
 use crate::clock::tick::Moment;
 use crate::deadline::Access;
 use crate::error::InsertError;
-use crate::keyed::table::Table;
+use crate::keyed::table::{PartGuard, Table};
 use crate::shard::word::{Outcome, Word};
 use crate::timer::Timer;
 
 pub(super) struct Inner<K> {
     pub(super) timer: Timer,
-    pub(super) table: Table<Part<K>>,
+    pub(super) table: Table<DeadlinePart<K>>,
 }
 
 /// So many that a part of a million keys has some thousand. A table of that size doubles in less
@@ -42,26 +44,13 @@ impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::with_parts(PARTS, limit, Part::new),
-        }
-    }
-
-    /// Makes room for this many keys. Room for few keys is made as they come.
-    pub(super) fn reserve(&self, keys: usize) {
-        let average = keys.div_ceil(PARTS);
-        if average < 4 {
-            return;
-        }
-        // An eighth more, because hashes spread by chance.
-        let each = average + average / 8;
-        for number in 0..PARTS {
-            self.table.lock_part(number).reserve(each);
+            table: Table::with_parts(PARTS, limit, DeadlinePart::new),
         }
     }
 
     /// Locks the part that holds what has this hash. `None` if nothing can have it.
     #[inline]
-    pub(super) fn lock(&self, hash: u32) -> Option<MutexGuard<'_, Part<K>>> {
+    pub(super) fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
         self.table.lock_made(self.part_of(hash))
     }
 
@@ -78,16 +67,6 @@ impl<K> Inner<K> {
             shard: self.timer.shard_of_number(shard),
             word,
         }
-    }
-
-    /// Settles a word that has just left the map.
-    pub(super) fn settle(
-        &self,
-        word: &Arc<Word>,
-        now: Moment,
-        outcome: Outcome,
-    ) -> Option<Duration> {
-        self.access(word).settle_at(now, outcome)
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -107,33 +86,29 @@ impl<K> Inner<K> {
         K: Eq,
     {
         let hash = keyed.word.mark().hash;
-        // From here to the end of the block, the key's `Eq` is the only user code.
-        let (older, _unused) = {
-            let number = self.part_of(hash);
-            let mut part = self.table.lock_part(number);
+        let older = {
+            // While the part is locked, the key's `Eq` is the only user code.
+            let mut part = self.table.lock_part(self.part_of(hash));
             if self.table.is_closed() {
                 self.timer.reporter().count_refused();
                 return Err(InsertError::Closed(()));
             }
-            match part.find_mut(hash, |entry| entry.key == key) {
-                Some(_) if !replaces => return Ok(false),
-                Some(entry) => {
-                    let older = std::mem::replace(&mut entry.word, keyed.word.clone());
-                    (older, key)
+            let word = keyed.word.clone();
+            if let Some(entry) = part.find_mut(hash, |entry| entry.key == key) {
+                if !replaces {
+                    return Ok(false);
                 }
-                None if !self.table.try_acquire(number) => {
-                    self.timer.reporter().count_refused();
-                    return Err(InsertError::AtCapacity(()));
-                }
-                None => {
-                    let word = keyed.word.clone();
-                    part.insert(Entry { key, word });
-                    return Ok(true);
-                }
+                std::mem::replace(&mut entry.word, word)
+            } else if part.try_acquire() {
+                part.insert(Entry { key, word });
+                return Ok(true);
+            } else {
+                self.timer.reporter().count_refused();
+                return Err(InsertError::AtCapacity(()));
             }
         };
-        self.settle(&older, self.now(), Outcome::Replaced);
-        // The key that was not needed is dropped here, after all else.
+        self.access(&older).settle(Outcome::Replaced);
+        // The key that is not needed is dropped here, after all else.
         Ok(true)
     }
 
@@ -155,18 +130,6 @@ impl<K> Inner<K> {
         Some(take(&entry.word))
     }
 
-    /// The key of a deadline that is in the map. The key's `Clone` is called under the lock of its
-    /// part.
-    pub(super) fn key_of(&self, word: &Arc<Word>) -> Option<K>
-    where
-        K: Clone,
-    {
-        let hash = word.mark().hash;
-        let part = self.lock(hash)?;
-        let entry = part.find(hash, |entry| Arc::ptr_eq(&entry.word, word))?;
-        Some(entry.key.clone())
-    }
-
     /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
     pub(super) fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
         // Found by the identity of the deadline. So no code of the key is needed, and the entry of
@@ -178,21 +141,10 @@ impl<K> Inner<K> {
     pub(super) fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
         let mut part = self.lock(hash)?;
         let entry = part.remove(hash, is_it)?;
-        self.table.release(self.part_of(hash), 1);
+        part.release(1);
         Some(entry)
     }
 }
-
-// One part of a `DeadlineMap`: the entries of some of its keys.
-//
-// There are many parts, so each is small: a table that grows moves what one part holds, and a walk
-// copies a whole part under one lock.
-//
-// Invariants:
-//
-// - Memory follows the number of entries, at an amortised constant cost. But what was reserved
-//   stays until everything is taken out.
-// - The only code of a key that runs here is in `is`, during a look-up that changes nothing.
 
 /// What the map holds for a key. It is as small as it can be, because there is one for each key,
 /// and a look-up reads it from memory. A look-up goes on to the word, so the word keeps the hash
@@ -202,27 +154,20 @@ pub(super) struct Entry<K> {
     pub(super) word: Arc<Word>,
 }
 
-pub(super) struct Part<K> {
+/// The entries of some keys. There are many parts, so each is small: a table that grows moves what
+/// one part holds.
+pub(super) struct DeadlinePart<K> {
     entries: HashTable<Entry<K>>,
-    /// For how many entries room was asked for when the map was made.
-    reserved: usize,
 }
 
 /// A table with no more buckets than this is not worth shrinking.
 const KEPT: usize = 4;
 
-impl<K> Part<K> {
-    pub(super) fn new() -> Part<K> {
-        Part {
+impl<K> DeadlinePart<K> {
+    pub(super) fn new() -> DeadlinePart<K> {
+        DeadlinePart {
             entries: HashTable::new(),
-            reserved: 0,
         }
-    }
-
-    /// Makes room for this many entries.
-    pub(super) fn reserve(&mut self, entries: usize) {
-        self.reserved = entries;
-        self.entries.reserve(entries, hash_of);
     }
 
     #[inline]
@@ -253,17 +198,16 @@ impl<K> Part<K> {
         let (entry, _) = found.ok()?.remove();
         // Not by the capacity, which falls where many keys collide.
         let (left, buckets) = (self.entries.len(), self.entries.num_buckets());
-        if buckets > KEPT.max(self.reserved + self.reserved / 7) && left < buckets / 5 {
+        if buckets > KEPT && left < buckets / 5 {
             // With room for half as many again, so that it does not grow at the next insert.
-            let kept = (left + left / 2).max(self.reserved);
-            self.entries.shrink_to(kept, hash_of);
+            self.entries.shrink_to(left + left / 2, hash_of);
         }
         Some(entry)
     }
 
-    /// Takes everything out. Nothing that was reserved stays.
+    /// Takes everything out.
     pub(super) fn take(&mut self) -> HashTable<Entry<K>> {
-        std::mem::replace(self, Part::new()).entries
+        std::mem::replace(self, DeadlinePart::new()).entries
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<K>> {

@@ -6,7 +6,9 @@
 //! | `inner` | the parts and their entries, and how these are put in and taken out |
 //! | `all` | what is done to all keys at once |
 //!
-//! No lock is taken inside another. A call finds the key's word under the lock of its part, lets
+//! The entry of a `KeyedDeadline` is in the map no longer than the `KeyedDeadline` lives.
+//!
+//! The map takes no lock inside another. A call finds the key's word under the lock of its part, lets
 //! that lock go, and then acts on the word. A reset that needs no lock of a shard is made at once.
 //!
 //! Orders that could go wrong, and why they do not:
@@ -17,9 +19,8 @@
 //!   finds the word at its end, and looks at the key again. It answers `false` only if the key's
 //!   present deadline has come to its end, or if the key is gone. If it acts on the older deadline
 //!   in time, it came before the insert, which settles that deadline before it returns.
-//! - *A word leaves the map, ends, and is restarted by its owner before the call acts.* The word
-//!   has a mark that it has left, which is set before it is settled for that. The call looks at the
-//!   mark under the shard's lock, and takes a marked word for one that has ended.
+//! - *A word leaves the map, and its owner restarts it before the call acts.* The call acts on it
+//!   all the same: it acts on the deadline that was the key's when it looked it up.
 //! - *Look, then insert.* `insert_if_absent` looks before it arms a deadline. When it puts that in,
 //!   it looks again, under the lock of the part.
 
@@ -61,10 +62,13 @@ use inner::{Entry, Inner};
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | other calls by key | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each), [`first`](DeadlineMap::first), [`pop_first`](DeadlineMap::pop_first) | O(keys), the lock of one part at a time, which has one key in 256 |
+/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, which has one key in 256 |
 ///
-/// To reset one key often, take its [`handle`](DeadlineMap::handle) once: a reset by the handle
-/// needs no look-up and no lock.
+/// A call by key acts on the deadline that is the key's when the call looks it up. If it finds that
+/// one at its end, it looks again, because a newer one may be under the key.
+///
+/// What a deadline can do beyond the calls by key goes through its [`handle`](DeadlineMap::handle).
+/// To reset one key often, take the handle once: a reset by it needs no look-up and no lock.
 ///
 /// A new map takes some hundred bytes, so a program may have many of them. Its parts are made when
 /// keys come that need them, and stay: a map that has held thousands of keys keeps some 50 KB. The
@@ -72,10 +76,20 @@ use inner::{Entry, Inner};
 /// call moves more than one key in 256.
 ///
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
-/// all locks. An insert calls its `Clone` with no lock held. `keys` and `for_each` call it under
-/// the lock of a part. If one of them panics, that call panics, no other key is harmed, and no
-/// slot of a limit is lost. `Eq` and `Clone` must not call the map. The map has a copy of each key,
-/// and a `Drop` that panics for both copies at once aborts the process, as any panic in a panic.
+/// all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock of a part. If
+/// one of them panics, that call panics, no other key is harmed, and no place of a limit is lost.
+/// The map has a copy of each key, and a `Drop` that panics for both copies at once aborts the
+/// process, as any panic in a panic.
+///
+/// # Closures
+///
+/// What is given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do a
+/// key's `Eq`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call the map, nor drop
+/// a [`KeyedDeadline`] of it, nor wait for somebody who does: they would wait for ever. In debug
+/// builds such a call panics and says so. They may show the map by `{map:?}`, which takes no lock,
+/// and call other maps, unless the closures of those call this one.
+///
+/// # Example
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -253,8 +267,7 @@ where
         let Some(own) = taken else {
             return false;
         };
-        self.inner
-            .settle(&own.word, self.inner.now(), Outcome::Cancelled);
+        self.inner.access(&own.word).settle(Outcome::Cancelled);
         // The entry's key is dropped here, after the locks.
         true
     }
@@ -279,35 +292,6 @@ where
         let Some(word) = word else { return true };
         let reset = |deadline: Access<'_>| deadline.reset(now).then_some(());
         self.act_from(word, hash, key, reset).is_some()
-    }
-
-    /// As [`ResetHandle::reset_after`]. `false` for a key that is not in the map.
-    pub fn reset_after<Q>(&self, key: &Q, delay: Duration) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let due = self.inner.now().after(delay.into());
-        self.is_done(key, |deadline| deadline.change(Change::MoveTo(due)))
-    }
-
-    /// As [`ResetHandle::reset_at`]. `false` for a key that is not in the map.
-    pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let due = self.inner.timer.shard().clock().moment(deadline);
-        self.is_done(key, |keyed| keyed.change(Change::MoveTo(due)))
-    }
-
-    /// As [`ResetHandle::extend`]. `false` for a key that is not in the map.
-    pub fn extend<Q>(&self, key: &Q, by: Duration) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.is_done(key, |deadline| deadline.change(Change::Extend(by.into())))
     }
 
     /// As [`ResetHandle::set_timeout`]. `false` for a key that is not in the map.
@@ -360,7 +344,22 @@ where
         Some(self.reported(key)?.left)
     }
 
-    /// The reset handle of a key's deadline, for use without a look-up.
+    /// The handle of a key's deadline. It does all that has no call by key, without a look-up.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let _session = sessions.insert("alice", Duration::from_secs(60))?;
+    /// if let Some(session) = sessions.handle("alice") {
+    ///     assert!(session.extend(Duration::from_secs(600)), "an operator is looking at it");
+    /// }
+    /// assert_eq!(sessions.remaining("alice"), Some(Duration::from_secs(660)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handle<Q>(&self, key: &Q) -> Option<ResetHandle>
     where
         K: Borrow<Q>,
@@ -447,6 +446,22 @@ impl<K, S> DeadlineMap<K, S> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Whether the map was [closed](DeadlineMap::close), so that every insert is refused. It takes
+    /// no lock.
+    pub fn is_closed(&self) -> bool {
+        self.inner.table.is_closed()
+    }
+
+    /// How many keys the map may hold. `None` if it has no limit.
+    pub fn limit(&self) -> Option<usize> {
+        self.inner.table.limit()
+    }
+
+    /// The timer that the map is on.
+    pub fn timer(&self) -> &Timer {
+        &self.inner.timer
+    }
 }
 
 impl<K, S: Clone> Clone for DeadlineMap<K, S> {
@@ -461,14 +476,10 @@ impl<K, S: Clone> Clone for DeadlineMap<K, S> {
 impl<K, S> fmt::Debug for DeadlineMap<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadlineMap")
-            .field("len", &self.len())
+            .field("len", &self.inner.table.permits())
             .finish_non_exhaustive()
     }
 }
-
-// How a `DeadlineMap` is made: with a limit, with room made ahead, with a hasher.
-//
-// Invariant: a map is made with no part, unless room is made ahead.
 
 /// Making a map.
 impl<K> DeadlineMap<K>
@@ -481,18 +492,29 @@ where
     }
 
     /// An empty map that holds at most `max` keys.
+    ///
+    /// A key has its place while its [`KeyedDeadline`] lives, expired or not. So a map may be full
+    /// of keys that have expired: drop a `KeyedDeadline` that is not to be restarted.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::error::InsertError;
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let sessions = DeadlineMap::with_limit(&Timer::current(), 1);
+    /// let mut alice = sessions.insert("alice", second)?;
+    /// (&mut alice).await?;
+    /// let refused = sessions.insert("bob", second).unwrap_err();
+    /// assert_eq!(refused, InsertError::AtCapacity(()), "alice has expired, and is in the map");
+    /// drop(alice);
+    /// sessions.insert("bob", second)?.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
-    }
-
-    /// An empty map with room for `capacity` keys made ahead, so that the first `capacity` keys
-    /// grow no table.
-    ///
-    /// That room stays when the keys go, until the map is drained. It is shared out evenly over the
-    /// map. Keys spread unevenly by chance, so in some share of the map there may be too little
-    /// room. Room for less than a thousand keys is made as they come.
-    pub fn with_capacity(timer: &Timer, capacity: usize) -> Self {
-        Self::with_capacity_and_hasher(timer, capacity, DefaultHashBuilder::of(timer))
     }
 }
 
@@ -518,19 +540,7 @@ where
             hash_builder,
         }
     }
-
-    /// As [`with_capacity`](DeadlineMap::with_capacity), with a hasher.
-    pub fn with_capacity_and_hasher(timer: &Timer, capacity: usize, hash_builder: S) -> Self {
-        let map = Self::with_hasher(timer, hash_builder);
-        map.inner.reserve(capacity);
-        map
-    }
 }
-
-// The `KeyedDeadline`: the future that a `DeadlineMap` gives for a key.
-//
-// Invariant: the entry of a `KeyedDeadline` is in the map no longer than the `KeyedDeadline`
-// lives.
 
 /// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
 ///
@@ -547,7 +557,7 @@ pub struct KeyedDeadline<K> {
 }
 
 impl<K> KeyedDeadline<K> {
-    /// The key.
+    /// The key under which it was put into the map.
     pub fn key(&self) -> &K {
         &self.key
     }

@@ -1,8 +1,7 @@
 //! What a [`DelayMap`] does to all of its keys, or to the first of them.
 //!
-//! - `drain`, `take_all`, `close` and `for_each` lock every part, so each of them is atomic against
-//!   all keys.
-//! - `keys`, `retain` and `expire_all` go through the parts, one locked at a time.
+//! - `drain` and `close` lock every part, so each of them is atomic against all keys.
+//! - `keys`, `for_each`, `retain` and `expire_all` go through the parts, one locked at a time.
 //! - `first` and `pop_first` compare the earliest ticks of all parts, and lock one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,8 +10,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::DelayMap;
-use super::inner::LockedPart;
-use super::part::Item;
 use super::stream::Expirations;
 
 impl<K, V, S> DelayMap<K, V, S> {
@@ -21,46 +18,18 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.len()
     }
 
-    /// How many values are due, and were not taken from the stream yet. If this stays above zero,
-    /// the consumer is too slow, or there is none.
-    ///
-    /// It looks at each of them, one part of the map locked at a time.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer, sleep};
-    ///
-    /// let (jobs, mut due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", 1, Duration::from_secs(1))?;
-    /// jobs.insert("push", 2, Duration::from_secs(9))?;
-    /// sleep(Duration::from_secs(2)).await;
-    /// assert_eq!((jobs.len(), jobs.due_len()), (2, 1));
-    /// due.recv().await;
-    /// assert_eq!((jobs.len(), jobs.due_len()), (1, 0));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn due_len(&self) -> usize {
-        let now = self.inner.clock().current_tick();
-        let parts = self.inner.locked_parts();
-        parts.map(|locked| locked.part.count_due(now)).sum()
-    }
-
     /// Whether no value is in the map.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The keys, in no order. Each was in the map at some moment of the call.
-    ///
-    /// The key's `Clone` is called under the lock of a part, so it must not call the map.
     pub fn keys(&self) -> Vec<K>
     where
         K: Clone,
     {
-        let mut keys = Vec::with_capacity(self.len());
-        for LockedPart { part, .. } in self.inner.locked_parts() {
+        let mut keys = Vec::with_capacity(self.inner.table.permits());
+        for part in self.inner.table.lock_each() {
             keys.extend(part.indices().map(|index| part.item(index).key.clone()));
         }
         keys
@@ -69,12 +38,11 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// Calls `act` with each key, its value, and the instant at which the value is to come out, in
     /// no order.
     ///
-    /// It is atomic against all keys: it shows what the map holds at one moment. So what it shows
-    /// can be saved, and nothing is there twice or is missing. To that end all parts of the map are
-    /// locked while `act` runs. Other calls wait meanwhile, and `act` must not call the map.
-    /// Use [`keys`](DelayMap::keys) for a look that stops nobody.
+    /// It goes from part to part, under the lock of one at a time. What is in the map from the
+    /// beginning of the call to its end is shown exactly once. What comes or goes meanwhile may be
+    /// shown or not. A value that moves from one key to another may be shown twice, or not at all.
     ///
-    /// If `act` panics, nothing is changed.
+    /// `act` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -97,14 +65,10 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// # }
     /// ```
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
-        let mut parts = self.inner.table.lock_all();
-        for (_, part) in parts.iter_mut() {
+        for part in self.inner.table.lock_each() {
             for item in part.indices().map(|index| part.item(index)) {
-                act(
-                    &item.key,
-                    &item.value,
-                    self.inner.clock().instant(item.deadline),
-                );
+                let deadline = self.inner.clock().instant(item.deadline);
+                act(&item.key, &item.value, deadline);
             }
         }
     }
@@ -114,8 +78,6 @@ impl<K, V, S> DelayMap<K, V, S> {
     ///
     /// No value that is in the map and stays as it is during the call comes out before it. What
     /// other threads insert or reset meanwhile may.
-    ///
-    /// The key's `Clone` is called under the lock of a part, so it must not call the map.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -136,10 +98,10 @@ impl<K, V, S> DelayMap<K, V, S> {
     where
         K: Clone,
     {
-        let (locked, index) = self.inner.lock_first()?;
-        let item = locked.part.item(index);
+        let (part, index) = self.inner.lock_first()?;
+        let item = part.item(index);
         let (key, deadline) = (item.key.clone(), item.deadline);
-        drop(locked);
+        drop(part);
         Some((key, self.inner.clock().instant(deadline)))
     }
 
@@ -170,13 +132,10 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// # }
     /// ```
     pub fn pop_first(&self) -> Option<(K, V, Duration)> {
-        let (mut locked, index) = self.inner.lock_first()?;
+        let (part, index) = self.inner.lock_first()?;
         // Read under the lock, after the last reset.
         let now = self.inner.clock().now();
-        let item = locked.part.remove(index);
-        locked.part.shrink_if_due();
-        self.inner.table.release(locked.number, 1);
-        self.inner.has_taken(locked);
+        let item = self.inner.take_out(part, index);
         let left = item.deadline.since(now);
         let (key, value) = item.into_pair();
         Some((key, value, left))
@@ -235,23 +194,23 @@ impl<K, V, S> DelayMap<K, V, S> {
 
     /// Keeps the values for which `keep` says so, due or not, and drops the rest. The delays go on.
     ///
-    /// `keep` is called under the lock of a part, so it must not call the map. If it panics, no
-    /// further value is dropped.
+    /// What it does not keep is dropped after the lock. `keep` must not call the map: [the
+    /// rule](DelayMap#closures). If it panics, no further value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
-        for mut locked in self.inner.locked_parts() {
+        for mut part in self.inner.table.lock_each() {
             let mut removed = Vec::new();
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let indices: Vec<_> = locked.part.indices().collect();
+                let indices: Vec<_> = part.indices().collect();
                 for index in indices {
-                    let item = locked.part.item_mut(index);
+                    let item = part.item_mut(index);
                     if !keep(&item.key, &mut item.value) {
-                        removed.push(locked.part.remove(index));
-                        self.inner.table.release(locked.number, 1);
+                        removed.push(part.remove(index));
+                        part.release(1);
                     }
                 }
             }));
-            locked.part.shrink_if_due();
-            self.inner.has_taken(locked);
+            part.shrink_if_due();
+            self.inner.has_taken(part);
             // After the lock, because these drops are user code.
             drop(removed);
             if let Err(panic) = outcome {
@@ -260,36 +219,38 @@ impl<K, V, S> DelayMap<K, V, S> {
         }
     }
 
-    /// Takes everything out, in no order. It is atomic: an insert comes wholly before it or wholly
-    /// after it.
-    pub fn drain(&self) -> Vec<(K, V)> {
-        let items = self.inner.take_all(false).into_iter();
-        items.map(|(_, item)| item.into_pair()).collect()
-    }
-
-    /// As [`drain`](DelayMap::drain), each value with the time that it had left, zero for what was
-    /// due.
-    pub fn take_all(&self) -> Vec<(K, V, Duration)> {
-        let with_time_left = |(left, item): (Duration, Item<K, V>)| {
-            let (key, value) = item.into_pair();
-            (key, value, left)
-        };
-        let items = self.inner.take_all(false).into_iter();
-        items.map(with_time_left).collect()
+    /// Takes everything out, in no order: each value with its key and the time that it had left,
+    /// zero for what was due. So it can be saved, and put into another map.
+    ///
+    /// It is atomic: an insert comes wholly before it or wholly after it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (jobs, _due) = DelayMap::new(&Timer::current());
+    /// jobs.insert("mail", "to alice", Duration::from_secs(5))?;
+    /// tickwheel::sleep(Duration::from_secs(2)).await;
+    /// assert_eq!(jobs.drain(), [("mail", "to alice", Duration::from_secs(3))]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drain(&self) -> Vec<(K, V, Duration)> {
+        self.inner.take_all(false)
     }
 
     /// Makes everything come out of the stream now. Returns how many values were pending.
     ///
     /// It is atomic for each key, and not against all of them: what is inserted meanwhile may be
-    /// made due or not.
+    /// made due or not. It has one part of the map locked at a time.
     pub fn expire_all(&self) -> usize {
         self.inner.expire_all()
     }
 
-    /// Takes everything out, and ends the stream. Every later insert is an error. A second close
-    /// finds nothing.
-    pub fn close(&self) -> Vec<(K, V)> {
-        let items = self.inner.take_all(true).into_iter();
-        items.map(|(_, item)| item.into_pair()).collect()
+    /// Drains the map, and ends the stream. Every later insert is an error. A second close finds
+    /// nothing.
+    pub fn close(&self) -> Vec<(K, V, Duration)> {
+        self.inner.take_all(true)
     }
 }

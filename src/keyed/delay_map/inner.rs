@@ -60,11 +60,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::part::{Item, Part, Place, Setting, Taken};
+use super::part::{DelayPart, Item, Search, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, NEVER};
-use crate::keyed::table::Table;
+use crate::keyed::table::{PartGuard, Table};
 use crate::shard::{Moved, NotArmed, Polled, Shard};
 use crate::timer::Timer;
 use crate::wheel::Key;
@@ -73,13 +73,11 @@ pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
     /// The shard of the stream's timer; its clock is the map's.
     shard: Arc<Shard>,
-    pub(super) table: Table<Part<K, V>>,
+    pub(super) table: Table<DelayPart<K, V>>,
     /// The tick before which nothing is due in each part.
     earliest: Box<[AtomicU64]>,
     /// How many handles of the map there are.
     handles: AtomicUsize,
-    /// Set with all parts locked, never cleared.
-    closed: AtomicBool,
     /// Whether there is a stream. Whoever sets it may make one.
     has_stream: AtomicBool,
     waker: StreamWaker,
@@ -95,36 +93,25 @@ struct StreamTimer {
 }
 
 /// The timer's runtime has shut down.
-#[derive(Debug)]
-pub(super) struct Closed;
+pub(super) struct RuntimeEnd;
 
-/// A locked part, and its number.
-pub(super) struct LockedPart<'a, K, V> {
-    pub(super) part: MutexGuard<'a, Part<K, V>>,
-    pub(super) number: usize,
-}
+/// A part, locked.
+pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
 
 impl<K, V> Inner<K, V> {
-    pub(super) fn new(timer: &Timer, limit: usize, capacity: usize) -> Inner<K, V> {
+    pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
         let shard = timer.shard().clone();
-        let table = Table::new(limit, Part::new);
-        let inner = Inner {
+        let table = Table::new(limit, DelayPart::new);
+        Inner {
             timer: timer.clone(),
             earliest: (0..table.parts()).map(|_| AtomicU64::new(NEVER)).collect(),
             stream_timer: Mutex::new(None),
             shard,
             table,
             handles: AtomicUsize::new(1),
-            closed: AtomicBool::new(false),
             has_stream: AtomicBool::new(false),
             waker: StreamWaker::new(),
-        };
-        let parts = if capacity > 0 { inner.table.parts() } else { 0 };
-        for number in 0..parts {
-            let each = capacity.div_ceil(parts);
-            inner.table.lock_part(number).reserve(each);
         }
-        inner
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -148,27 +135,15 @@ impl<K, V> Inner<K, V> {
     }
 
     pub(super) fn lock(&self, hash: u64) -> LockedPart<'_, K, V> {
-        let number = self.table.part_of(hash);
-        LockedPart {
-            part: self.table.lock_part(number),
-            number,
-        }
-    }
-
-    /// The parts in their order, one locked at a time. Those that were never needed are left out.
-    pub(super) fn locked_parts(&self) -> impl Iterator<Item = LockedPart<'_, K, V>> {
-        (0..self.table.parts()).filter_map(|number| {
-            let part = self.table.lock_made(number)?;
-            Some(LockedPart { part, number })
-        })
+        self.table.lock_part(self.table.part_of(hash))
     }
 
     /// The end of C1, and C2 to C4, after something was set for a tick. Unlocks the part.
-    pub(super) fn has_set(&self, locked: LockedPart<'_, K, V>, setting: Setting) {
+    pub(super) fn has_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
         if self.clock().is_pausable() {
-            return self.has_changed(locked);
+            return self.has_changed(part);
         }
-        let earliest = &self.earliest[locked.number];
+        let earliest = &self.earliest[part.number()];
         // What was written before may have been too early, and stays so. That costs one look, and
         // to find the earliest again would cost more each time. Relaxed: G1.
         let is_earlier = setting.tick < earliest.load(Ordering::Relaxed);
@@ -176,7 +151,7 @@ impl<K, V> Inner<K, V> {
             // Release: pairs with the load in `earliest_of`.
             earliest.store(setting.tick, Ordering::Release);
         }
-        drop(locked);
+        drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream in its C3, and
         // so for this one too.
         if is_earlier && self.waker.is_needed_for(setting.tick) {
@@ -185,27 +160,37 @@ impl<K, V> Inner<K, V> {
     }
 
     /// As `has_set`, after something was taken out.
-    pub(super) fn has_taken(&self, locked: LockedPart<'_, K, V>) {
+    pub(super) fn has_taken(&self, part: LockedPart<'_, K, V>) {
         if self.clock().is_pausable() {
-            self.has_changed(locked);
+            self.has_changed(part);
         }
     }
 
+    /// Takes an item out, and unlocks its part.
+    pub(super) fn take_out(&self, mut part: LockedPart<'_, K, V>, index: u32) -> Item<K, V> {
+        let item = part.remove(index);
+        part.shrink_if_due();
+        part.release(1);
+        self.has_taken(part);
+        item
+    }
+
     /// As `has_set`, after a part was changed in whatever way.
-    pub(super) fn has_changed(&self, LockedPart { part, number }: LockedPart<'_, K, V>) {
-        let (before, earliest) = self.write_earliest(number, &part);
+    pub(super) fn has_changed(&self, part: LockedPart<'_, K, V>) {
+        let (before, earliest) = self.write_earliest(&part);
         drop(part);
         self.after_change(before, earliest);
     }
 
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
-    fn write_earliest(&self, number: usize, part: &Part<K, V>) -> (u64, u64) {
+    fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (u64, u64) {
         let earliest = part.earliest();
+        let written = &self.earliest[part.number()];
         // Relaxed: only threads that had the part's lock have written it (G1).
-        let before = self.earliest[number].load(Ordering::Relaxed);
+        let before = written.load(Ordering::Relaxed);
         if earliest != before {
             // Release: pairs with the load in `earliest_of`.
-            self.earliest[number].store(earliest, Ordering::Release);
+            written.store(earliest, Ordering::Release);
         }
         (before, earliest)
     }
@@ -278,51 +263,40 @@ impl<K, V> Inner<K, V> {
             let mut part = self.table.lock_made(number)?;
             let mut budget = BATCH;
             if let Some(index) = part.find_first(limit, &mut budget) {
-                return Some((LockedPart { part, number }, index));
+                return Some((part, index));
             }
-            self.has_changed(LockedPart { part, number });
+            self.has_changed(part);
         }
     }
 
     /// Makes everything due now. Returns how much was pending.
     pub(super) fn expire_all(&self) -> usize {
-        /// So many items are made due for one hold of a part's lock.
-        const BATCH: usize = 256;
         let mut pending = 0;
-        for number in 0..self.table.parts() {
-            let mut next = Some(Place::default());
-            while let Some(from) = next.take() {
-                let Some(mut part) = self.table.lock_made(number) else {
-                    break;
-                };
-                let made_due;
-                (made_due, next) = part.make_some_due(from, self.set_now(|now| now), BATCH);
-                pending += made_due;
-                self.has_changed(LockedPart { part, number });
-            }
+        for mut part in self.table.lock_each() {
+            pending += part.make_all_due(self.set_now(|now| now));
+            self.has_changed(part);
         }
         pending
     }
 
-    /// Takes everything out, each item with the time that it had left.
-    pub(super) fn take_all(&self, close: bool) -> Vec<(Duration, Item<K, V>)> {
+    /// Takes everything out, each value with the time that it had left.
+    pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
         let mut taken = Vec::with_capacity(self.earliest.len());
         let mut changes = Vec::with_capacity(self.earliest.len());
         let now = {
             let mut parts = self.table.lock_all();
             let now = self.clock().now();
-            for (number, part) in parts.iter_mut() {
+            for part in parts.iter_mut() {
                 let left = part.len();
                 taken.push(part.take_all());
-                // With all parts locked, so that nobody sees an empty map that has slots taken.
-                self.table.release(number, left);
-                changes.push(self.write_earliest(number, part));
+                // With all parts locked, so that nobody sees an empty map whose permits are taken.
+                part.release(left);
+                changes.push(self.write_earliest(part));
             }
             if close {
+                // It carries the permits that were given back above to `is_finished`. The lock of the
+                // waker orders it with S3.
                 parts.close();
-                // At least Release: pairs with the load in `is_closed`, and carries the slots that
-                // were given back above. The lock of the waker orders it with S3.
-                self.closed.store(true, Ordering::SeqCst);
             }
             now
         };
@@ -334,7 +308,8 @@ impl<K, V> Inner<K, V> {
         }
         // The items are gone through after the locks, because there may be millions.
         let items = taken.into_iter().flatten();
-        items.map(|item| (item.deadline.since(now), item)).collect()
+        let with_time_left = |item: Item<K, V>| (item.key, item.value, item.deadline.since(now));
+        items.map(with_time_left).collect()
     }
 
     /// The stream has ended with its runtime, and nothing more would come out of it. What is in the
@@ -343,9 +318,10 @@ impl<K, V> Inner<K, V> {
         self.table.lock_all().close();
     }
 
-    fn is_closed(&self) -> bool {
-        // At least Acquire: pairs with the store in `take_all`.
-        self.closed.load(Ordering::SeqCst)
+    /// Whether inserts are refused. This is exact while a part is locked, because a call that closes
+    /// the map has all of them locked.
+    pub(super) fn is_closed(&self) -> bool {
+        self.table.is_closed() || self.timer.has_ended()
     }
 
     /// Counts another handle. `false` if no handle is left, because then there can be none again.
@@ -391,22 +367,21 @@ impl<K, V> Inner<K, V> {
     ///
     /// No part is searched beyond the earliest tick of another one, and then they are compared
     /// anew.
-    pub(super) fn take_due(&self, now: u64, budget: &mut usize) -> Taken<K, V> {
+    pub(super) fn take_due(&self, now: u64, budget: &mut usize) -> Search<K, V> {
         loop {
             let first = self.first_part(now);
-            let part = first.map(|(number, limit)| (number, limit, self.table.lock_made(number)));
-            let Some((number, limit, Some(mut part))) = part else {
-                return Taken::Nothing;
+            let part =
+                first.and_then(|(number, limit)| Some((self.table.lock_made(number)?, limit)));
+            let Some((mut part, limit)) = part else {
+                return Search::Nothing;
             };
-            let taken = part.take_due(limit, budget);
-            if let Taken::Item(_) = taken {
-                self.table.release(number, 1);
+            let search = part.take_due(limit, budget);
+            if let Search::Item(_) = search {
+                part.release(1);
             }
-            let (before, earliest) = self.write_earliest(number, &part);
-            drop(part);
-            self.after_change(before, earliest);
-            if !matches!(taken, Taken::Nothing) {
-                return taken;
+            self.has_changed(part);
+            if !matches!(search, Search::Nothing) {
+                return search;
             }
         }
     }
@@ -414,11 +389,11 @@ impl<K, V> Inner<K, V> {
     /// Whether nothing will come any more. Call this after the waker was left, or a wake-up may
     /// be lost.
     pub(super) fn is_finished(&self) -> bool {
-        // At least Acquire: pairs with `drop_handle`, so that the sum below counts what each handle
-        // put in and took out.
-        let nothing_comes = self.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
+        // At least Acquire: pairs with `drop_handle` as `is_closed` does with a close, so that the
+        // sum below counts what each handle put in and took out.
+        let nothing_comes = self.table.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
         // Nothing is put in any more, so a sum of zero stays zero.
-        nothing_comes && self.table.taken() == 0
+        nothing_comes && self.table.permits() == 0
     }
 
     /// The beginning of S3.
@@ -428,7 +403,7 @@ impl<K, V> Inner<K, V> {
 
     /// S3 to S5: begins a look and sets the stream's timer. Ready if there is something to look for
     /// now. Call this after the waker was left.
-    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), RuntimeEnd>> {
         self.waker.begins_to_wait();
         let earliest = self.earliest_of_all();
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
@@ -452,7 +427,7 @@ impl<K, V> Inner<K, V> {
                 self.waker.stops_waiting();
                 Poll::Ready(Ok(()))
             }
-            Err(NotArmed::Closed) => Poll::Ready(Err(Closed)),
+            Err(NotArmed::Closed) => Poll::Ready(Err(RuntimeEnd)),
         }
     }
 

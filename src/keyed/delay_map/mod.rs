@@ -79,13 +79,35 @@ pub use stream::{Expirations, Expired};
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
 /// | [`first`](DelayMap::first), [`pop_first`](DelayMap::pop_first) | a look at each part, and the lock of one; amortised O(1) for each value |
-/// | [`for_each`](DelayMap::for_each) | O(keys), under the locks of all parts |
-/// | [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part for some hundred of them |
+/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
 /// Every look-up takes any borrowed form of the key, like the look-ups of a `HashMap`. The map
 /// calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops keys and
-/// values after all locks. If one of them panics, that call panics and no other key is harmed. `Eq`
-/// must not call the map.
+/// values after all locks. If one of them panics, that call panics and no other key is harmed.
+///
+/// # Closures
+///
+/// A closure that is given to the map ([`with_value`](DelayMap::with_value),
+/// [`update`](DelayMap::update), [`touch`](DelayMap::touch), [`remove_if`](DelayMap::remove_if),
+/// [`retain`](DelayMap::retain), [`for_each`](DelayMap::for_each)) runs under the lock of one part.
+/// So does a key's `Eq`, and its `Clone` where the map makes a copy. They must not call the map or
+/// its stream, and must not wait for somebody who does: they would wait for ever. In debug builds
+/// such a call panics and says so. They may show the map by `{map:?}`, which takes no lock, and call
+/// other maps, unless the closures of those call this one.
+///
+/// ```should_panic
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// # #[cfg(not(debug_assertions))] panic!("it would hang");
+/// use tickwheel::{DelayMap, Duration, Timer};
+///
+/// let (map, _expired) = DelayMap::new(&Timer::current());
+/// map.insert("key", 1, Duration::from_secs(60)).unwrap();
+/// map.with_value("key", |_| map.len()); // not like this
+/// # }
+/// ```
+///
+/// # Example
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -121,11 +143,6 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     pub fn with_limit(timer: &Timer, max: usize) -> (Self, Expirations<K, V>) {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
-
-    /// An empty map with room for about `capacity` keys, and its stream.
-    pub fn with_capacity(timer: &Timer, capacity: usize) -> (Self, Expirations<K, V>) {
-        Self::with_capacity_and_hasher(timer, capacity, DefaultHashBuilder::of(timer))
-    }
 }
 
 /// Making a map with a hasher of the user's.
@@ -158,20 +175,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         max: usize,
         hash_builder: S,
     ) -> (Self, Expirations<K, V>) {
-        Self::from_inner(Inner::new(timer, max, 0), hash_builder)
-    }
-
-    /// As [`with_capacity`](DelayMap::with_capacity), with a hasher.
-    pub fn with_capacity_and_hasher(
-        timer: &Timer,
-        capacity: usize,
-        hash_builder: S,
-    ) -> (Self, Expirations<K, V>) {
-        Self::from_inner(Inner::new(timer, usize::MAX, capacity), hash_builder)
-    }
-
-    fn from_inner(inner: Inner<K, V>, hash_builder: S) -> (Self, Expirations<K, V>) {
-        let inner = Arc::new(inner);
+        let inner = Arc::new(Inner::new(timer, max));
         inner.try_acquire_stream();
         let map = DelayMap {
             inner: inner.clone(),
@@ -195,7 +199,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// map without a stream may still take a value then, and keeps it. A stream that is asked for
     /// then ends at its first poll, and [`drain`](DelayMap::drain) gives what the map holds.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
-        self.insert_due(key, value, |now| now.after(delay.into()))
+        self.put(
+            key,
+            value,
+            true,
+            |now| now.after(delay.into()),
+            |_| Moment::MAX,
+        )
     }
 
     /// Puts a value under a key, to come out of the stream at `deadline`. All else is as in
@@ -211,7 +221,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         deadline: Instant,
     ) -> Result<Option<V>, InsertError<V>> {
         let deadline = self.inner.clock().moment(deadline);
-        self.insert_due(key, value, |_| deadline)
+        self.put(key, value, true, |_| deadline, |_| Moment::MAX)
     }
 
     /// As [`insert`](DelayMap::insert), with a life. However often the delay starts anew, the value
@@ -246,9 +256,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         delay: Duration,
         life: Duration,
     ) -> Result<Option<V>, InsertError<V>> {
-        self.insert_until(
+        self.put(
             key,
             value,
+            true,
             |now| now.after(delay.into()),
             |now| now.after(life.into()),
         )
@@ -279,53 +290,39 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         value: V,
         delay: Duration,
     ) -> Result<Option<V>, InsertError<V>> {
-        let inner = &*self.inner;
-        let hash = hash_of(&self.hash_builder, &key);
-        let mut locked = inner.lock(hash);
-        if self.is_closed(&locked) {
-            self.refuse(locked, key);
-            return Err(InsertError::Closed(value));
-        }
-        if locked.part.find(hash, &key).is_some() {
-            let_go(locked, key);
-            return Ok(Some(value));
-        }
-        if !inner.table.try_acquire(locked.number) {
-            self.refuse(locked, key);
-            return Err(InsertError::AtCapacity(value));
-        }
-        let setting = inner.set_now(|now| now.after(delay.into()));
-        locked.part.insert(key, hash, value, setting, Moment::MAX);
-        inner.has_set(locked, setting);
-        Ok(None)
+        self.put(
+            key,
+            value,
+            false,
+            |now| now.after(delay.into()),
+            |_| Moment::MAX,
+        )
     }
 
-    fn insert_due(
+    /// Puts a value in, to come out at `deadline` of now, and no later than at `end` of now. A value
+    /// that is under the key is replaced, or else stays, and `value` is given back.
+    fn put(
         &self,
         key: K,
         value: V,
-        deadline: impl FnOnce(Moment) -> Moment,
-    ) -> Result<Option<V>, InsertError<V>> {
-        self.insert_until(key, value, deadline, |_| Moment::MAX)
-    }
-
-    fn insert_until(
-        &self,
-        key: K,
-        value: V,
+        replaces: bool,
         deadline: impl FnOnce(Moment) -> Moment,
         end: impl FnOnce(Moment) -> Moment,
     ) -> Result<Option<V>, InsertError<V>> {
         let inner = &*self.inner;
         let hash = hash_of(&self.hash_builder, &key);
-        let mut locked = inner.lock(hash);
-        if self.is_closed(&locked) {
-            self.refuse(locked, key);
+        let mut part = inner.lock(hash);
+        if inner.is_closed() {
+            self.refuse(part, key);
             return Err(InsertError::Closed(value));
         }
-        let found = locked.part.find(hash, &key);
-        if found.is_none() && !inner.table.try_acquire(locked.number) {
-            self.refuse(locked, key);
+        let found = part.find(hash, &key);
+        if found.is_some() && !replaces {
+            let_go(part, key);
+            return Ok(Some(value));
+        }
+        if found.is_none() && !part.try_acquire() {
+            self.refuse(part, key);
             return Err(InsertError::AtCapacity(value));
         }
         let mut until = Moment::MAX;
@@ -333,41 +330,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             until = end(now);
             deadline(now).min(until)
         });
-        let replaced = match found {
-            Some(index) => {
-                locked.part.set(index, setting);
-                let item = locked.part.item_mut(index);
-                item.end = until;
-                Some(mem::replace(&mut item.value, value))
-            }
-            None => {
-                locked.part.insert(key, hash, value, setting, until);
-                inner.has_set(locked, setting);
-                return Ok(None);
-            }
+        let Some(index) = found else {
+            part.insert(key, hash, value, setting, until);
+            inner.has_set(part, setting);
+            return Ok(None);
         };
-        inner.has_set(locked, setting);
+        part.set(index, setting);
+        let item = part.item_mut(index);
+        item.end = until;
+        let replaced = mem::replace(&mut item.value, value);
+        inner.has_set(part, setting);
         // Before anything is given back, as in `let_go`.
         drop(key);
-        Ok(replaced)
+        Ok(Some(replaced))
     }
 
     #[cold]
-    fn refuse(&self, locked: LockedPart<'_, K, V>, key: K) {
+    fn refuse(&self, part: LockedPart<'_, K, V>, key: K) {
         self.inner.timer.reporter().count_refused();
-        let_go(locked, key);
-    }
-
-    /// Call this with a part locked, because a call that closes the map has all of them locked.
-    fn is_closed(&self, _locked: &LockedPart<'_, K, V>) -> bool {
-        self.inner.table.is_closed() || self.inner.timer.has_ended()
+        let_go(part, key);
     }
 }
 
 /// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
 /// not on its way yet. So if the drop panics, the value is dropped and not lost.
-fn let_go<K, V>(locked: LockedPart<'_, K, V>, key: K) {
-    drop(locked);
+fn let_go<K, V>(part: LockedPart<'_, K, V>, key: K) {
+    drop(part);
     drop(key);
 }
 
@@ -421,17 +409,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let inner = &*self.inner;
-        let Some((mut locked, index)) = self.find(key) else {
+        let Some((mut part, index)) = self.find(key) else {
             return false;
         };
         let Item {
             deadline: present,
             end,
             ..
-        } = *locked.part.item(index);
+        } = *part.item(index);
         let setting = inner.set_now(|now| deadline(present, now).min(end));
-        locked.part.set(index, setting);
-        inner.has_set(locked, setting);
+        part.set(index, setting);
+        inner.has_set(part, setting);
         true
     }
 
@@ -442,12 +430,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let Some((mut locked, index)) = self.find(key) else {
+        let Some((mut part, index)) = self.find(key) else {
             return false;
         };
         let now = self.inner.set_now(|now| now);
-        let is_pending = locked.part.make_due(index, now);
-        self.inner.has_changed(locked);
+        let is_pending = part.make_due(index, now);
+        self.inner.has_changed(part);
         is_pending
     }
 
@@ -457,13 +445,51 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (mut locked, index) = self.find(key)?;
-        let item = locked.part.remove(index);
-        locked.part.shrink_if_due();
-        self.inner.table.release(locked.number, 1);
-        self.inner.has_taken(locked);
-        let Item { key, value, .. } = item;
-        // After the lock. If this panics, the value is dropped and not lost.
+        let (key, value) = self.remove_entry(key)?;
+        // If this panics, the value is dropped and not lost.
+        drop(key);
+        Some(value)
+    }
+
+    /// Takes the value of a key out, with the key that the map has. `None` for a key that is not in
+    /// the map.
+    pub fn remove_entry<Q>(&self, key: &Q) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (part, index) = self.find(key)?;
+        Some(self.inner.take_out(part, index).into_pair())
+    }
+
+    /// Takes the value of a key out, due or not, if `is_meant` says so of it. `None` if it does not,
+    /// and for a key that is not in the map. The look and the removal are one step.
+    ///
+    /// `is_meant` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
+    /// changed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tickwheel::{DelayMap, Duration, Timer};
+    ///
+    /// let (jobs, _due) = DelayMap::new(&Timer::current());
+    /// jobs.insert("mail", 2, Duration::from_secs(60))?; // a second attempt
+    /// assert_eq!(jobs.remove_if("mail", |attempt| *attempt == 1), None, "it is another one");
+    /// assert_eq!(jobs.remove_if("mail", |attempt| *attempt == 2), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (part, index) = self.find(key)?;
+        if !is_meant(&part.item(index).value) {
+            return None;
+        }
+        let (key, value) = self.inner.take_out(part, index).into_pair();
         drop(key);
         Some(value)
     }
@@ -483,9 +509,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (locked, index) = self.find(key)?;
-        let at = locked.part.item(index).deadline;
-        drop(locked);
+        let (part, index) = self.find(key)?;
+        let at = part.item(index).deadline;
+        drop(part);
         Some(self.inner.clock().instant(at))
     }
 
@@ -496,8 +522,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (locked, index) = self.find(key)?;
-        let at = locked.part.item(index).deadline;
+        let (part, index) = self.find(key)?;
+        let at = part.item(index).deadline;
         // The clock is read under the lock, after the last reset. So this tells no more than was
         // set.
         Some(at.since(self.inner.clock().now()))
@@ -506,8 +532,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Looks at the value of a key, due or not. `None` for a key that is not in the map. The delay
     /// of the value goes on.
     ///
-    /// `look` is called under the lock of a part, so it must not call the map. If it panics,
-    /// nothing is changed.
+    /// `look` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -526,28 +551,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (locked, index) = self.find(key)?;
-        Some(look(&locked.part.item(index).value))
+        let (part, index) = self.find(key)?;
+        Some(look(&part.item(index).value))
     }
 
     /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
     /// of the value goes on.
     ///
-    /// `change` is called under the lock of a part, so it must not call the map. If it panics, the
-    /// value stays as `change` left it.
+    /// `change` must not call the map: [the rule](DelayMap#closures). What it drops is dropped under
+    /// the lock too, as the old value in `*value = new` is. To drop that after the lock, give it
+    /// back: `map.update(key, |value| std::mem::replace(value, new))`. If `change` panics, the value
+    /// stays as it left it.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (mut locked, index) = self.find(key)?;
-        Some(change(&mut locked.part.item_mut(index).value))
+        let (mut part, index) = self.find(key)?;
+        Some(change(&mut part.item_mut(index).value))
     }
 
     /// Looks at the value of a key or changes it, and starts its delay anew, in one step. `None`
     /// for a key that is not in the map.
     ///
-    /// `act` is called under the lock of a part, so it must not call the map. If it panics, the
+    /// For `act` stands what [`update`](DelayMap::update) says of its closure. If it panics, the
     /// delay goes on.
     ///
     /// ```
@@ -569,12 +596,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (mut locked, index) = self.find(key)?;
-        let result = act(&mut locked.part.item_mut(index).value);
-        let end = locked.part.item(index).end;
+        let (mut part, index) = self.find(key)?;
+        let result = act(&mut part.item_mut(index).value);
+        let end = part.item(index).end;
         let setting = self.inner.set_now(|now| now.after(delay.into()).min(end));
-        locked.part.set(index, setting);
-        self.inner.has_set(locked, setting);
+        part.set(index, setting);
+        self.inner.has_set(part, setting);
         Some(result)
     }
 
@@ -584,9 +611,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = hash_of(&self.hash_builder, key);
-        let locked = self.inner.lock(hash);
-        let index = locked.part.find(hash, key)?;
-        Some((locked, index))
+        let part = self.inner.lock(hash);
+        let index = part.find(hash, key)?;
+        Some((part, index))
+    }
+}
+
+impl<K, V, S> DelayMap<K, V, S> {
+    /// Whether every insert is refused, because the map is closed or the timer's runtime has shut
+    /// down. It takes no lock.
+    pub fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
+
+    /// How many keys the map may hold. `None` if it has no limit.
+    pub fn limit(&self) -> Option<usize> {
+        self.inner.table.limit()
+    }
+
+    /// The timer that the map is on.
+    pub fn timer(&self) -> &Timer {
+        &self.inner.timer
     }
 }
 
@@ -622,7 +667,7 @@ impl<K, V, S> Drop for DelayMap<K, V, S> {
 impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelayMap")
-            .field("len", &self.len())
+            .field("len", &self.inner.table.permits())
             .finish_non_exhaustive()
     }
 }

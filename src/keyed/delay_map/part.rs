@@ -1,7 +1,7 @@
 //! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, and their index by key.
 //!
 //! The wheel is also the queue of what is due. An item lies in it from its insert until it comes
-//! out, and [`Part::take_due`] takes the first whose tick has come. So what comes out of a part
+//! out, and [`DelayPart::take_due`] takes the first whose tick has come. So what comes out of a part
 //! comes in the order of its ticks, and within a tick in the order in which it was set.
 //!
 //! Invariants:
@@ -15,18 +15,14 @@ use std::borrow::Borrow;
 use hashbrown::HashTable;
 
 use crate::clock::tick::{Moment, NEVER};
-use crate::shrinking::Shrinking;
 use crate::wheel::{Found, Wheel};
 
-pub(super) struct Part<K, V> {
+pub(super) struct DelayPart<K, V> {
     items: Wheel<Item<K, V>>,
     /// Indices of items, by the hash of the key.
     index: HashTable<u32>,
-    shrinking: Shrinking,
     /// How many items were taken out since the items were last moved together.
     taken: usize,
-    /// How often they were.
-    moves: u32,
 }
 
 pub(super) struct Item<K, V> {
@@ -47,50 +43,28 @@ pub(super) struct Setting {
     pub(super) tick: u64,
 }
 
-/// What a part finds that is due.
-pub(super) enum Taken<K, V> {
+/// What a search for what is due comes to.
+pub(super) enum Search<K, V> {
     Item(Item<K, V>),
     Nothing,
     /// The budget was spent before the search had an end.
     Unfinished,
 }
 
-/// How far [`Part::make_some_due`] has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    index: u32,
-    /// How often the items had been moved together.
-    moves: u32,
-}
-
 /// A store with no more places than this is not worth the trouble.
 const KEPT_PLACES: usize = 1024;
 
-impl<K, V> Part<K, V> {
-    pub(super) fn new() -> Part<K, V> {
-        Part {
+impl<K, V> DelayPart<K, V> {
+    pub(super) fn new() -> DelayPart<K, V> {
+        DelayPart {
             items: Wheel::new(),
             index: HashTable::new(),
-            shrinking: Shrinking::default(),
             taken: 0,
-            moves: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.index.len()
-    }
-
-    /// How many items are due by a tick.
-    pub(super) fn count_due(&self, by: u64) -> usize {
-        self.items.count_due(by)
-    }
-
-    /// Makes room for this many items, in an empty part.
-    pub(super) fn reserve(&mut self, capacity: usize) {
-        self.items = Wheel::with_capacity(capacity);
-        self.index = HashTable::with_capacity(capacity);
-        self.shrinking.grown(self.index.capacity());
     }
 
     /// The index of a key's item. This is the only function that calls the key's own code.
@@ -131,12 +105,9 @@ impl<K, V> Part<K, V> {
             hash,
         };
         let index = self.items.insert_at(setting.tick, item);
-        let (items, before) = (&self.items, self.index.capacity());
+        let items = &self.items;
         self.index
             .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
-        if self.index.capacity() != before {
-            self.shrinking.grown(self.index.capacity());
-        }
     }
 
     /// Sets anew when an item is due, whether or not it is due already.
@@ -157,26 +128,15 @@ impl<K, V> Part<K, V> {
         is_pending
     }
 
-    /// Looks at a number of places, and makes due what is there. Returns how much was pending, and
-    /// where to go on.
-    pub(super) fn make_some_due(
-        &mut self,
-        from: Place,
-        now: Setting,
-        places: usize,
-    ) -> (usize, Option<Place>) {
-        let moves = self.moves;
-        let start = if from.moves == moves { from.index } else { 0 };
-        let end = self.items.end_of_indices();
-        let stop = end.min(start.saturating_add(places as u32));
+    /// Makes every item due by a setting of now. Returns how many deadlines had not passed.
+    pub(super) fn make_all_due(&mut self, now: Setting) -> usize {
         let mut pending = 0;
-        for index in start..stop {
+        for index in 0..self.items.end_of_indices() {
             if self.items.contains_index(index) {
                 pending += usize::from(self.make_due(index, now));
             }
         }
-        let next = Place { index: stop, moves };
-        (pending, (stop < end).then_some(next))
+        pending
     }
 
     /// Takes an item out. Follow this with `shrink_if_due`, once the caller holds no other index.
@@ -194,15 +154,15 @@ impl<K, V> Part<K, V> {
 
     /// Takes out the first item that is due by a tick. It makes at most as many steps as the budget
     /// allows, and takes them from it.
-    pub(super) fn take_due(&mut self, by: u64, budget: &mut usize) -> Taken<K, V> {
+    pub(super) fn take_due(&mut self, by: u64, budget: &mut usize) -> Search<K, V> {
         match self.items.find_due(by, budget) {
             Found::Due(index) => {
                 let item = self.remove(index);
                 self.shrink_if_due();
-                Taken::Item(item)
+                Search::Item(item)
             }
-            Found::Nothing => Taken::Nothing,
-            Found::Unfinished => Taken::Unfinished,
+            Found::Nothing => Search::Nothing,
+            Found::Unfinished => Search::Unfinished,
         }
     }
 
@@ -217,7 +177,7 @@ impl<K, V> Part<K, V> {
 
     /// Takes everything out.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
-        let mut all = std::mem::replace(self, Part::new());
+        let mut all = std::mem::replace(self, DelayPart::new());
         all.items.take_all()
     }
 
@@ -226,11 +186,14 @@ impl<K, V> Part<K, V> {
     /// The removals since the last time pay for what is moved and looked at: at least a quarter of
     /// the places were emptied.
     pub(super) fn shrink_if_due(&mut self) {
-        if self.shrinking.is_due(self.index.len()) {
+        let left = self.index.len();
+        // Not by the capacity, which falls where many keys collide.
+        let buckets = self.index.num_buckets();
+        if buckets > KEPT_PLACES && left < buckets / 8 {
             self.shrink_index();
         }
         let places = self.items.capacity();
-        let is_sparse = places > KEPT_PLACES && self.index.len() < places / 8;
+        let is_sparse = places > KEPT_PLACES && left < places / 8;
         if is_sparse && self.taken > places / 4 {
             self.move_together();
         }
@@ -238,11 +201,10 @@ impl<K, V> Part<K, V> {
 
     #[cold]
     fn shrink_index(&mut self) {
-        let items = &self.items;
+        let (items, left) = (&self.items, self.index.len());
+        // With room for half as many again, so that it does not grow at the next insert.
         self.index
-            .shrink_to(0, |&index| hash_of(items.at(index).hash));
-        self.shrinking
-            .shrunk(self.index.len(), self.index.capacity());
+            .shrink_to(left + left / 2, |&index| hash_of(items.at(index).hash));
     }
 
     /// Moves all items together, into stores that are as large as they need.
@@ -256,9 +218,6 @@ impl<K, V> Part<K, V> {
             self.index.insert_unique(hash(&index), index, hash);
         }
         self.taken = 0;
-        self.moves = self.moves.wrapping_add(1);
-        self.shrinking
-            .shrunk(self.index.len(), self.index.capacity());
     }
 }
 

@@ -14,8 +14,8 @@ use crate::runtime::coop;
 use futures_core::{FusedStream, Stream};
 use tokio::time::Instant;
 
-use super::inner::{Closed, Inner};
-use super::part::{Item, Taken};
+use super::inner::{Inner, RuntimeEnd};
+use super::part::{Item, Search};
 use crate::driver::Watch;
 use crate::error::TryRecvError;
 
@@ -44,9 +44,9 @@ const LOOKS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired<K, V> {
-    /// Its key.
+    /// The key under which the value was.
     pub key: K,
-    /// The value.
+    /// What was put in, as it was changed since.
     pub value: V,
     /// The instant at which it was due, never later than when it came out. If
     /// [`expire_all`](super::DelayMap::expire_all) made it come before its time, this is the
@@ -62,7 +62,7 @@ pub struct Expired<K, V> {
 ///
 /// A map has one stream at a time. When it is dropped, the map keeps what it holds, and
 /// [`expirations`](super::DelayMap::expirations) gives another one. Where nobody is to take another
-/// one, let the drop close the map: [`set_close_on_drop`](Expirations::set_close_on_drop).
+/// one, [`close`](super::DelayMap::close) the map.
 ///
 /// From when it is first polled to its end, the timer's runtime has one task more, which does
 /// nothing. The stream learns from it that the runtime shuts down.
@@ -79,7 +79,6 @@ pub struct Expirations<K, V> {
     /// Ends the stream with the runtime, also while nothing is armed. Made when it is first polled.
     watch: Option<Watch>,
     ended: bool,
-    closes_on_drop: bool,
 }
 
 impl<K, V> Expirations<K, V> {
@@ -89,30 +88,7 @@ impl<K, V> Expirations<K, V> {
             present: 0,
             watch: None,
             ended: false,
-            closes_on_drop: false,
         }
-    }
-
-    /// Whether dropping the stream [closes](super::DelayMap::close) the map, and drops what the map
-    /// holds. The default is `false`.
-    ///
-    /// With `true` the map is as a channel whose receiver is dropped: a value that nobody would
-    /// take is refused, and given back by the insert.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::error::InsertError;
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
-    /// let (map, mut expired) = DelayMap::new(&Timer::current());
-    /// expired.set_close_on_drop(true);
-    /// drop(expired);
-    /// assert_eq!(map.insert("key", 7, Duration::ZERO), Err(InsertError::Closed(7)));
-    /// # }
-    /// ```
-    pub fn set_close_on_drop(&mut self, close: bool) {
-        self.closes_on_drop = close;
     }
 
     /// The next value, as soon as there is one that is due. `None` once the stream has ended.
@@ -161,13 +137,13 @@ impl<K, V> Expirations<K, V> {
         }
         loop {
             match self.take_due() {
-                Taken::Item(item) => return Ok(self.expired(item)),
-                Taken::Unfinished => {}
-                Taken::Nothing if self.inner.is_finished() => {
+                Search::Item(item) => return Ok(self.expired(item)),
+                Search::Unfinished => {}
+                Search::Nothing if self.inner.is_finished() => {
                     self.end();
                     return Err(TryRecvError::Disconnected);
                 }
-                Taken::Nothing => return Err(TryRecvError::Empty),
+                Search::Nothing => return Err(TryRecvError::Empty),
             }
         }
     }
@@ -199,7 +175,7 @@ impl<K, V> Expirations<K, V> {
         buffer.push(first);
         let mut taken = 1;
         while taken < limit {
-            let Taken::Item(item) = self.take_due() else {
+            let Search::Item(item) = self.take_due() else {
                 break;
             };
             buffer.push(self.expired(item));
@@ -218,9 +194,9 @@ impl<K, V> Expirations<K, V> {
             }
             // S2.
             match self.take_due() {
-                Taken::Item(item) => return Poll::Ready(Some(self.expired(item))),
-                Taken::Unfinished => break,
-                Taken::Nothing => {}
+                Search::Item(item) => return Poll::Ready(Some(self.expired(item))),
+                Search::Unfinished => break,
+                Search::Nothing => {}
             }
             // S3. Nothing may come between the waker and the look whether this is the end.
             self.inner.leave_waker(cx.waker());
@@ -236,7 +212,7 @@ impl<K, V> Expirations<K, V> {
                     return Poll::Ready(None);
                 }
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(Closed)) => {
+                Poll::Ready(Err(RuntimeEnd)) => {
                     self.end();
                     return Poll::Ready(None);
                 }
@@ -248,10 +224,10 @@ impl<K, V> Expirations<K, V> {
 
     /// Takes out the first of what is due. The clock is read only where nothing is left that was
     /// due at its last reading.
-    fn take_due(&mut self) -> Taken<K, V> {
+    fn take_due(&mut self) -> Search<K, V> {
         let mut budget = BATCH;
         match self.inner.take_due(self.present, &mut budget) {
-            Taken::Nothing => {
+            Search::Nothing => {
                 self.present = self.inner.clock().current_tick();
                 self.inner.take_due(self.present, &mut budget)
             }
@@ -303,17 +279,14 @@ impl<K, V> Unpin for Expirations<K, V> {}
 
 impl<K, V> Drop for Expirations<K, V> {
     fn drop(&mut self) {
-        let held = self.closes_on_drop.then(|| self.inner.take_all(true));
         self.inner.release_stream();
-        // Last, because this is user code.
-        drop(held);
     }
 }
 
 impl<K, V> fmt::Debug for Expirations<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Expirations")
-            .field("left", &self.inner.table.taken())
+            .field("left", &self.inner.table.permits())
             .finish_non_exhaustive()
     }
 }

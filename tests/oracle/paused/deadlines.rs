@@ -255,7 +255,9 @@ impl Timed {
     ) -> Result<(), String> {
         let told = match by {
             By::Handle => self.handle.reset_after(delay),
-            By::Key(map, key) => map.reset_after(&key, delay),
+            By::Key(map, key) => map
+                .handle(&key)
+                .is_some_and(|handle| handle.reset_after(delay)),
         };
         let due = after(now.at, delay);
         same("reset_after", told, self.model.reset_once(due, now.at))
@@ -269,20 +271,17 @@ impl Timed {
     ) -> Result<(), String> {
         let told = match by {
             By::Handle => self.handle.reset_at(deadline),
-            By::Key(map, key) => map.reset_at(&key, deadline),
+            By::Key(map, key) => map
+                .handle(&key)
+                .is_some_and(|handle| handle.reset_at(deadline)),
         };
         same("reset_at", told, self.model.reset_once(due, now.at))
-    }
-
-    /// When it is due, if it is pending.
-    pub(crate) fn due(&mut self, now: Now) -> Option<At> {
-        self.model.look(now.at).then(|| self.model.due.min(FAR))
     }
 
     pub(crate) fn extend(&mut self, by: By<'_>, later: Duration, now: Now) -> Result<(), String> {
         let told = match by {
             By::Handle => self.handle.extend(later),
-            By::Key(map, key) => map.extend(&key, later),
+            By::Key(map, key) => map.handle(&key).is_some_and(|handle| handle.extend(later)),
         };
         let due = after(self.model.due, later);
         same("extend", told, self.model.reset_once(due, now.at))

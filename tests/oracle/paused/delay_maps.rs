@@ -240,7 +240,12 @@ impl Delayed {
 
     pub(crate) fn take(&mut self, key: u32) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
-        let told = map.remove(&key);
+        let told = match self.next_value % 3 {
+            0 => map.remove(&key),
+            1 => map.remove_entry(&key).map(|(_, value)| value),
+            _ if map.remove_if(&key, |_| false).is_some() => None,
+            _ => map.remove_if(&key, |_| true),
+        };
         let expected = self.remove(key).map(|item| item.value);
         if told != expected {
             return Err(format!("remove answers {told:?}, not {expected:?}"));
@@ -317,30 +322,18 @@ impl Delayed {
         items
     }
 
-    pub(crate) fn drain(&mut self, close: bool) -> Result<(), String> {
+    pub(crate) fn drain(&mut self, close: bool, now: Now) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let mut told = if close { map.close() } else { map.drain() };
         told.sort_unstable();
         self.is_closed |= close;
-        let items = self.take_model().into_iter();
-        let expected: Vec<_> = items.map(|(key, item)| (key, item.value)).collect();
-        if told != expected {
-            return Err(format!("drained {told:?}, not {expected:?}"));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn take_all(&mut self, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let mut told = map.take_all();
-        told.sort_unstable();
         let items = self.take_model();
         let is_same = |(told, (key, item)): (&(u32, u64, Duration), &(u32, Item))| {
             let left = Duration::from_nanos(item.deadline.saturating_sub(now.at));
             (told.0, told.1) == (*key, item.value) && (told.2 == left || item.deadline >= FAR)
         };
         if told.len() != items.len() || !told.iter().zip(&items).all(is_same) {
-            return Err(format!("took {told:?}, not {items:?}"));
+            return Err(format!("drained {told:?}, not {items:?}"));
         }
         Ok(())
     }
@@ -377,12 +370,10 @@ impl Delayed {
         Ok(())
     }
 
-    pub(crate) fn drop_stream(&mut self, closes: bool) {
-        if let Some(mut stream) = self.stream.take() {
-            stream.set_close_on_drop(closes);
+    pub(crate) fn drop_stream(&mut self) {
+        if let Some(stream) = self.stream.take() {
             drop(stream);
-            self.is_closed |= closes;
-            if closes || self.handles.is_empty() {
+            if self.handles.is_empty() {
                 drop(self.take_model());
             }
             self.waiter = Waiter::new(self.clock);
@@ -678,10 +669,11 @@ impl Delayed {
                 "the runtime is gone, and an insert answers {told:?}"
             ));
         }
-        let _ = (map.reset(&1, Duration::ZERO), map.expire_all(), now);
+        self.delay(1, Delay::After(Duration::ZERO), now)?;
+        self.expire_all(now)?;
         // What was pending can still be taken out.
-        self.drain(false)?;
-        self.drain(true)
+        self.drain(false, now)?;
+        self.drain(true, now)
     }
 
     pub(crate) fn armed(&self) -> Armed {

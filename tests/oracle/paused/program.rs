@@ -160,8 +160,6 @@ pub(crate) enum Op {
     RemoveByKey {
         nth: u16,
     },
-    FirstKey,
-    PopFirstKey,
     DropDeadline {
         nth: u16,
     },
@@ -242,7 +240,6 @@ pub(crate) enum Op {
         rest: u8,
     },
     DrainValues,
-    TakeAll,
     ExpireValues,
     CloseDelayMap,
     CloneHandle,
@@ -260,9 +257,7 @@ pub(crate) enum Op {
     TryRecv {
         count: u16,
     },
-    DropStream {
-        closes: bool,
-    },
+    DropStream,
     TakeStream,
     First,
     PopFirst,
@@ -528,7 +523,7 @@ impl Maker {
             },
             11 => Op::ExpireValues,
             12 => Op::Retain { rest: 1 },
-            13 => Op::TakeAll,
+            13 => Op::DrainValues,
             14..16 => Op::InsertMany {
                 first,
                 count,
@@ -671,11 +666,7 @@ impl Maker {
             79..82 => Op::Expire { nth, by_key },
             82..88 => Op::Restart { nth },
             88 => Op::Remove { nth },
-            89 => match self.random.u8(..4) {
-                0 => Op::FirstKey,
-                1 => Op::PopFirstKey,
-                _ => Op::RemoveByKey { nth },
-            },
+            89 => Op::RemoveByKey { nth },
             90..94 => Op::DropDeadline { nth },
             94 if self.random.u8(..4) == 0 => Op::InsertMany {
                 first: self.random.u16(..1_000),
@@ -750,8 +741,7 @@ impl Maker {
             60 => Op::Retain {
                 rest: self.random.u8(..3),
             },
-            61 => Op::DrainValues,
-            62 => Op::TakeAll,
+            61 | 62 => Op::DrainValues,
             63 => Op::ExpireValues,
             64 if self.random.u8(..4) == 0 => Op::CloseDelayMap,
             65 => Op::CloneHandle,
@@ -772,9 +762,7 @@ impl Maker {
             95..98 => Op::TryRecv {
                 count: self.random.u16(1..4),
             },
-            98 if self.random.u8(..4) == 0 => Op::DropStream {
-                closes: self.random.u8(..4) == 0,
-            },
+            98 if self.random.u8(..4) == 0 => Op::DropStream,
             _ if self.random.u8(..3) == 0 => Op::NewDelayMap {
                 timer: self.random.u8(..),
                 limit: self.random.choice([0, 0, 2, 30]).unwrap(),

@@ -202,8 +202,6 @@ impl World {
             | Op::DropDeadline { .. } => self.use_deadline(op).await?,
             Op::DropDeadlines { .. }
             | Op::ResetDropped { .. }
-            | Op::FirstKey
-            | Op::PopFirstKey
             | Op::Drain
             | Op::ExpireAll
             | Op::CloseDeadlineMap
@@ -541,22 +539,6 @@ impl World {
                 drop(dropped);
                 Ok(())
             }
-            Op::FirstKey => {
-                let told = self.map.first();
-                let told = told.map(|(key, deadline)| (key, self.clock.at(deadline).min(FAR)));
-                self.is_first(told, now)
-            }
-            Op::PopFirstKey => {
-                let told = self.map.pop_first();
-                let told = told.map(|(key, left)| (key, after(now.at, left)));
-                self.is_first(told, now)?;
-                if let Some((key, _)) = told {
-                    let number = self.keyed(key).expect("it was found above");
-                    self.deadlines[number].end(End::Cancelled, now);
-                    self.deadlines[number].key = None;
-                }
-                Ok(())
-            }
             Op::ExpireAll => {
                 let told = self.map.expire_all();
                 let in_map: Vec<_> = self.in_map().collect();
@@ -612,26 +594,6 @@ impl World {
         }
     }
 
-    /// What the map reports as its first key, and when that is due.
-    fn is_first(&mut self, told: Option<(u32, At)>, now: Now) -> Result<(), String> {
-        let in_map: Vec<_> = self.in_map().collect();
-        let dues = in_map.into_iter();
-        let dues = dues.filter_map(|(number, key)| Some((self.deadlines[number].due(now)?, key)));
-        let dues: Vec<_> = dues.collect();
-        let first = dues.iter().min().map(|&(due, _)| due);
-        let is_right = match (told, first) {
-            (None, None) => true,
-            (Some((key, at)), Some(first)) => {
-                at == first && dues.contains(&(at, key)) || first >= FAR && at >= FAR
-            }
-            _ => false,
-        };
-        if !is_right {
-            return Err(format!("the first is told as {told:?} of {dues:?}"));
-        }
-        Ok(())
-    }
-
     async fn use_values(&mut self, op: &Op) -> Result<(), String> {
         let now = self.now();
         let at = |from_now: i64| now.at.saturating_add_signed(from_now * 1_000);
@@ -677,9 +639,8 @@ impl World {
             Op::ExpireValue { key } => delayed.expire(key.into(), now),
             Op::Take { key } => delayed.take(key.into()),
             Op::Retain { rest } => delayed.retain(rest.into()),
-            Op::DrainValues => delayed.drain(false),
-            Op::CloseDelayMap => delayed.drain(true),
-            Op::TakeAll => delayed.take_all(now),
+            Op::DrainValues => delayed.drain(false, now),
+            Op::CloseDelayMap => delayed.drain(true, now),
             Op::ExpireValues => delayed.expire_all(now),
             Op::CloneHandle => {
                 delayed.clone_handle();
@@ -709,8 +670,8 @@ impl World {
                 self.delayed.recv(which, now).map(drop)
             }
             Op::TryRecv { count } => (0..count).try_for_each(|_| delayed.try_recv(now)),
-            Op::DropStream { closes } => {
-                delayed.drop_stream(closes);
+            Op::DropStream => {
+                delayed.drop_stream();
                 Ok(())
             }
             Op::TakeStream => delayed.take_stream(),

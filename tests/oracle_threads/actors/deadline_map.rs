@@ -175,9 +175,11 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 continue;
             }
             3..10 => {
-                map.for_each(|_, handle| {
-                    let _ = handle.remaining();
-                });
+                let mut handles = Vec::new();
+                map.for_each(|_, handle| handles.push(handle.clone()));
+                // Afterwards, because who waits may be woken here, and may call the map.
+                let looked = handles.iter().filter_map(ResetHandle::remaining);
+                assert!(looked.count() <= handles.len());
                 handle = map.handle(&Key(key)).map(|handle| (subject, handle));
                 continue;
             }
@@ -188,8 +190,10 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let answer = shared.brittle(&mut random, &mut record, subject, || {
             let key = &Key(key);
             match act {
-                Act::Set(Due::After(delay)) => map.reset_after(key, delay),
-                Act::Set(Due::At(instant)) => map.reset_at(key, instant),
+                Act::Set(Due::After(delay)) => map
+                    .handle(key)
+                    .is_some_and(|keyed| keyed.reset_after(delay)),
+                Act::Set(Due::At(at)) => map.handle(key).is_some_and(|keyed| keyed.reset_at(at)),
                 Act::SetTimeout(timeout) => map.set_timeout(key, timeout),
                 Act::Expire => map.expire(key),
                 Act::Cancel => map.cancel(key),

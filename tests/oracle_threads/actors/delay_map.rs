@@ -115,12 +115,10 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         random.u32(1..200)
     };
     let limit = (random.u8(..3) == 0).then(|| random.usize(1..=keys as usize));
-    let (map, mut stream) = match limit {
+    let (map, stream) = match limit {
         Some(limit) => Map::with_limit(&clock.timer, limit),
         None => Map::new(&clock.timer),
     };
-    // What a consumer leaves behind when it dies counts as lost, and nothing comes after it.
-    stream.set_close_on_drop(true);
     // Three threads at full speed, or one value after the other, or anything.
     let (is_crowd, one_by_one) = match random.u8(..4) {
         0 | 1 => (true, false),
@@ -273,14 +271,9 @@ impl Writer {
                 });
                 self.keep(subject, Act::Look, answer);
             }
-            990..992 => {
+            990..994 => {
                 let (drained, call) = timed(|| self.map.drain());
-                self.all_out(drained.into_iter(), call);
-            }
-            992..994 => {
-                let (drained, call) = timed(|| self.map.take_all());
-                let pairs = drained.into_iter().map(|(key, value, _)| (key, value));
-                self.all_out(pairs, call);
+                self.all_out(drained, call);
             }
             994 => self.expire_all(),
             995..998 => self.retain(random),
@@ -396,8 +389,8 @@ impl Writer {
         }
     }
 
-    fn all_out(&mut self, pairs: impl Iterator<Item = (Key, Value)>, call: Call) {
-        for (key, value) in pairs {
+    fn all_out(&mut self, taken: Vec<(Key, Value, Duration)>, call: Call) {
+        for (key, value, _) in taken {
             self.take_out(self.shared.subject(key.0), Some(value), call);
         }
     }
@@ -499,11 +492,11 @@ async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
         }
     }
     let (drained, call) = timed(|| writer.map.drain());
-    writer.all_out(drained.into_iter(), call);
+    writer.all_out(drained, call);
     let _ = shared.closed.set(Instant::now());
     if random.bool() {
         let (drained, call) = timed(|| writer.map.close());
-        writer.all_out(drained.into_iter(), call);
+        writer.all_out(drained, call);
     }
 }
 
@@ -525,8 +518,13 @@ impl Drop for Consumer {
         // What a stream leaves behind that ended with its runtime can still be drained, until the
         // stream is dropped.
         shared.is_consumed.store(true, Ordering::SeqCst);
-        let stream = self.stream.take();
-        let (_, call) = timed(|| catch_unwind(AssertUnwindSafe(|| drop(stream))));
+        let (stream, map) = (self.stream.take(), shared.map.upgrade());
+        // What it leaves behind counts as lost, and nothing comes after it.
+        let end = AssertUnwindSafe(|| {
+            drop(stream);
+            drop(map.map(|map| map.close()));
+        });
+        let (_, call) = timed(|| catch_unwind(end));
         let all = shared.subject(ALL_KEYS);
         self.record.keep(all, Act::Take, (true, call));
     }

@@ -45,13 +45,14 @@ impl Leases {
         let Ok(deadline) = self.held.insert_at(run.job.id.clone(), asked + length) else {
             return;
         };
+        let handle = deadline.handle();
         let mut deadline = deadline.warn_before(length / 2);
         while let Ok(Stage::Warning) = deadline.wait().await {
             let renewed = async {
                 loop {
                     let asked = Instant::now();
                     match store.renew(run).await {
-                        Ok(true) => break self.held.reset_at(&run.job.id, asked + length),
+                        Ok(true) => break handle.reset_at(asked + length),
                         Ok(false) => break false,
                         // The store may be back before the lease ends.
                         Err(_) => self.timer.sleep(length / 16).await,

@@ -138,7 +138,7 @@ impl World {
         self.sleepers.clear();
         self.deadlines.clear();
         self.ask()?;
-        self.delayed.drop_stream(false);
+        self.delayed.drop_stream();
         self.settle().await;
         self.check(None)?;
         for made in &self.timers {
@@ -162,7 +162,7 @@ impl World {
         self.deadlines.clear();
         self.ask()?;
         if self.number % 4 == 0 {
-            self.delayed.drain(false)?;
+            self.delayed.drain(false, now)?;
         }
         for key in 0..self.delayed.keys_below() {
             self.delayed.take(key)?;

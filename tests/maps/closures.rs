@@ -1,0 +1,233 @@
+//! What both maps have in common: the rule for closures that run under their locks, and what a map
+//! tells of itself.
+
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use tickwheel::{DeadlineMap, DelayMap, Timer};
+
+use crate::common::{HOUR, MS, PATIENCE, current_thread};
+
+/// A map of each kind, with the key 1 in it.
+fn with_both(act: impl FnOnce(&DeadlineMap<u32>, &DelayMap<u32, u32>)) {
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let (values, _expired) = DelayMap::new(&timer);
+    values.insert(1, 1, HOUR).unwrap();
+    let deadlines = DeadlineMap::new(&timer);
+    let _deadline = deadlines.insert(1, HOUR).unwrap();
+    act(&deadlines, &values);
+}
+
+/// Fails where `act` waits for ever.
+fn in_time(act: impl FnOnce() + Send + 'static) {
+    let (sender, receiver) = mpsc::channel();
+    let acting = thread::spawn(move || {
+        act();
+        sender.send(()).unwrap();
+    });
+    if receiver.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!("it hangs");
+    }
+    acting.join().unwrap();
+}
+
+/// Whether a call panics and says that it is one from a closure.
+fn is_refused<R>(call: impl FnOnce() -> R) -> bool {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(call)) else {
+        return false;
+    };
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap().contains("from a closure")
+}
+
+#[test]
+fn a_call_to_its_own_map_in_a_closure_panics_in_debug_builds() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    in_time(|| {
+        with_both(|_, map| {
+            assert!(is_refused(|| map.for_each(|_, _, _| assert!(map.len() < 9))));
+            assert!(is_refused(|| map.retain(|key, _| map.reset(key, MS))));
+            assert!(is_refused(|| map.update(&1, |_| map.remove(&2))));
+            assert!(is_refused(|| map.with_value(&1, |_| map.drain())));
+            assert!(is_refused(|| map.touch(&1, MS, |_| map.keys())));
+            let insert = |_: &u32| map.insert(1, 1, MS).is_ok();
+            assert!(is_refused(|| map.remove_if(&1, insert)));
+            assert_eq!((map.remaining(&1) > Some(MS), map.len()), (true, 1));
+        });
+        with_both(|map, _| {
+            assert!(is_refused(|| map.for_each(|_, _| assert!(map.len() < 9))));
+            assert!(is_refused(|| map.for_each(|key, _| assert!(map.reset(key)))));
+            assert!(is_refused(|| map.for_each(|_, _| drop(map.close()))));
+            assert_eq!((map.len(), map.is_closed()), (1, false));
+        });
+    });
+}
+
+#[test]
+fn a_closure_may_show_its_map_and_call_another_one() {
+    in_time(|| {
+        with_both(|deadlines, values| {
+            let shown = Cell::new(0);
+            values.for_each(|_, _, _| {
+                shown.set(shown.get() + format!("{values:?}").matches("len: 1").count());
+                assert_eq!((deadlines.len(), values.limit()), (1, None));
+                deadlines.for_each(|key, handle| {
+                    shown.set(shown.get() + format!("{deadlines:?}").matches("len: 1").count());
+                    assert!(handle.reset() && *key == 1 && !values.is_closed());
+                });
+            });
+            assert_eq!(shown.get(), 2);
+            assert_eq!(
+                values.update(&1, |value| *value + deadlines.len() as u32),
+                Some(2)
+            );
+        });
+    });
+}
+
+/// Other keys come and go meanwhile.
+#[test]
+fn for_each_shows_once_what_is_there_throughout() {
+    const KEYS: u32 = 3_000;
+    with_both(|deadlines, values| {
+        let _kept: Vec<_> = (0..KEYS)
+            .map(|key| {
+                values.insert(key, key, HOUR).unwrap();
+                deadlines.insert(key, HOUR).unwrap()
+            })
+            .collect();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for key in (KEYS..10 * KEYS).cycle() {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    values.insert(key, key, HOUR).unwrap();
+                    let deadline = deadlines.insert(key, HOUR).unwrap();
+                    values.remove(&(key - 1_000).max(KEYS));
+                    drop(deadline);
+                }
+            });
+            for _ in 0..50 {
+                let (mut shown, mut keyed) = (Vec::new(), Vec::new());
+                values.for_each(|&key, value, _| {
+                    assert_eq!(key, *value);
+                    shown.push(key);
+                });
+                deadlines.for_each(|&key, handle| {
+                    assert_eq!(handle.timeout(), HOUR);
+                    keyed.push(key);
+                });
+                for mut seen in [shown, keyed] {
+                    seen.retain(|&key| key < KEYS);
+                    seen.sort_unstable();
+                    assert!(seen.into_iter().eq(0..KEYS));
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+#[test]
+fn a_panic_in_for_each_leaves_the_map_as_it_is() {
+    with_both(|deadlines, values| {
+        let look = || values.for_each(|_, _, _| panic!("on purpose"));
+        assert!(catch_unwind(AssertUnwindSafe(look)).is_err());
+        let look = || deadlines.for_each(|_, _| panic!("on purpose"));
+        assert!(catch_unwind(AssertUnwindSafe(look)).is_err());
+        assert!(deadlines.reset(&1) && values.insert(1, 2, HOUR) == Ok(Some(1)));
+        assert_eq!((deadlines.len(), values.len()), (1, 1));
+    });
+}
+
+#[test]
+fn a_map_tells_its_limit_its_timer_and_whether_it_is_closed() {
+    let runtime = current_thread();
+    let timer = Timer::builder()
+        .shards(1)
+        .build_on(runtime.handle())
+        .unwrap();
+    let deadlines = DeadlineMap::<u32>::with_limit(&timer, 7);
+    let (values, _expired) = DelayMap::<u32, ()>::with_limit(&timer, 8);
+    assert_eq!((deadlines.limit(), values.limit()), (Some(7), Some(8)));
+    let _deadline = deadlines.timer().deadline(HOUR);
+    assert_eq!(
+        (timer.metrics().pending, values.timer().metrics().pending),
+        (1, 1)
+    );
+    assert!(!deadlines.is_closed() && !values.is_closed());
+    drop((deadlines.close(), values.close()));
+    assert!(deadlines.is_closed() && values.is_closed());
+    let (another, mut expired) = DelayMap::<u32, ()>::new(&timer);
+    drop(runtime);
+    assert!(expired.try_recv().is_err() && another.is_closed());
+}
+
+thread_local! {
+    static HASHED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts how often it is hashed.
+#[derive(Clone, PartialEq, Eq)]
+struct Counting(u32);
+
+impl Hash for Counting {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        HASHED.set(HASHED.get() + 1);
+        self.0.hash(state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_hashes_its_key_once() {
+    let (values, _expired) = DelayMap::new(&Timer::current());
+    let deadlines = DeadlineMap::new(&Timer::current());
+    let key = || Counting(1);
+    let once = |what: &str, call: &dyn Fn() -> bool| {
+        HASHED.set(0);
+        assert!(call() && HASHED.get() == 1, "{what}: {}", HASHED.get());
+    };
+    once("insert", &|| values.insert(key(), 1, HOUR) == Ok(None));
+    once("replace", &|| values.insert(key(), 2, HOUR) == Ok(Some(1)));
+    once("absent", &|| {
+        values.insert_if_absent(key(), 3, HOUR) == Ok(Some(3))
+    });
+    once("reset", &|| values.reset(&key(), HOUR));
+    once("touch", &|| values.touch(&key(), HOUR, |_| ()).is_some());
+    once("remove", &|| values.remove(&key()).is_some());
+    let insert = || {
+        HASHED.set(0);
+        let inserted = deadlines.insert(key(), HOUR).unwrap();
+        assert_eq!(HASHED.get(), 1, "insert");
+        inserted
+    };
+    let kept = [insert(), insert()];
+    once("absent", &|| {
+        deadlines
+            .insert_if_absent(key(), HOUR)
+            .is_ok_and(|new| new.is_none())
+    });
+    once("reset", &|| deadlines.reset(&key()));
+    once("remaining", &|| deadlines.remaining(&key()) == Some(HOUR));
+    once("expire", &|| {
+        deadlines.expire(&key()) && deadlines.len() == 1
+    });
+    once("too late", &|| !deadlines.reset(&key()));
+    once("remove", &|| deadlines.remove(&key()));
+    drop(kept);
+    once("new", &|| {
+        deadlines
+            .insert_if_absent(key(), HOUR)
+            .is_ok_and(|new| new.is_some())
+    });
+}
