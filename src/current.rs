@@ -1,7 +1,11 @@
 //! The functions at the crate's root: tokio's names, on the current runtime's own timer.
 //!
-//! Invariant: each is the method of [`Timer`](crate::Timer) of its name, on the timer that
-//! [`Timer::current`](crate::Timer::current) gives.
+//! Each is the method of [`Timer`](crate::Timer) of its name, on the timer that
+//! [`Timer::current`](crate::Timer::current) gives. To look that up changes a count that all threads
+//! of the runtime share. So a timeout that is made on a worker notes its deadline alone. The first
+//! poll that finds its future pending looks the timer up, and arms it.
+//!
+//! Invariant: a timeout whose future is ready at once reads and writes nothing that threads share.
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
@@ -9,9 +13,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::future::interval::{Interval, assert_period};
-use crate::future::scope::{self, Scope};
-use crate::future::sleep::Sleep;
-use crate::future::timeout::Timeout;
+use crate::future::scope::{self, End, Scope};
+use crate::future::sleep::{FirstPoll, Sleep};
+use crate::future::timeout::{Bound, Timeout};
 use crate::timer::local;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
@@ -66,12 +70,20 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// It returns the output of the future, or [`Elapsed`] if the future is not ready in time. It
 /// behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready
-/// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed. See
-/// [`Timeout`] for the rest.
+/// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed and no
+/// timer is looked up. See [`Timeout`] for the rest.
+///
+/// The time counts from the call. In a task, the timer is looked up by the first poll that finds the
+/// future pending. A timeout that another runtime polls first goes by that runtime's timer, and one
+/// that a thread without a runtime polls first by the [process's](crate::global). Its deadline stays
+/// the instant at which it was due where it was made. If the clock of that runtime is paused, another
+/// clock may come to that instant much later or earlier. tokio's timeout would go by the runtime
+/// where it was made.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in a runtime without a time driver.
+/// Outside a tokio runtime, and in a runtime without a time driver. A thread that has used a timer of
+/// one runtime, and then drives another one without a time driver, panics when it polls.
 ///
 /// # Examples
 ///
@@ -88,8 +100,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope::sleep_after(local::shard(), duration);
-    Timeout::new(sleep, future.into_future())
+    Timeout::new(bound_after(duration), future.into_future())
 }
 
 /// Bounds the time of a future by an instant, on the current runtime's own timer.
@@ -114,8 +125,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope::sleep_until(local::shard(), deadline);
-    Timeout::new(sleep, future.into_future())
+    Timeout::new(bound_at(deadline), future.into_future())
 }
 
 /// Ticks with a period, the first time at once, on the current runtime's own timer.
@@ -202,7 +212,12 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    Scope::new(local::shard(), deadline, future.into_future())
+    let bound = if local::is_on_known_worker() {
+        Bound::free(local::shard_of_poller, deadline)
+    } else {
+        Bound::held(local::shard(), deadline)
+    };
+    Scope::new(End::new(bound, deadline), future.into_future())
 }
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
@@ -230,8 +245,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        let sleep = scope::sleep_after(local::shard(), duration);
-        Timeout::new(sleep, self)
+        Timeout::new(bound_after(duration), self)
     }
 
     /// Bounds the time of this future by an instant: [`timeout_at`](crate::timeout_at()).
@@ -245,9 +259,43 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        let sleep = scope::sleep_until(local::shard(), deadline);
-        Timeout::new(sleep, self)
+        Timeout::new(bound_at(deadline), self)
     }
 }
 
 impl<F: Future + ?Sized> FutureExt for F {}
+
+#[inline]
+#[track_caller]
+fn bound_after(duration: Duration) -> Bound {
+    if duration.is_zero() || !may_find_later() {
+        return Bound::after(local::shard(), duration);
+    }
+    match Instant::now().checked_add(duration) {
+        Some(deadline) => Bound::Free {
+            deadline,
+            first_poll: FirstPoll::after(duration),
+            find: local::shard_of_poller,
+        },
+        None => Bound::after(local::shard(), duration),
+    }
+}
+
+#[inline]
+#[track_caller]
+fn bound_at(deadline: Instant) -> Bound {
+    if !may_find_later() {
+        return Bound::at(local::shard(), deadline);
+    }
+    Bound::free(local::shard_of_poller, deadline)
+}
+
+/// Whether a timeout that is made now may find its timer when it has to arm.
+///
+/// It is so on a thread that drives a runtime, because the future is nearly always polled there too.
+/// Elsewhere a look-up that fails has to panic at the caller's line. Where a scope may be open, the
+/// limit has to be known in the time of the timer.
+#[inline]
+fn may_find_later() -> bool {
+    local::is_on_known_worker() && !scope::may_be_open()
+}

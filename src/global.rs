@@ -80,7 +80,8 @@
 
 use std::future::IntoFuture;
 
-use crate::future::scope;
+use crate::future::scope::End;
+use crate::future::timeout::Bound;
 use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
@@ -163,8 +164,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope::sleep_after(local::global_shard(), duration);
-    Timeout::new(sleep, future.into_future())
+    let bound = Bound::after(local::global_shard(), duration);
+    Timeout::new(bound, future.into_future())
 }
 
 /// Bounds the time of a future by an instant. All else is as with
@@ -188,8 +189,8 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let sleep = scope::sleep_until(local::global_shard(), deadline);
-    Timeout::new(sleep, future.into_future())
+    let bound = Bound::at(local::global_shard(), deadline);
+    Timeout::new(bound, future.into_future())
 }
 
 /// Bounds a future and every timeout that is made within it. In all else it is as
@@ -217,7 +218,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    Scope::new(local::global_shard(), deadline, future.into_future())
+    let bound = Bound::held(local::global_shard(), deadline);
+    Scope::new(End::new(bound, deadline), future.into_future())
 }
 
 /// Ticks with a period, the first time at once. All else is as with

@@ -216,24 +216,9 @@
 //!
 //! # The cost of the free functions
 //!
-//! [`sleep`], [`timeout`] and the others at the root use the timer of the current runtime. To find
-//! it they ask tokio which runtime is the current one. For its answer tokio changes a reference
-//! count that all threads of the runtime share.
-//!
-//! For a timeout whose future is ready at once this look-up took
-//! <!-- figure more ready-1 drop-in tickwheel -->4.4 ns<!-- end --> on one thread, in the run that
-//! `benches/RESULTS.md` holds. On two busy threads it took
-//! <!-- figure more ready-2 drop-in tickwheel -->34 ns<!-- end --> for each, because both
-//! changed the count. More threads make it dearer. To save it, hold a [`Timer`] and call its
-//! methods, or call the functions of [`global`], which need no runtime:
-//!
-//! | call | look-up | which clock |
-//! |---|---|---|
-//! | `tickwheel::timeout(..)` | tokio's current runtime, a count that all threads share | the runtime's |
-//! | `timer.timeout(..)` | none | the timer's runtime's |
-//! | `global::timeout(..)` | a static | the system's |
-//!
-//! [`Timer::current`] makes the same look-up once.
+//! [`sleep`], and a [`timeout`] that has to arm, ask tokio for the current runtime, which changes a
+//! reference count that all its threads share. A timeout whose future is ready at once asks nothing.
+//! To save the look-up, hold a [`Timer`] and call its methods, or use those of [`global`].
 //!
 //! # Features
 //!

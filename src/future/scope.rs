@@ -33,7 +33,7 @@ use crate::clock::Clock;
 use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
 use crate::future::sleep::{Ended, FirstPoll, Sleep};
-use crate::future::timeout::poll_after_inner;
+use crate::future::timeout::{Bound, poll_after_inner};
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
 
@@ -147,30 +147,21 @@ pin_project! {
     pub struct Scope<F> {
         #[pin]
         pub(crate) future: F,
-        pub(crate) sleep: Sleep,
-        // In the time of the runtime that polls, also if the sleep goes by another clock.
-        pub(crate) deadline: Instant,
+        pub(crate) end: End,
     }
 }
 
 impl<F> Scope<F> {
     // Always inlined, so that the compiler makes the scope where it stays.
     #[inline(always)]
-    pub(crate) fn new(shard: Arc<Shard>, deadline: Instant, future: F) -> Scope<F> {
-        let deadline = bounded(deadline);
-        // The first poll that is pending sets it anew, by the clock of the runtime that polls.
-        let due = shard.clock().moment(deadline);
-        Scope {
-            future,
-            sleep: Sleep::new(shard, due, FirstPoll::Looks),
-            deadline,
-        }
+    pub(crate) fn new(end: End, future: F) -> Scope<F> {
+        Scope { future, end }
     }
 
     /// When the scope ends: at its deadline, or with the scope that it was made in, if that ends
     /// earlier.
     pub fn deadline(&self) -> Instant {
-        self.deadline
+        self.end.deadline
     }
 
     /// The future within.
@@ -218,7 +209,7 @@ impl<F: Future> Scope<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.sleep, *this.deadline, cx).map(Ended::of_bounded)
+        poll_bounded(this.future, this.end, cx).map(Ended::of_bounded)
     }
 }
 
@@ -227,7 +218,7 @@ impl<F: Future> Future for Scope<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let bounded = ready!(poll_bounded(this.future, this.sleep, *this.deadline, cx));
+        let bounded = ready!(poll_bounded(this.future, this.end, cx));
         Poll::Ready(bounded.map_err(Ended::elapsed))
     }
 }
@@ -236,42 +227,56 @@ impl<F: Future> Future for Scope<F> {
 /// panics only if the future does.
 pub(crate) fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
-    sleep: &mut Sleep,
-    deadline: Instant,
+    end: &mut End,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, Ended>> {
-    let limit = ScopeDeadline::until(deadline);
+    let limit = ScopeDeadline::until(end.deadline);
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = within(limit, || future.poll(cx)) {
         return Poll::Ready(Ok(output));
     }
-    poll_end(sleep, deadline, had_budget, cx).map(Err)
+    end.poll(had_budget, cx).map(Err)
 }
 
-/// What does not depend on the inner future.
-fn poll_end(
-    sleep: &mut Sleep,
+/// What ends a scope.
+#[derive(Debug)]
+pub(crate) struct End {
+    bound: Bound,
+    /// In the time of the runtime that polls, also if the timer goes by another clock.
     deadline: Instant,
-    had_budget: bool,
-    cx: &mut Context<'_>,
-) -> Poll<Ended> {
-    let now = Instant::now();
-    if sleep.is_new() {
-        let clock = sleep.shard().clock();
-        if let Some(outer) = current().filter(|outer| outer.deadline <= now) {
-            // As a timeout that is made then.
-            let end = clock.instant(outer.end(clock, clock.now()));
-            sleep.reset_at(end);
-            return poll_after_inner(sleep, had_budget, cx);
+}
+
+impl End {
+    /// Of a scope that is made now. The first poll that is pending sets `bound` anew, by the clock of
+    /// the runtime that polls.
+    #[inline]
+    pub(crate) fn new(bound: Bound, deadline: Instant) -> End {
+        End {
+            bound,
+            deadline: bounded(deadline),
         }
-        let end = by(clock, deadline);
-        sleep.reset_at(end);
     }
-    if had_budget && now >= deadline {
-        sleep.elapse();
-        return Poll::Ready(Ended::Elapsed);
+
+    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+        let (sleep, deadline) = (self.bound.sleep(), self.deadline);
+        let now = Instant::now();
+        if sleep.is_new() {
+            let clock = sleep.shard().clock();
+            if let Some(outer) = current().filter(|outer| outer.deadline <= now) {
+                // As a timeout that is made then.
+                let end = clock.instant(outer.end(clock, clock.now()));
+                sleep.reset_at(end);
+                return poll_after_inner(sleep, had_budget, cx);
+            }
+            let end = by(clock, deadline);
+            sleep.reset_at(end);
+        }
+        if had_budget && now >= deadline {
+            sleep.elapse();
+            return Poll::Ready(Ended::Elapsed);
+        }
+        poll_after_inner(sleep, had_budget, cx)
     }
-    poll_after_inner(sleep, had_budget, cx)
 }
 
 /// What bounds the timeouts that are made on this thread now.
@@ -352,47 +357,33 @@ pub(crate) fn bounded(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.deadline.min(deadline))
 }
 
+/// Whether a scope may be open on this thread, though maybe for another task.
+#[inline]
+pub(crate) fn may_be_open() -> bool {
+    LIMIT.get().is_some()
+}
+
 /// The sleep of a timeout: for `duration`, or until the limit if that comes first.
-// Always inlined, as is the next one, and the due is found in a function of its own. So the
-// compiler makes the sleep where it stays, and does not move the timeout's future for it.
-#[inline(always)]
+#[cold]
 pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    let due = due_after(&shard, duration);
+    let now = shard.clock().now();
+    let own = now.after(duration.into());
+    let due = match current() {
+        None => own,
+        Some(limit) => own.min(limit.end(shard.clock(), now)),
+    };
     Sleep::new(shard, due, FirstPoll::after(duration))
 }
 
 /// The sleep of a timeout: until `deadline`, or until the limit if that comes first.
-#[inline(always)]
-pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-    let due = due_at(&shard, deadline);
-    Sleep::new(shard, due, FirstPoll::Looks)
-}
-
-#[inline(never)]
-fn due_after(shard: &Shard, duration: Duration) -> Moment {
-    let within = LIMIT
-        .get()
-        .and_then(|limit| due_after_within(limit, shard, duration));
-    within.unwrap_or_else(|| shard.clock().now().after(duration.into()))
-}
-
-#[inline(never)]
-fn due_at(shard: &Shard, deadline: Instant) -> Moment {
-    let due = shard.clock().moment(deadline);
-    match current() {
-        None => due,
-        Some(limit) => due.min(limit.end(shard.clock(), shard.clock().now())),
-    }
-}
-
 #[cold]
-fn due_after_within(limit: ScopeDeadline, shard: &Shard, duration: Duration) -> Option<Moment> {
-    let limit = limit.if_of_this_task()?;
-    let now = shard.clock().now();
-    Some(
-        now.after(duration.into())
-            .min(limit.end(shard.clock(), now)),
-    )
+pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
+    let own = shard.clock().moment(deadline);
+    let due = match current() {
+        None => own,
+        Some(limit) => own.min(limit.end(shard.clock(), shard.clock().now())),
+    };
+    Sleep::new(shard, due, FirstPoll::Looks)
 }
 
 /// A deadline of a limit, in the time of `clock`.

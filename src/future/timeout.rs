@@ -3,15 +3,21 @@
 //! Invariant: the inner future is polled first. So a future that is ready wins over a deadline that
 //! has passed. A timeout whose future is ready at the first poll arms nothing.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 
 use crate::error::{Cancelled, Elapsed};
-use crate::future::sleep::{Ended, Sleep};
+use crate::future::scope;
+use crate::future::sleep::{Ended, FirstPoll, Sleep};
 use crate::runtime::coop;
+use crate::shard::Shard;
 
 pin_project! {
     /// A future that is bounded in time: [`timeout`](crate::timeout),
@@ -50,15 +56,15 @@ pin_project! {
     pub struct Timeout<F> {
         #[pin]
         pub(crate) future: F,
-        pub(crate) sleep: Sleep,
+        pub(crate) bound: Bound,
     }
 }
 
 impl<F> Timeout<F> {
     // Always inlined, so that the compiler makes the timeout where it stays.
     #[inline(always)]
-    pub(crate) fn new(sleep: Sleep, future: F) -> Timeout<F> {
-        Timeout { future, sleep }
+    pub(crate) fn new(bound: Bound, future: F) -> Timeout<F> {
+        Timeout { future, bound }
     }
 
     /// The inner future.
@@ -109,7 +115,7 @@ impl<F: Future> Timeout<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.sleep, cx).map(Ended::of_bounded)
+        poll_bounded(this.future, this.bound, cx).map(Ended::of_bounded)
     }
 }
 
@@ -118,35 +124,151 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let bounded = ready!(poll_bounded(this.future, this.sleep, cx));
+        let bounded = ready!(poll_bounded(this.future, this.bound, cx));
         Poll::Ready(bounded.map_err(Ended::elapsed))
     }
 }
 
+/// What bounds a timeout. The timer comes into it as late as it can: a timeout whose future is ready
+/// at the first poll needs none.
+pub(crate) enum Bound {
+    /// Its timer is found by the poll that has to arm it, on the thread of that poll.
+    Free {
+        deadline: Instant,
+        first_poll: FirstPoll,
+        find: fn() -> Arc<Shard>,
+    },
+    /// It is armed on this shard, if it has to be.
+    Held {
+        deadline: Instant,
+        first_poll: FirstPoll,
+        shard: Arc<Shard>,
+    },
+    Sleep(Sleep),
+}
+
+impl Bound {
+    /// For `duration` from now, or until the limit of the open scopes if that comes first.
+    #[inline]
+    pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Bound {
+        let now = shard.clock().now_instant();
+        match now.checked_add(duration) {
+            Some(deadline) if !scope::may_be_open() => Bound::Held {
+                deadline,
+                first_poll: FirstPoll::after(duration),
+                shard,
+            },
+            _ => Bound::Sleep(scope::sleep_after(shard, duration)),
+        }
+    }
+
+    /// Until `deadline`, or until the limit of the open scopes if that comes first.
+    #[inline]
+    pub(crate) fn at(shard: Arc<Shard>, deadline: Instant) -> Bound {
+        if scope::may_be_open() {
+            return Bound::Sleep(scope::sleep_until(shard, deadline));
+        }
+        Bound::held(shard, deadline)
+    }
+
+    /// Until `deadline`, whatever scopes are open.
+    #[inline]
+    pub(crate) fn held(shard: Arc<Shard>, deadline: Instant) -> Bound {
+        Bound::Held {
+            deadline,
+            first_poll: FirstPoll::Looks,
+            shard,
+        }
+    }
+
+    /// Until `deadline`, by the timer that `find` finds on the thread that arms, whatever scopes are
+    /// open.
+    #[inline]
+    pub(crate) fn free(find: fn() -> Arc<Shard>, deadline: Instant) -> Bound {
+        Bound::Free {
+            deadline,
+            first_poll: FirstPoll::Looks,
+            find,
+        }
+    }
+
+    /// The sleep, which finds its timer now if it has none.
+    #[inline]
+    pub(crate) fn sleep(&mut self) -> &mut Sleep {
+        if !matches!(self, Bound::Sleep(_)) {
+            self.bind();
+        }
+        match self {
+            Bound::Sleep(sleep) => sleep,
+            Bound::Free { .. } | Bound::Held { .. } => unreachable!("it was bound just now"),
+        }
+    }
+
+    fn bind(&mut self) {
+        let (deadline, first_poll, find) = match *self {
+            Bound::Free {
+                deadline,
+                first_poll,
+                find,
+            } => (deadline, first_poll, Some(find)),
+            Bound::Held {
+                deadline,
+                first_poll,
+                ..
+            } => (deadline, first_poll, None),
+            Bound::Sleep(_) => return,
+        };
+        let shard = match find {
+            Some(find) => find(),
+            None => {
+                let taken = Bound::Free {
+                    deadline,
+                    first_poll,
+                    find: || unreachable!("it is replaced right away"),
+                };
+                match std::mem::replace(self, taken) {
+                    Bound::Held { shard, .. } => shard,
+                    Bound::Free { .. } | Bound::Sleep(_) => return,
+                }
+            }
+        };
+        let due = shard.clock().moment(deadline);
+        *self = Bound::Sleep(Sleep::new(shard, due, first_poll));
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let deadline = match self {
+            Bound::Free { deadline, .. } | Bound::Held { deadline, .. } => *deadline,
+            Bound::Sleep(sleep) => sleep.deadline(),
+        };
+        f.debug_struct("Bound")
+            .field("deadline", &deadline)
+            .finish()
+    }
+}
+
 /// Polls a future, and then the sleep that bounds it. Returns how the sleep ended if it did so
-/// before the future. It panics only if the future does.
+/// before the future.
 // Always inlined, because a timeout whose future is ready must not pay for a second function.
 #[inline(always)]
-pub(crate) fn poll_bounded<F: Future>(
+fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
-    sleep: &mut Sleep,
+    bound: &mut Bound,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, Ended>> {
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = future.poll(cx) {
         return Poll::Ready(Ok(output));
     }
-    poll_deadline(sleep, had_budget, cx).map(Err)
+    poll_deadline(bound, had_budget, cx).map(Err)
 }
 
 /// What does not depend on the inner future. It is a function of its own so that it is compiled
 /// once.
-pub(crate) fn poll_deadline(
-    sleep: &mut Sleep,
-    had_budget: bool,
-    cx: &mut Context<'_>,
-) -> Poll<Ended> {
-    poll_after_inner(sleep, had_budget, cx)
+fn poll_deadline(bound: &mut Bound, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+    poll_after_inner(bound.sleep(), had_budget, cx)
 }
 
 /// Polls the sleep after a future that may have used the task's budget up.
@@ -172,5 +294,20 @@ fn poll_after_budget(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) 
         pin!(unconstrained).poll(cx)
     } else {
         sleep.poll_ended(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program holds very many of them, each in a task or in a future around it.
+    #[test]
+    fn a_timeout_adds_forty_bytes_to_its_future() {
+        assert!(
+            size_of::<Timeout<()>>() <= 40,
+            "{}",
+            size_of::<Timeout<()>>()
+        );
     }
 }

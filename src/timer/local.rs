@@ -20,7 +20,7 @@
 //! - *The runtime shuts down, or has shut down, while its timer is made.* A thread that arms on the
 //!   timer finds that out (see `driver`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,6 +33,11 @@ use crate::shard::Shard;
 thread_local! {
     /// The timer that was used last comes last.
     static LAST_USED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
+}
+
+std::thread_local! {
+    /// Whether the last look-up of this thread was on a worker.
+    static HAS_FOUND: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A thread remembers the timers of at most this many runtimes of several workers.
@@ -119,6 +124,25 @@ fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
     LAST_USED.try_with(remember).unwrap_or_default()
 }
 
+/// Whether this thread drives a runtime, and has found the timer of one there before. So its runtime
+/// surely has a time driver, unless it drives another one by now.
+#[inline]
+pub(crate) fn is_on_known_worker() -> bool {
+    HAS_FOUND.get() && runtime::worker_index().is_some()
+}
+
+/// The shard for a timeout that is armed by the calling thread: of the current runtime's own timer,
+/// or of the process's timer where there is no runtime.
+pub(crate) fn shard_of_poller() -> Arc<Shard> {
+    match Handle::try_current() {
+        Ok(handle) => match last_used(handle.id(), |timer| timer.shard().clone()) {
+            Some(shard) => shard,
+            None => look_up().shard().clone(),
+        },
+        Err(_) => global_shard(),
+    }
+}
+
 #[cold]
 #[track_caller]
 fn look_up() -> Timer {
@@ -131,6 +155,7 @@ fn look_up() -> Timer {
         None => make(&handle),
     };
     drop(remember(handle.id(), &timer));
+    HAS_FOUND.set(runtime::worker_index().is_some());
     timer
 }
 

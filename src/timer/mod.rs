@@ -23,10 +23,9 @@ use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::Interval;
-use crate::future::scope;
-use crate::future::scope::Scope;
+use crate::future::scope::{End, Scope};
 use crate::future::sleep::Sleep;
-use crate::future::timeout::Timeout;
+use crate::future::timeout::{Bound, Timeout};
 use crate::runtime;
 use crate::shard::Shard;
 use crate::timer::metrics::Metrics;
@@ -142,8 +141,8 @@ impl Timer {
     /// Bounds the time of a future, as [`tickwheel::timeout`](crate::timeout) does, on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = scope::sleep_after(self.shard().clone(), duration);
-        Timeout::new(sleep, future.into_future())
+        let bound = Bound::after(self.shard().clone(), duration);
+        Timeout::new(bound, future.into_future())
     }
 
     /// Bounds the time of a future, as [`tickwheel::timeout_at`](crate::timeout_at) does, on this
@@ -154,8 +153,8 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = scope::sleep_until(self.shard().clone(), deadline);
-        Timeout::new(sleep, future.into_future())
+        let bound = Bound::at(self.shard().clone(), deadline);
+        Timeout::new(bound, future.into_future())
     }
 
     /// Bounds a future and every timeout that is made within it, as
@@ -165,7 +164,8 @@ impl Timer {
     /// whatever clock the timer goes by. [`Scope`] says what becomes of it if the two differ.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        Scope::new(self.shard().clone(), deadline, future.into_future())
+        let bound = Bound::held(self.shard().clone(), deadline);
+        Scope::new(End::new(bound, deadline), future.into_future())
     }
 
     /// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval)

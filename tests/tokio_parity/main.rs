@@ -7,6 +7,7 @@ mod blocked;
 mod common;
 mod drop_in;
 mod paused;
+mod where_made;
 
 use std::fmt::Debug;
 use std::sync::mpsc;
