@@ -142,7 +142,8 @@ pub(crate) enum Bound {
     Held {
         deadline: Instant,
         first_poll: FirstPoll,
-        shard: Arc<Shard>,
+        /// Taken for the sleep.
+        shard: Option<Arc<Shard>>,
     },
     Sleep(Sleep),
 }
@@ -156,7 +157,7 @@ impl Bound {
             Some(deadline) if !scope::may_be_open() => Bound::Held {
                 deadline,
                 first_poll: FirstPoll::after(duration),
-                shard,
+                shard: Some(shard),
             },
             _ => Bound::Sleep(scope::sleep_after(shard, duration)),
         }
@@ -177,7 +178,7 @@ impl Bound {
         Bound::Held {
             deadline,
             first_poll: FirstPoll::Looks,
-            shard,
+            shard: Some(shard),
         }
     }
 
@@ -195,45 +196,27 @@ impl Bound {
     /// The sleep, which finds its timer now if it has none.
     #[inline]
     pub(crate) fn sleep(&mut self) -> &mut Sleep {
-        if !matches!(self, Bound::Sleep(_)) {
-            self.bind();
+        let unbound = match self {
+            Bound::Sleep(_) => None,
+            Bound::Held {
+                deadline,
+                first_poll,
+                shard,
+            } => shard.take().map(|shard| (shard, *deadline, *first_poll)),
+            Bound::Free {
+                deadline,
+                first_poll,
+                find,
+            } => Some((find(), *deadline, *first_poll)),
+        };
+        if let Some((shard, deadline, first_poll)) = unbound {
+            let due = shard.clock().moment(deadline);
+            *self = Bound::Sleep(Sleep::new(shard, due, first_poll));
         }
         match self {
             Bound::Sleep(sleep) => sleep,
             Bound::Free { .. } | Bound::Held { .. } => unreachable!("it was bound just now"),
         }
-    }
-
-    fn bind(&mut self) {
-        let (deadline, first_poll, find) = match *self {
-            Bound::Free {
-                deadline,
-                first_poll,
-                find,
-            } => (deadline, first_poll, Some(find)),
-            Bound::Held {
-                deadline,
-                first_poll,
-                ..
-            } => (deadline, first_poll, None),
-            Bound::Sleep(_) => return,
-        };
-        let shard = match find {
-            Some(find) => find(),
-            None => {
-                let taken = Bound::Free {
-                    deadline,
-                    first_poll,
-                    find: || unreachable!("it is replaced right away"),
-                };
-                match std::mem::replace(self, taken) {
-                    Bound::Held { shard, .. } => shard,
-                    Bound::Free { .. } | Bound::Sleep(_) => return,
-                }
-            }
-        };
-        let due = shard.clock().moment(deadline);
-        *self = Bound::Sleep(Sleep::new(shard, due, first_poll));
     }
 }
 
