@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::runtime::{self, Handle, RuntimeFlavor};
 use grid::{has_come_to_line, line_before};
-use stalls::{Passed, Stalls};
+use stalls::{PassedDeadline, Stalls};
 use tick::{Moment, TickLength};
 
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Clock {
 
     /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None` if
     /// the deadline has expired.
-    pub(crate) fn grace_at(&self, deadline: Passed, now: Moment) -> Option<Moment> {
+    pub(crate) fn grace_at(&self, deadline: PassedDeadline, now: Moment) -> Option<Moment> {
         self.stalls.grace_at(deadline, now, || self.is_virtual())
     }
 

@@ -80,7 +80,7 @@ pub(crate) struct Stalls {
 
 /// A pending deadline whose time has passed, and which a stall may spare.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Passed {
+pub(crate) struct PassedDeadline {
     pub(crate) due: Moment,
     pub(crate) timeout: Duration,
     /// It does not count its timeout, but was set to this due.
@@ -104,7 +104,7 @@ impl Stalls {
     /// the deadline has expired.
     pub(crate) fn grace_at(
         &self,
-        deadline: Passed,
+        deadline: PassedDeadline,
         now: Moment,
         is_virtual: impl FnOnce() -> bool,
     ) -> Option<Moment> {
@@ -153,8 +153,8 @@ impl Stalls {
 
     /// When the grace ends of a deadline that a stall spares, after its due. `None` if none does,
     /// or if that stall is forgotten.
-    pub(crate) fn grace_end(&self, deadline: Passed) -> Option<Moment> {
-        let Passed {
+    pub(crate) fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
+        let PassedDeadline {
             due,
             timeout,
             is_set_once,

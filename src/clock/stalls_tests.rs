@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::stalls::{Passed, Stalls};
+use super::stalls::{PassedDeadline, Stalls};
 use crate::clock::tick::{Moment, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
@@ -18,8 +18,8 @@ fn at(ms: u32) -> Moment {
     Moment::after_epoch(ms * MS)
 }
 
-fn spared(due: u32) -> Passed {
-    Passed {
+fn spared(due: u32) -> PassedDeadline {
+    PassedDeadline {
         due: at(due),
         timeout: 10_000 * MS,
         is_set_once: false,
@@ -48,7 +48,7 @@ fn a_stall_is_longer_than_50_ms_and_16_ticks() {
 fn a_grace_is_as_long_as_the_stall_within_100_ms_and_the_timeout() {
     let stalls = stalls(MS);
     let of = |due, timeout, is_set_once| {
-        stalls.grace_end(Passed {
+        stalls.grace_end(PassedDeadline {
             due: at(due),
             timeout: timeout * MS,
             is_set_once,

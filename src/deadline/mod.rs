@@ -22,7 +22,7 @@ use crate::clock::tick::Moment;
 use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::shard::word::{Mark, Outcome, Reset, Status, Word};
-use crate::shard::{Change, Reported, Shard};
+use crate::shard::{Change, Report, Shard};
 pub use warning::{Stage, WarnBefore};
 
 /// A deadline that one task awaits and any task pushes back:
@@ -342,7 +342,7 @@ impl ResetHandle {
         Some(self.reported()?.left)
     }
 
-    pub(crate) fn reported(&self) -> Option<Reported> {
+    pub(crate) fn reported(&self) -> Option<Report> {
         self.access().reported()
     }
 
@@ -423,7 +423,7 @@ impl Access<'_> {
     }
 
     /// When the deadline is due, and how much time is left. `None` if it has come to its end.
-    pub(crate) fn reported(self) -> Option<Reported> {
+    pub(crate) fn reported(self) -> Option<Report> {
         self.shard.report_of_word(self.word, self.now())
     }
 

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{Deadline, ResetHandle};
 use crate::error::Cancelled;
-use crate::future::sleep::{Ended, Sleep};
+use crate::future::sleep::{Sleep, SleepEnd};
 
 /// How far a deadline has come: [`WarnBefore::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +91,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
         if let Some(due) = self.handle.deadline() {
             let is_new = self.warned_of != Some(due);
             let look = self.look.insert(self.look_for(due));
-            if ready!(look.poll_timer(cx)) == Ended::Elapsed && is_new {
+            if ready!(look.poll_timer(cx)) == SleepEnd::Elapsed && is_new {
                 self.warned_of = Some(due);
                 self.look = Some(self.look_for(due));
                 return Poll::Ready(Ok(Stage::Warning));

@@ -30,7 +30,7 @@ use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
 use crate::clock::stalls::Lateness;
 use crate::clock::tick::{Moment, NEVER};
-use crate::shard::{Batch, Shard, Turned};
+use crate::shard::{Batch, Shard, TurnOutcome};
 
 /// What the running thread works with.
 pub(super) struct Core {
@@ -54,7 +54,7 @@ struct Run {
 
 /// The alarm was set for a tick that had passed already.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Missed {
+pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: u64,
     /// The first tick for which the driver comes in time.
@@ -76,7 +76,7 @@ impl Driver {
         self: &Arc<Self>,
         request: Request,
         whereabouts: Whereabouts,
-    ) -> Option<Missed> {
+    ) -> Option<MissedTick> {
         let mut running = self.requests.submit(request)?;
         let mut run = Run::default();
         loop {
@@ -102,7 +102,7 @@ impl Driver {
                 None => break,
             };
         }
-        run.passed.map(|up_to| Missed {
+        run.passed.map(|up_to| MissedTick {
             up_to,
             comes_from: self.clock.first_tick_with(run.comes_at),
         })
@@ -216,8 +216,8 @@ impl Driver {
                 }
                 let batch = Batch { at, waited_since };
                 match shard.turn(present, batch, wakers) {
-                    Turned::Until(tick) => expiry = expiry.min(tick),
-                    Turned::BatchFull => is_finished = false,
+                    TurnOutcome::Until(tick) => expiry = expiry.min(tick),
+                    TurnOutcome::BatchFull => is_finished = false,
                 }
                 drop(shard);
                 has_woken |= !wakers.is_empty();

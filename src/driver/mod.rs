@@ -61,7 +61,7 @@ use std::time::Duration;
 
 use crate::runtime::Handle;
 
-pub(crate) use self::core::Missed;
+pub(crate) use self::core::MissedTick;
 use self::core::{Alarm, Core};
 use crate::clock::Clock;
 use crate::shard::Shard;
@@ -131,7 +131,7 @@ impl Driver {
     /// Makes the driver turn at `tick` at the latest. Call this after an expiry was lowered to
     /// that tick, under no lock. Returns whether that has passed already.
     #[inline]
-    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<Missed> {
+    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<MissedTick> {
         if self.requests.is_set_by(tick) {
             return None;
         }
@@ -139,14 +139,14 @@ impl Driver {
     }
 
     #[cold]
-    fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<Missed> {
+    fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<MissedTick> {
         self.requests.ask_for(tick);
         self.run(Request::SetAlarm, Whereabouts::Caller)
     }
 
     /// Puts the alarm off too, if it is set for `tick`, from which an expiry was deferred. Under no
     /// lock.
-    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) -> Option<Missed> {
+    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) -> Option<MissedTick> {
         if self.is_set_before(tick) {
             return None;
         }

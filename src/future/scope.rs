@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::sleep::{Ended, FirstPoll, Sleep};
+use crate::future::sleep::{FirstPoll, Sleep, SleepEnd};
 use crate::future::timeout::{Bound, poll_after_inner};
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
@@ -209,7 +209,7 @@ impl<F: Future> Scope<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.end, cx).map(Ended::of_bounded)
+        poll_bounded(this.future, this.end, cx).map(SleepEnd::of_bounded)
     }
 }
 
@@ -219,7 +219,7 @@ impl<F: Future> Future for Scope<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let bounded = ready!(poll_bounded(this.future, this.end, cx));
-        Poll::Ready(bounded.map_err(Ended::elapsed))
+        Poll::Ready(bounded.map_err(SleepEnd::elapsed))
     }
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
     end: &mut End,
     cx: &mut Context<'_>,
-) -> Poll<Result<F::Output, Ended>> {
+) -> Poll<Result<F::Output, SleepEnd>> {
     let limit = ScopeDeadline::until(end.deadline);
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = within(limit, || future.poll(cx)) {
@@ -257,7 +257,7 @@ impl End {
         }
     }
 
-    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<SleepEnd> {
         let (sleep, deadline) = (self.bound.sleep(), self.deadline);
         let now = Instant::now();
         if sleep.is_new() {
@@ -273,7 +273,7 @@ impl End {
         }
         if had_budget && now >= deadline {
             sleep.elapse();
-            return Poll::Ready(Ended::Elapsed);
+            return Poll::Ready(SleepEnd::Elapsed);
         }
         poll_after_inner(sleep, had_budget, cx)
     }

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
 use crate::runtime::coop;
-use crate::shard::{Moved, NotArmed, Polled, Shard};
+use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
 use crate::wheel::Key;
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -177,9 +177,9 @@ impl Sleep {
         self.first_poll = first_poll;
         let Some(key) = self.key() else { return };
         match self.shard.move_to(key, self.due_tick()) {
-            Moved::Pending => {}
-            Moved::HadFired => self.forget_key(),
-            Moved::Fires => {
+            MoveOutcome::Pending => {}
+            MoveOutcome::HadFired => self.forget_key(),
+            MoveOutcome::Fires => {
                 self.forget_key();
                 self.phase = Phase::Elapsed;
             }
@@ -229,7 +229,7 @@ impl Sleep {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        self.poll_ended(cx).map(Ended::or_cancelled)
+        self.poll_ended(cx).map(SleepEnd::or_cancelled)
     }
 
     /// Ends it, wherever its timer is.
@@ -275,7 +275,7 @@ impl Sleep {
 
     /// Polls, and returns how the sleep ended. It never panics.
     #[inline]
-    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
@@ -285,7 +285,7 @@ impl Sleep {
     /// Polls while the task's budget is not used up. It takes a unit of the budget only for
     /// progress, because nearly all polls stay pending and would have to give it back.
     #[inline]
-    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
         let ended = ready!(self.poll_timer(cx));
         if let Poll::Ready(budget) = coop::poll_proceed(cx) {
             budget.made_progress();
@@ -295,14 +295,14 @@ impl Sleep {
 
     /// Polls outside of the task's budget, and returns how the sleep ended.
     #[inline]
-    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
         let ended = match (self.phase, self.key()) {
-            (Phase::Elapsed, _) => return Poll::Ready(Ended::Elapsed),
+            (Phase::Elapsed, _) => return Poll::Ready(SleepEnd::Elapsed),
             (_, None) => ready!(self.poll_unarmed(cx)),
             (_, Some(key)) => ready!(self.poll_armed(key, cx)),
         };
         // A sleep that was shut down keeps its key and its phase, so that it ends so again.
-        if ended == Ended::Elapsed {
+        if ended == SleepEnd::Elapsed {
             self.forget_key();
             self.phase = Phase::Elapsed;
         }
@@ -310,30 +310,30 @@ impl Sleep {
     }
 
     #[inline]
-    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
         let tick = self.due_tick();
         if self.first_poll.finds_due(&self.shard, self.due, tick) {
-            return Poll::Ready(Ended::Elapsed);
+            return Poll::Ready(SleepEnd::Elapsed);
         }
         match self.shard.arm(tick, cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
-            Err(NotArmed::Fired) => return Poll::Ready(Ended::Elapsed),
+            Err(ArmError::Fired) => return Poll::Ready(SleepEnd::Elapsed),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.
-            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ended::Elapsed),
-            Err(NotArmed::Closed) => return Poll::Ready(Ended::ShutDown),
+            Err(ArmError::Closed) if self.has_passed() => return Poll::Ready(SleepEnd::Elapsed),
+            Err(ArmError::Closed) => return Poll::Ready(SleepEnd::ShutDown),
         }
         self.phase = Phase::Touched;
         Poll::Pending
     }
 
-    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<SleepEnd> {
         if self.shard.has_surely_fired(self.due_tick()) {
-            return Poll::Ready(Ended::Elapsed);
+            return Poll::Ready(SleepEnd::Elapsed);
         }
         match self.shard.poll_armed(key, self.due, cx.waker()) {
-            Polled::Fired => Poll::Ready(Ended::Elapsed),
-            Polled::Pending => Poll::Pending,
-            Polled::Closed => Poll::Ready(Ended::ShutDown),
+            PollOutcome::Fired => Poll::Ready(SleepEnd::Elapsed),
+            PollOutcome::Pending => Poll::Pending,
+            PollOutcome::Closed => Poll::Ready(SleepEnd::ShutDown),
         }
     }
 }
@@ -349,8 +349,8 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.poll_ended(cx)) {
-            Ended::Elapsed => Poll::Ready(()),
-            Ended::ShutDown => panic_shut_down(),
+            SleepEnd::Elapsed => Poll::Ready(()),
+            SleepEnd::ShutDown => panic_shut_down(),
         }
     }
 }
@@ -380,8 +380,8 @@ pub(crate) enum FirstPoll {
     IsReady,
     /// The sleep may have been due when it was made, so the poll looks at the clock.
     Looks,
-    /// The sleep was not due when it was made. The poll looks at the clock only if the driver may
-    /// have passed the due since then.
+    /// The sleep was not due when it was made. The poll looks at the clock only if that may be paused
+    /// and the driver may have passed the due since then.
     LooksIfMissed,
 }
 
@@ -403,8 +403,12 @@ impl FirstPoll {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
             // A sleep that is due at the next expiry or later fires with the turn that comes, as an
-            // armed one does.
-            FirstPoll::LooksIfMissed => shard.is_missed(tick) && shard.clock().is_due_now(due),
+            // armed one does. On the system's clock, whoever arms a tick that has passed is told so.
+            FirstPoll::LooksIfMissed => {
+                shard.clock().is_pausable()
+                    && shard.is_missed(tick)
+                    && shard.clock().is_due_now(due)
+            }
         }
     }
 }
@@ -412,14 +416,14 @@ impl FirstPoll {
 /// How a sleep ended. Whoever polls a sleep within the crate decides what a runtime that has shut
 /// down means. A future of the user's own panics then, as tokio's do. An adapter reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum SleepEnd {
     /// Its deadline has passed.
     Elapsed,
     /// The runtime that drives its timer has shut down before that.
     ShutDown,
 }
 
-impl Ended {
+impl SleepEnd {
     /// What a [`Timeout`](crate::Timeout) returns then.
     ///
     /// # Panics
@@ -428,15 +432,15 @@ impl Ended {
     #[inline]
     pub(crate) fn elapsed(self) -> Elapsed {
         match self {
-            Ended::Elapsed => Elapsed::new(),
-            Ended::ShutDown => panic_shut_down(),
+            SleepEnd::Elapsed => Elapsed::new(),
+            SleepEnd::ShutDown => panic_shut_down(),
         }
     }
 
     /// What a poll of a bounded future returns that reports a runtime's end as an error.
     #[inline]
     pub(crate) fn of_bounded<T>(
-        bounded: Result<T, Ended>,
+        bounded: Result<T, SleepEnd>,
     ) -> Result<Result<T, Elapsed>, Cancelled> {
         match bounded {
             Ok(output) => Ok(Ok(output)),
@@ -447,8 +451,8 @@ impl Ended {
     /// What a poll returns that reports a runtime's end as an error.
     pub(crate) fn or_cancelled(self) -> Result<(), Cancelled> {
         match self {
-            Ended::Elapsed => Ok(()),
-            Ended::ShutDown => Err(Cancelled::SHUTDOWN),
+            SleepEnd::Elapsed => Ok(()),
+            SleepEnd::ShutDown => Err(Cancelled::SHUTDOWN),
         }
     }
 }

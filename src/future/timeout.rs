@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::error::{Cancelled, Elapsed};
 use crate::future::scope;
-use crate::future::sleep::{Ended, FirstPoll, Sleep};
+use crate::future::sleep::{FirstPoll, Sleep, SleepEnd};
 use crate::runtime::coop;
 use crate::shard::Shard;
 
@@ -115,7 +115,7 @@ impl<F: Future> Timeout<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.bound, cx).map(Ended::of_bounded)
+        poll_bounded(this.future, this.bound, cx).map(SleepEnd::of_bounded)
     }
 }
 
@@ -125,7 +125,7 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let bounded = ready!(poll_bounded(this.future, this.bound, cx));
-        Poll::Ready(bounded.map_err(Ended::elapsed))
+        Poll::Ready(bounded.map_err(SleepEnd::elapsed))
     }
 }
 
@@ -240,7 +240,7 @@ fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
     bound: &mut Bound,
     cx: &mut Context<'_>,
-) -> Poll<Result<F::Output, Ended>> {
+) -> Poll<Result<F::Output, SleepEnd>> {
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = future.poll(cx) {
         return Poll::Ready(Ok(output));
@@ -250,7 +250,7 @@ fn poll_bounded<F: Future>(
 
 /// What does not depend on the inner future. It is a function of its own so that it is compiled
 /// once.
-fn poll_deadline(bound: &mut Bound, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+fn poll_deadline(bound: &mut Bound, had_budget: bool, cx: &mut Context<'_>) -> Poll<SleepEnd> {
     poll_after_inner(bound.sleep(), had_budget, cx)
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn poll_after_inner(
     sleep: &mut Sleep,
     had_budget: bool,
     cx: &mut Context<'_>,
-) -> Poll<Ended> {
+) -> Poll<SleepEnd> {
     if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
     } else {
@@ -269,7 +269,7 @@ pub(crate) fn poll_after_inner(
 }
 
 #[cold]
-fn poll_after_budget(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+fn poll_after_budget(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<SleepEnd> {
     if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the
         // budget would never be looked at.

@@ -17,13 +17,13 @@ use std::time::Duration;
 use super::Shard;
 use super::locked::{DueSource, Entry, Locked};
 use super::word::{Expiry, LockedWord, Outcome, State, Status, Word};
-use crate::clock::stalls::Passed;
+use crate::clock::stalls::PassedDeadline;
 use crate::clock::tick::{Moment, Span};
 use crate::wheel::Key;
 
 /// What is reported of a pending deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reported {
+pub(crate) struct Report {
     pub(crate) deadline: Moment,
     /// The time that is left, never more than its timeout.
     pub(crate) left: Duration,
@@ -183,13 +183,13 @@ impl Shard {
     }
 
     /// When a pending word is due, and how much time is left at `now`.
-    pub(crate) fn report_of_word(&self, word: &Word, now: Moment) -> Option<Reported> {
+    pub(crate) fn report_of_word(&self, word: &Word, now: Moment) -> Option<Report> {
         let mut locked = self.lock();
         self.expire_if_over(&mut locked, word, now);
         let reported = {
             let word = locked.word(word);
             word.pending().and_then(|state| {
-                Some(Reported {
+                Some(Report {
                     deadline: word.due_of(state)?,
                     left: self.left(word, state, now),
                 })
@@ -246,8 +246,8 @@ impl Shard {
 }
 
 /// What says whether a stall spares a deadline that passes at `due`.
-fn passed(word: LockedWord<'_>, due: Moment) -> Passed {
-    Passed {
+fn passed(word: LockedWord<'_>, due: Moment) -> PassedDeadline {
+    PassedDeadline {
         due,
         timeout: word.timeout(),
         is_set_once: word.is_set_once(),

@@ -47,9 +47,9 @@ use std::task::Waker;
 
 use crate::clock::Clock;
 use crate::clock::tick::Moment;
-use crate::driver::{Driver, Missed};
+use crate::driver::{Driver, MissedTick};
 use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
-pub(crate) use deadlines::{Change, Reported};
+pub(crate) use deadlines::{Change, Report};
 use lateness::FiredCounts;
 use locked::{DueSource, Entry, Locked, ShardState};
 use next_expiry::{ExpiryChange, NextExpiry};
@@ -80,7 +80,7 @@ pub(crate) struct Counts {
 
 /// Why a timer was not armed.
 #[derive(Debug)]
-pub(crate) enum NotArmed {
+pub(crate) enum ArmError {
     /// The runtime that drives the shard has shut down.
     Closed,
     /// The wheel was turned past its tick already.
@@ -89,7 +89,7 @@ pub(crate) enum NotArmed {
 
 /// What came of moving an armed timer.
 #[derive(Debug)]
-pub(crate) enum Moved {
+pub(crate) enum MoveOutcome {
     /// It is still armed.
     Pending,
     /// It had fired before.
@@ -100,7 +100,7 @@ pub(crate) enum Moved {
 
 /// What a poll finds of an armed timer.
 #[derive(Debug)]
-pub(crate) enum Polled {
+pub(crate) enum PollOutcome {
     Fired,
     Pending,
     Closed,
@@ -136,7 +136,7 @@ impl Shard {
     ///
     /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
     /// up to it. Then the timer has fired, and nothing is armed.
-    pub(crate) fn arm(&self, tick: u64, waker: Waker) -> Result<Key, NotArmed> {
+    pub(crate) fn arm(&self, tick: u64, waker: Waker) -> Result<Key, ArmError> {
         let mut locked = self.lock();
         let is_closed = locked.is_closed();
         if is_closed || tick <= locked.turned_to() {
@@ -144,15 +144,15 @@ impl Shard {
             // The waker was made before the lock, and is dropped here, after it.
             drop(waker);
             return Err(if is_closed {
-                NotArmed::Closed
+                ArmError::Closed
             } else {
-                NotArmed::Fired
+                ArmError::Fired
             });
         }
         let key = locked.link(tick, DueSource::Linked, Some(waker));
         if locked.unlock().tell_driver() {
             self.disarm(key);
-            return Err(NotArmed::Fired);
+            return Err(ArmError::Fired);
         }
         Ok(key)
     }
@@ -168,18 +168,18 @@ impl Shard {
     /// Moves an armed timer, whose waker stays. The wheel may have been turned to the new tick
     /// already, or tokio's time driver may have worked up to it. Then the timer fires here and now,
     /// as tokio's do.
-    pub(crate) fn move_to(&self, key: Key, tick: u64) -> Moved {
+    pub(crate) fn move_to(&self, key: Key, tick: u64) -> MoveOutcome {
         let mut locked = self.lock();
         if tick <= locked.turned_to() {
             return fire(locked, key);
         }
         if !locked.relink(key, tick) {
-            return Moved::HadFired;
+            return MoveOutcome::HadFired;
         }
         if locked.unlock().tell_driver() {
             return fire(self.lock(), key);
         }
-        Moved::Pending
+        MoveOutcome::Pending
     }
 
     /// Whether an armed timer has fired.
@@ -202,15 +202,15 @@ impl Shard {
     }
 
     /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed.
-    pub(crate) fn poll_armed(&self, key: Key, due: Moment, waker: &Waker) -> Polled {
+    pub(crate) fn poll_armed(&self, key: Key, due: Moment, waker: &Waker) -> PollOutcome {
         let registered = self.register(waker, |locked| {
             let entry = locked.entry(key);
             entry.ok_or_else(|| match self.clock.ended() {
-                Some(end) if end < due => Polled::Closed,
-                _ => Polled::Fired,
+                Some(end) if end < due => PollOutcome::Closed,
+                _ => PollOutcome::Fired,
             })
         });
-        registered.err().unwrap_or(Polled::Pending)
+        registered.err().unwrap_or(PollOutcome::Pending)
     }
 
     /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
@@ -291,21 +291,21 @@ impl Shard {
     ///
     /// Returns the tick up to which tokio's time driver has worked.
     #[inline]
-    fn defer_after(&self, missed: Option<Missed>) -> Option<u64> {
-        let Missed { up_to, comes_from } = missed?;
+    fn defer_after(&self, missed: Option<MissedTick>) -> Option<u64> {
+        let MissedTick { up_to, comes_from } = missed?;
         self.lock().defer_to(comes_from);
         Some(up_to)
     }
 }
 
 /// Takes a timer out as one that has fired in time, and wakes its waker.
-fn fire(mut locked: Locked<'_>, key: Key) -> Moved {
+fn fire(mut locked: Locked<'_>, key: Key) -> MoveOutcome {
     if !locked.unlink(key) {
-        return Moved::HadFired;
+        return MoveOutcome::HadFired;
     }
     locked.count_fired_at_once();
     locked.unlock().wake();
-    Moved::Fires
+    MoveOutcome::Fires
 }
 
 /// A turn fires or cascades at most this many timers for one hold of the lock. That is some
@@ -323,7 +323,7 @@ pub(crate) struct Batch {
 
 /// What the driver learns of a shard's turn.
 #[derive(Debug)]
-pub(crate) enum Turned {
+pub(crate) enum TurnOutcome {
     /// All that was due is dealt with. Nothing is due before this tick.
     Until(u64),
     /// The batch is full, and there may be more.
@@ -338,10 +338,10 @@ impl Shard {
     }
 
     /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
-    pub(crate) fn turn(&self, now: u64, batch: Batch, wakers: &mut Vec<Waker>) -> Turned {
+    pub(crate) fn turn(&self, now: u64, batch: Batch, wakers: &mut Vec<Waker>) -> TurnOutcome {
         let expiry = self.next_expiry.tick();
         if expiry > now {
-            return Turned::Until(expiry);
+            return TurnOutcome::Until(expiry);
         }
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
@@ -374,9 +374,9 @@ impl Shard {
             Decision::Fire
         });
         if is_finished {
-            Turned::Until(locked.next_expiry())
+            TurnOutcome::Until(locked.next_expiry())
         } else {
-            Turned::BatchFull
+            TurnOutcome::BatchFull
         }
     }
 

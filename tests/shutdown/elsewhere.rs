@@ -37,7 +37,8 @@ const TOKIOS_SENTENCE: &str = "A Tokio 1.x context was found, but it is being sh
 
 fn is_told(number: usize, end: &End) -> bool {
     match end {
-        End::Elapsed => false,
+        // In the very moment of the end tokio's own may elapse.
+        End::Elapsed => number == 0,
         End::Cancelled { by_shutdown } => *by_shutdown,
         End::Panicked(message) => {
             let is_ours = number == 0 || message.contains("has shut down");

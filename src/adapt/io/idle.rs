@@ -19,7 +19,7 @@
 //!
 //! - *Expired*: it was not reported to either direction yet. If a byte is moved first, the
 //!   connection was not idle: the bytes may have come in time, while the process was stalled.
-//! - *Reported*: one direction got `TimedOut`. If the other was waiting too, the same error is
+//! - *Report*: one direction got `TimedOut`. If the other was waiting too, the same error is
 //!   pending for it. Nothing is armed. The next byte moved, or the next poll that has to wait,
 //!   starts the deadline anew, for a goodbye.
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.

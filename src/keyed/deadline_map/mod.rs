@@ -43,7 +43,7 @@ use crate::deadline::{self, Access, ResetHandle, WarnBefore};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{Mark, Outcome, Reset, Word};
-use crate::shard::{Change, Reported, Shard};
+use crate::shard::{Change, Report, Shard};
 use crate::timer::Timer;
 use inner::{Entry, Inner};
 
@@ -378,7 +378,7 @@ where
         self.inner.find(self.hash(key), key, |_| ()).is_some()
     }
 
-    fn reported<Q>(&self, key: &Q) -> Option<Reported>
+    fn reported<Q>(&self, key: &Q) -> Option<Report>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,

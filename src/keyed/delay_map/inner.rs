@@ -65,7 +65,7 @@ use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, NEVER};
 use crate::keyed::table::{PartGuard, Table};
-use crate::shard::{Moved, NotArmed, Polled, Shard};
+use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
 use crate::timer::Timer;
 use crate::wheel::Key;
 
@@ -409,7 +409,7 @@ impl<K, V> Inner<K, V> {
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         let is_due = earliest <= self.clock().current_tick();
         let set = if is_due {
-            Err(NotArmed::Fired)
+            Err(ArmError::Fired)
         } else {
             self.set_timer(earliest, cx.waker())
         };
@@ -423,16 +423,16 @@ impl<K, V> Inner<K, V> {
                 self.waker.waits_until(earliest);
                 Poll::Pending
             }
-            Err(NotArmed::Fired) => {
+            Err(ArmError::Fired) => {
                 self.waker.stops_waiting();
                 Poll::Ready(Ok(()))
             }
-            Err(NotArmed::Closed) => Poll::Ready(Err(RuntimeEnd)),
+            Err(ArmError::Closed) => Poll::Ready(Err(RuntimeEnd)),
         }
     }
 
     /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`.
-    fn set_timer(&self, tick: u64, waker: &Waker) -> Result<(), NotArmed> {
+    fn set_timer(&self, tick: u64, waker: &Waker) -> Result<(), ArmError> {
         let before = self.stream_timer().take();
         if tick == NEVER {
             self.disarm(before);
@@ -443,18 +443,18 @@ impl<K, V> Inner<K, V> {
             None => self.shard.arm(tick, waker.clone())?,
             Some(timer) if timer.tick == tick => timer.key,
             Some(timer) => match self.shard.move_to(timer.key, tick) {
-                Moved::Pending => timer.key,
-                Moved::HadFired | Moved::Fires => return Err(NotArmed::Fired),
+                MoveOutcome::Pending => timer.key,
+                MoveOutcome::HadFired | MoveOutcome::Fires => return Err(ArmError::Fired),
             },
         };
         *self.stream_timer() = Some(StreamTimer { key, tick });
         match self.shard.poll_armed(key, due, waker) {
-            Polled::Pending => Ok(()),
-            Polled::Fired => {
+            PollOutcome::Pending => Ok(()),
+            PollOutcome::Fired => {
                 *self.stream_timer() = None;
-                Err(NotArmed::Fired)
+                Err(ArmError::Fired)
             }
-            Polled::Closed => Err(NotArmed::Closed),
+            PollOutcome::Closed => Err(ArmError::Closed),
         }
     }
 

@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::with_few_preemptions;
-use crate::clock::stalls::{Passed, Stalls};
+use crate::clock::stalls::{PassedDeadline, Stalls};
 use crate::clock::tick::{Moment, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
@@ -17,7 +17,7 @@ fn at(ms: u32) -> Moment {
 }
 
 fn is_spared(stalls: &Stalls, due: Moment) -> bool {
-    let deadline = Passed {
+    let deadline = PassedDeadline {
         due,
         timeout: 1_000 * MS,
         is_set_once: false,
