@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::runtime::{self, Handle, RuntimeFlavor};
 use grid::{has_come_to_line, line_before};
 use stalls::{PassedDeadline, Stalls};
-use tick::{Moment, TickLength};
+use tick::{Moment, Tick, TickLength};
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -138,9 +138,9 @@ impl Clock {
 
     /// The first tick that begins at the same line of tokio's grid as this one, and so fires with
     /// it.
-    pub(crate) fn first_tick_with(&self, tick: u64) -> u64 {
+    pub(crate) fn first_tick_with(&self, tick: Tick) -> Tick {
         let line_before = line_before(self.tick.start_of(tick));
-        line_before.map_or(0, |line| self.tick.current(line) + 1)
+        line_before.map_or(Tick::FIRST, |line| self.tick.current(line).next())
     }
 
     /// From when a reset at `now` counts: the next step of the system's clock, so that all resets of a
@@ -153,7 +153,7 @@ impl Clock {
         }
     }
 
-    pub(crate) fn current_tick(&self) -> u64 {
+    pub(crate) fn current_tick(&self) -> Tick {
         self.tick.current(self.now())
     }
 
@@ -165,12 +165,12 @@ impl Clock {
     }
 
     /// When `tick` begins.
-    pub(crate) fn start_of(&self, tick: u64) -> Instant {
+    pub(crate) fn start_of(&self, tick: Tick) -> Instant {
         self.instant(self.tick.start_of(tick))
     }
 
     /// The last tick that any clock comes to.
-    pub(crate) fn last_tick(&self) -> u64 {
+    pub(crate) fn last_tick(&self) -> Tick {
         self.tick.current(Moment::MAX)
     }
 
@@ -400,7 +400,7 @@ mod tests {
         tokio::time::advance(5 * MILLISECOND).await;
         let here = clock.now();
         assert_eq!(here, Moment::after_epoch(5 * MILLISECOND));
-        assert_eq!(clock.current_tick(), 5);
+        assert_eq!(clock.current_tick(), Tick::new(5));
         let elsewhere = thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap());
         assert_eq!(elsewhere, here);
     }

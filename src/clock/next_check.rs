@@ -9,7 +9,7 @@
 //! ```text
 //!   the thread that makes a change             the party that looks
 //!   ------------------------------             --------------------
-//!   C1  write the change                       L1  write: I look at NEVER       (`begin`)
+//!   C1  write the change                       L1  write: I look at Tick::NEVER       (`begin`)
 //!       fence, sequentially consistent             fence, sequentially consistent
 //!   C2  read when the next check is             L2  read all changes
 //!       it is later than the change: tell      L3  write: I look at that tick   (`at`)
@@ -27,11 +27,11 @@
 //! sees what the look did before L3. The order of C1 and C2, and of L1 and L2, comes from the
 //! fences alone.
 
-use super::tick::NEVER;
+use super::tick::Tick;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// A tick before every other one. The party looks by itself, and nobody need tell it anything.
-const BY_ITSELF: u64 = 0;
+const BY_ITSELF: Tick = Tick::FIRST;
 
 #[derive(Debug)]
 pub(crate) struct NextCheck(AtomicU64);
@@ -39,36 +39,36 @@ pub(crate) struct NextCheck(AtomicU64);
 impl NextCheck {
     /// The party does not look before it is told.
     pub(crate) fn never() -> NextCheck {
-        NextCheck(AtomicU64::new(NEVER))
+        NextCheck(AtomicU64::new(Tick::NEVER.number()))
     }
 
     /// The party looks by itself first.
     pub(crate) fn by_itself() -> NextCheck {
-        NextCheck(AtomicU64::new(BY_ITSELF))
+        NextCheck(AtomicU64::new(BY_ITSELF.number()))
     }
 
     /// Whether the party looks in time at a change that is due at `tick`. The thread that made the
     /// change calls this after it. If this is `false`, that thread must tell.
     #[inline]
-    pub(crate) fn comes_by(&self, tick: u64) -> bool {
+    pub(crate) fn comes_by(&self, tick: Tick) -> bool {
         // Between C1 and C2: pairs with the fence between L1 and L2.
         fence(Ordering::SeqCst);
         // C2. Acquire: pairs with the Release in `at`.
-        self.0.load(Ordering::Acquire) <= tick
+        self.0.load(Ordering::Acquire) <= tick.number()
     }
 
     /// From now on the party reads all changes. A thread that makes one after that tells.
     pub(crate) fn begin(&self) {
         // L1.
-        self.0.store(NEVER, Ordering::Release);
+        self.0.store(Tick::NEVER.number(), Ordering::Release);
         // Between L1 and L2: pairs with the fence in `comes_by`.
         fence(Ordering::SeqCst);
     }
 
     /// The next check is at that tick, if nobody tells.
-    pub(crate) fn at(&self, tick: u64) {
+    pub(crate) fn at(&self, tick: Tick) {
         // L3. Release: pairs with the Acquire in `comes_by`.
-        self.0.store(tick, Ordering::Release);
+        self.0.store(tick.number(), Ordering::Release);
     }
 
     /// From now on the party looks by itself.

@@ -50,7 +50,7 @@
 
 use std::time::Duration;
 
-use crate::clock::tick::{Moment, NEVER, TickLength};
+use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// The shortest lateness that is a stall, if it is more than `FEWEST_TICKS`.
@@ -92,7 +92,7 @@ impl Stalls {
         Stalls {
             tick,
             are_counted,
-            waits_since: AtomicU64::new(NEVER),
+            waits_since: AtomicU64::new(Tick::NEVER.number()),
             recent: Mutex::new(Vec::new()),
             last_grace_end: AtomicU64::new(0),
             number: AtomicU64::new(0),
@@ -122,10 +122,10 @@ impl Stalls {
     fn present_stall(&self, due: Moment, now: Moment) -> Option<Stall> {
         // Acquire: pairs with the Release in `wait_from`. A thread that sees the driver come sees
         // the stall that was noted before.
-        let from = self.waits_since.load(Ordering::Acquire);
+        let from = Tick::new(self.waits_since.load(Ordering::Acquire));
         let is_stall = !self.are_counted
             && from <= self.tick.due(due)
-            && self.is_stall(self.tick.current(now).saturating_sub(from));
+            && self.is_stall(self.tick.current(now).since(from));
         is_stall.then_some(Stall { from, end: now })
     }
 
@@ -134,10 +134,10 @@ impl Stalls {
         late > FEWEST_TICKS && Duration::from(self.tick.span(late)) > SHORTEST_STALL
     }
 
-    fn note_stall(&self, from: u64, end: Moment) {
+    fn note_stall(&self, from: Tick, end: Moment) {
         // Relaxed: counts that nothing else hangs on.
         self.number.fetch_add(1, Ordering::Relaxed);
-        let ticks = self.tick.current(end).saturating_sub(from);
+        let ticks = self.tick.current(end).since(from);
         self.total.fetch_add(ticks, Ordering::Relaxed);
         if self.are_counted {
             return;
@@ -217,7 +217,7 @@ impl Stalls {
     /// driver has come.
     pub(crate) fn note(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
         let since = self.waits_since();
-        let ticks = self.tick.current(now).saturating_sub(since);
+        let ticks = self.tick.current(now).since(since);
         let is_stall = self.is_stall(ticks) && !is_virtual();
         if is_stall {
             self.note_stall(since, now);
@@ -230,15 +230,15 @@ impl Stalls {
     }
 
     /// From `tick` on, what is due waits for the driver.
-    pub(crate) fn wait_from(&self, tick: u64) {
+    pub(crate) fn wait_from(&self, tick: Tick) {
         // Release: pairs with the Acquire in `present_stall`.
-        self.waits_since.store(tick, Ordering::Release);
+        self.waits_since.store(tick.number(), Ordering::Release);
     }
 
     /// Since which tick something that is due waits for the driver.
-    pub(crate) fn waits_since(&self) -> u64 {
+    pub(crate) fn waits_since(&self) -> Tick {
         // Relaxed: only the running thread writes it.
-        self.waits_since.load(Ordering::Relaxed)
+        Tick::new(self.waits_since.load(Ordering::Relaxed))
     }
 }
 
@@ -246,7 +246,7 @@ impl Stalls {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lateness {
     /// Since which tick something has waited.
-    pub(crate) since: u64,
+    pub(crate) since: Tick,
     pub(crate) ticks: u64,
     pub(crate) is_stall: bool,
 }
@@ -254,6 +254,6 @@ pub(crate) struct Lateness {
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     /// The tick that the alarm was set for.
-    from: u64,
+    from: Tick,
     end: Moment,
 }

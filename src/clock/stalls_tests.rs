@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::stalls::{PassedDeadline, Stalls};
-use crate::clock::tick::{Moment, TickLength};
+use crate::clock::tick::{Moment, Tick, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -28,7 +28,7 @@ fn spared(due: u32) -> PassedDeadline {
 
 /// The driver waited from tick `from` on, and comes at `end`.
 fn note(stalls: &Stalls, from: u64, end: Moment) {
-    stalls.wait_from(from);
+    stalls.wait_from(Tick::new(from));
     assert!(stalls.come(end, || false).is_stall);
 }
 
@@ -37,7 +37,7 @@ fn a_stall_is_longer_than_50_ms_and_16_ticks() {
     for (tick, longest_delay) in [(MS / 10, 500), (MS, 50), (10 * MS, 16), (100 * MS, 16)] {
         let stalls = stalls(tick);
         for (delay, is_stall) in [(longest_delay, false), (longest_delay + 1, true)] {
-            stalls.wait_from(7);
+            stalls.wait_from(Tick::new(7));
             let now = Moment::after_epoch(tick * u32::try_from(7 + delay).unwrap());
             assert_eq!(stalls.note(now, || false).is_stall, is_stall, "{tick:?}");
         }

@@ -12,8 +12,47 @@
 
 use std::time::Duration;
 
-/// The tick that never comes. Nothing is armed, asked for or waited for.
-pub(crate) const NEVER: u64 = u64::MAX;
+/// A tick: a whole number of tick lengths since the timer's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tick(u64);
+
+impl Tick {
+    /// The epoch's own, before every other one.
+    pub(crate) const FIRST: Tick = Tick(0);
+
+    /// The tick that never comes. Nothing is armed, asked for or waited for.
+    pub(crate) const NEVER: Tick = Tick(u64::MAX);
+
+    /// The last one that can come.
+    pub(crate) const LAST: Tick = Tick(u64::MAX - 1);
+
+    #[inline]
+    pub(crate) const fn new(number: u64) -> Tick {
+        Tick(number)
+    }
+
+    #[inline]
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The tick after this one.
+    #[inline]
+    pub(crate) fn next(self) -> Tick {
+        Tick(self.0.saturating_add(1))
+    }
+
+    /// The tick before this one; `None` for the first.
+    pub(crate) fn before(self) -> Option<Tick> {
+        self.0.checked_sub(1).map(Tick)
+    }
+
+    /// How many ticks this one comes after `earlier`. Zero if it does not.
+    #[inline]
+    pub(crate) fn since(self, earlier: Tick) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
 
 /// A point in time: nanoseconds from the timer's epoch, negative before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,8 +165,8 @@ impl TickLength {
 
     /// The first tick that does not begin before `deadline`, from which a timer may fire. It is
     /// never later than the last tick to which a clock comes.
-    pub(crate) fn due(self, deadline: Moment) -> u64 {
-        self.rounded_up(deadline.to_bits()).min(self.last)
+    pub(crate) fn due(self, deadline: Moment) -> Tick {
+        Tick(self.rounded_up(deadline.to_bits()).min(self.last))
     }
 
     /// The first moment at or after `now` from which a reset counts. They lie a millisecond apart, or
@@ -149,13 +188,13 @@ impl TickLength {
     }
 
     /// The tick in which `now` lies, which is the last one that has begun.
-    pub(crate) fn current(self, now: Moment) -> u64 {
-        self.divided(now.to_bits()).0
+    pub(crate) fn current(self, now: Moment) -> Tick {
+        Tick(self.divided(now.to_bits()).0)
     }
 
     /// The moment at which `tick` begins.
-    pub(crate) fn start_of(self, tick: u64) -> Moment {
-        Moment::from_bits(tick.saturating_mul(self.nanos))
+    pub(crate) fn start_of(self, tick: Tick) -> Moment {
+        Moment::from_bits(tick.0.saturating_mul(self.nanos))
     }
 
     #[inline]
@@ -224,7 +263,7 @@ mod tests {
             let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
             let now = Moment(nanos);
             prop_assert!(tick.start_of(tick.current(now)) <= now);
-            prop_assert!(tick.start_of(tick.current(now) + 1) > now);
+            prop_assert!(tick.start_of(tick.current(now).next()) > now);
         }
 
         #[test]
@@ -266,7 +305,7 @@ mod tests {
         assert_eq!(Moment::before_epoch(Duration::MAX).to_bits(), 0);
         assert_eq!(Moment::from_bits(Moment::MAX.to_bits()), Moment::MAX);
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        assert_eq!(tick.start_of(u64::MAX), Moment::MAX);
+        assert_eq!(tick.start_of(Tick::NEVER), Moment::MAX);
         assert!(tick.due(Moment::MAX) > tick.current(far));
     }
 

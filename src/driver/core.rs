@@ -29,7 +29,7 @@ use super::thread_alarm::ThreadAlarm;
 use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
 use crate::clock::stalls::Lateness;
-use crate::clock::tick::{Moment, NEVER};
+use crate::clock::tick::{Moment, Tick};
 use crate::shard::{Batch, Shard, TurnOutcome};
 
 /// What the running thread works with.
@@ -42,23 +42,22 @@ pub(super) struct Core {
 }
 
 /// What a thread finds out while it runs.
-#[derive(Default)]
 struct Run {
     /// The tick at which it began, once that was read.
-    began: Option<u64>,
+    began: Option<Tick>,
     /// The tick up to which tokio's time driver has worked already, if the alarm was set for it.
-    passed: Option<u64>,
+    passed: Option<Tick>,
     /// The tick that the alarm is set for then.
-    comes_at: u64,
+    comes_at: Tick,
 }
 
 /// The alarm was set for a tick that had passed already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
-    pub(crate) up_to: u64,
+    pub(crate) up_to: Tick,
     /// The first tick for which the driver comes in time.
-    pub(crate) comes_from: u64,
+    pub(crate) comes_from: Tick,
 }
 
 /// What fires when the next turn is due.
@@ -78,7 +77,11 @@ impl Driver {
         whereabouts: Whereabouts,
     ) -> Option<MissedTick> {
         let mut running = self.requests.submit(request)?;
-        let mut run = Run::default();
+        let mut run = Run {
+            began: None,
+            passed: None,
+            comes_at: Tick::NEVER,
+        };
         loop {
             let requests = running.take();
             let core = self.core().take();
@@ -147,7 +150,7 @@ impl Driver {
 
     /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
     /// for already goes on to wait. If that is deferred, nothing shows it later.
-    fn wait_for(&self, tick: u64, run: &mut Run) {
+    fn wait_for(&self, tick: Tick, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         let stalls = self.clock.stalls();
@@ -174,7 +177,7 @@ impl Driver {
     }
 
     /// Turns every shard up to the tick of `now`, and returns the tick of the next turn.
-    fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> u64 {
+    fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> Tick {
         let present = self.clock.tick().current(now);
         let late = self.clock.stalls().come(now, || self.clock.is_virtual());
         self.report(now, late);
@@ -183,7 +186,7 @@ impl Driver {
         if is_long {
             // The last of what it fired came so much later than the first.
             let now = self.clock.now();
-            let late = self.clock.tick().current(now).saturating_sub(present);
+            let late = self.clock.tick().current(now).since(present);
             self.lateness.note(now, late);
         }
         // What the turn has left in the past was linked there meanwhile.
@@ -198,15 +201,15 @@ impl Driver {
     fn turn_shards(
         &self,
         core: &mut Core,
-        present: u64,
+        present: Tick,
         mut at: Moment,
-        waited_since: u64,
-    ) -> (u64, bool) {
+        waited_since: Tick,
+    ) -> (Tick, bool) {
         let Core { shards, wakers, .. } = core;
         let mut is_long = false;
         let mut has_woken = false;
         loop {
-            let mut expiry = NEVER;
+            let mut expiry = Tick::NEVER;
             let mut is_finished = true;
             for shard in shards.iter().filter_map(Weak::upgrade) {
                 if has_woken && shard.next_expiry() <= present {
@@ -231,7 +234,7 @@ impl Driver {
     }
 
     /// The tick that the alarm is to be set for without a turn.
-    fn earliest_tick(&self, core: &Core, running: &mut Running<'_>) -> u64 {
+    fn earliest_tick(&self, core: &Core, running: &mut Running<'_>) -> Tick {
         if !self.clock.is_pausable() {
             return core.alarm.at().min(running.take_asked_for());
         }
@@ -241,7 +244,7 @@ impl Driver {
         // it.
         running.begin_to_read();
         let expiries = core.shards().map(|shard| shard.next_expiry());
-        expiries.min().unwrap_or(NEVER)
+        expiries.min().unwrap_or(Tick::NEVER)
     }
 
     /// Closes every shard, for ever.
@@ -250,8 +253,8 @@ impl Driver {
         // finds the driver ended.
         self.clock.end();
         // Nobody needs to tell it anything any more, and nothing waits.
-        running.set_for(0);
-        self.clock.stalls().wait_from(NEVER);
+        running.set_for(Tick::FIRST);
+        self.clock.stalls().wait_from(Tick::NEVER);
         let runtime = self.runtime().take();
         // Under no lock: the last reference to a runtime drops what it still has.
         drop(runtime);
@@ -282,14 +285,14 @@ impl Core {
 
 impl Alarm {
     /// Notes that it has fired, at the present tick.
-    fn note_fired(&mut self, present: u64) {
+    fn note_fired(&mut self, present: Tick) {
         match self {
             Alarm::Tokio(alarm) => alarm.note_fired(present),
             Alarm::Thread(_) => {}
         }
     }
 
-    fn set(&mut self, tick: u64) -> SetOutcome {
+    fn set(&mut self, tick: Tick) -> SetOutcome {
         match self {
             Alarm::Tokio(alarm) => alarm.set(tick),
             Alarm::Thread(alarm) => {
@@ -301,7 +304,7 @@ impl Alarm {
 
     /// Sets it so that it fires next, where `now` is the present tick. Returns the first tick that
     /// it is in time for too.
-    fn set_soon(&mut self, now: u64) -> (SetOutcome, u64) {
+    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
         match self {
             Alarm::Tokio(alarm) => alarm.set_soon(now),
             Alarm::Thread(alarm) => {
@@ -312,7 +315,7 @@ impl Alarm {
     }
 
     /// The tick that it is set for.
-    fn at(&self) -> u64 {
+    fn at(&self) -> Tick {
         match self {
             Alarm::Tokio(alarm) => alarm.at(),
             Alarm::Thread(alarm) => alarm.at(),

@@ -64,6 +64,7 @@ use crate::runtime::Handle;
 pub(crate) use self::core::MissedTick;
 use self::core::{Alarm, Core};
 use crate::clock::Clock;
+use crate::clock::tick::Tick;
 use crate::shard::Shard;
 use crate::waking::Reporter;
 use lateness::WorstLateness;
@@ -131,7 +132,7 @@ impl Driver {
     /// Makes the driver turn at `tick` at the latest. Call this after an expiry was lowered to
     /// that tick, under no lock. Returns whether that has passed already.
     #[inline]
-    pub(crate) fn come_by(self: &Arc<Self>, tick: u64) -> Option<MissedTick> {
+    pub(crate) fn come_by(self: &Arc<Self>, tick: Tick) -> Option<MissedTick> {
         if self.requests.is_set_by(tick) {
             return None;
         }
@@ -139,22 +140,22 @@ impl Driver {
     }
 
     #[cold]
-    fn come_earlier(self: &Arc<Self>, tick: u64) -> Option<MissedTick> {
+    fn come_earlier(self: &Arc<Self>, tick: Tick) -> Option<MissedTick> {
         self.requests.ask_for(tick);
         self.run(Request::SetAlarm, Whereabouts::Caller)
     }
 
     /// Puts the alarm off too, if it is set for `tick`, from which an expiry was deferred. Under no
     /// lock.
-    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: u64) -> Option<MissedTick> {
+    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: Tick) -> Option<MissedTick> {
         if self.is_set_before(tick) {
             return None;
         }
         self.run(Request::SetAlarm, Whereabouts::Caller)
     }
 
-    fn is_set_before(&self, tick: u64) -> bool {
-        tick.checked_sub(1)
+    fn is_set_before(&self, tick: Tick) -> bool {
+        tick.before()
             .is_some_and(|before| self.requests.is_set_by(before))
     }
 
@@ -216,8 +217,8 @@ mod tests {
         let clock = Clock::new(&runtime, tick, Instant::now(), false);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime);
-        driver.need_not_come_at(10);
-        driver.come_by(10);
+        driver.need_not_come_at(Tick::new(10));
+        driver.come_by(Tick::new(10));
         sleep(Duration::from_millis(20)).await;
         assert_eq!(driver.wake_ups(), 0);
     }

@@ -33,7 +33,7 @@
 //! thread of that moment, or by the thread that made it.
 
 use crate::clock::next_check::NextCheck;
-use crate::clock::tick::NEVER;
+use crate::clock::tick::Tick;
 use crate::sync::{AtomicU64, Ordering};
 
 /// What a thread wants of the driver.
@@ -73,7 +73,7 @@ impl Requests {
     pub(crate) fn new() -> Requests {
         Requests {
             state: AtomicU64::new(0),
-            asked_for: AtomicU64::new(NEVER),
+            asked_for: AtomicU64::new(Tick::NEVER.number()),
             next_turn: NextCheck::never(),
         }
     }
@@ -81,15 +81,15 @@ impl Requests {
     /// Whether the driver turns at `tick` or before. Call this after the next expiry was lowered
     /// to `tick`.
     #[inline]
-    pub(crate) fn is_set_by(&self, tick: u64) -> bool {
+    pub(crate) fn is_set_by(&self, tick: Tick) -> bool {
         self.next_turn.comes_by(tick)
     }
 
     /// Asks for a turn at `tick`. Follow this with a request to `SetAlarm`.
-    pub(crate) fn ask_for(&self, tick: u64) {
+    pub(crate) fn ask_for(&self, tick: Tick) {
         // Release: pairs with the Acquire in `take_asked_for`. A turn that forgets this tick sees
         // the next expiry that was lowered to it.
-        self.asked_for.fetch_min(tick, Ordering::AcqRel);
+        self.asked_for.fetch_min(tick.number(), Ordering::AcqRel);
     }
 
     /// Submits a request. If no thread runs the driver, the caller has to, until it may stop.
@@ -117,9 +117,10 @@ impl<'a> Running<'a> {
     }
 
     /// The earliest tick that was asked for since this was last called.
-    pub(crate) fn take_asked_for(&mut self) -> u64 {
+    pub(crate) fn take_asked_for(&mut self) -> Tick {
         // Acquire: pairs with the Release in `ask_for`.
-        self.0.asked_for.swap(NEVER, Ordering::AcqRel)
+        let never = Tick::NEVER.number();
+        Tick::new(self.0.asked_for.swap(never, Ordering::AcqRel))
     }
 
     /// Call this before the next expiries are read. A thread that lowers one after it submits a
@@ -132,7 +133,7 @@ impl<'a> Running<'a> {
     }
 
     /// Says at which tick the driver turns at the latest.
-    pub(crate) fn set_for(&mut self, tick: u64) {
+    pub(crate) fn set_for(&mut self, tick: Tick) {
         self.0.next_turn.at(tick);
     }
 

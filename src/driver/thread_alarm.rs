@@ -15,7 +15,7 @@ use std::{io, thread};
 
 use super::Driver;
 use crate::clock::Clock;
-use crate::clock::tick::NEVER;
+use crate::clock::tick::Tick;
 
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,
@@ -28,14 +28,14 @@ struct Shared {
 
 struct Setting {
     /// The tick that it is set for; `NEVER` also once it has fired.
-    at: u64,
+    at: Tick,
 }
 
 impl ThreadAlarm {
     /// Starts the thread. It keeps the driver, and so neither ever ends.
     pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
         let shared = Arc::new(Shared {
-            setting: Mutex::new(Setting { at: NEVER }),
+            setting: Mutex::new(Setting { at: Tick::NEVER }),
             is_earlier: Condvar::new(),
         });
         let (of_thread, driver) = (shared.clone(), driver.clone());
@@ -46,12 +46,12 @@ impl ThreadAlarm {
     }
 
     /// The tick that it is set for.
-    pub(super) fn at(&self) -> u64 {
+    pub(super) fn at(&self) -> Tick {
         self.shared.lock().at
     }
 
     /// Sets the alarm for the beginning of a tick.
-    pub(super) fn set(&self, tick: u64) {
+    pub(super) fn set(&self, tick: Tick) {
         let mut setting = self.shared.lock();
         let is_earlier = tick < setting.at;
         setting.at = tick;
@@ -74,14 +74,14 @@ impl Shared {
     fn wait(&self, clock: &Clock) {
         let mut setting = self.lock();
         loop {
-            setting = if setting.at == NEVER {
+            setting = if setting.at == Tick::NEVER {
                 let waited = self.is_earlier.wait(setting);
                 waited.unwrap_or_else(PoisonError::into_inner)
             } else {
                 let begins = clock.start_of(setting.at).into_std();
                 let left = begins.saturating_duration_since(std::time::Instant::now());
                 if left.is_zero() {
-                    setting.at = NEVER;
+                    setting.at = Tick::NEVER;
                     return;
                 }
                 let waited = self.is_earlier.wait_timeout(setting, left);

@@ -47,7 +47,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Driver;
 use crate::clock::Clock;
-use crate::clock::tick::NEVER;
+use crate::clock::tick::Tick;
 use crate::runtime::coop::unconstrained;
 
 pub(super) struct TokioAlarm {
@@ -56,7 +56,7 @@ pub(super) struct TokioAlarm {
     alarm_waker: Arc<AlarmWaker>,
     waker: Waker,
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
-    at: u64,
+    at: Tick,
     is_attached: bool,
     /// It fired before its time, or while it was unset. This is how the time driver ends.
     fired_early: bool,
@@ -70,7 +70,7 @@ pub(super) struct TokioAlarm {
 pub(super) enum SetOutcome {
     Done,
     /// The time of this tick has passed already.
-    Passed(u64),
+    Passed(Tick),
     /// The runtime's time driver has ended.
     Ended,
 }
@@ -90,27 +90,27 @@ impl TokioAlarm {
             clock,
             waker: Waker::from(alarm_waker.clone()),
             alarm_waker,
-            at: NEVER,
+            at: Tick::NEVER,
             is_attached: false,
             fired_early: false,
         }
     }
 
     /// The tick that it is set for.
-    pub(super) fn at(&self) -> u64 {
+    pub(super) fn at(&self) -> Tick {
         self.at
     }
 
     /// Notes that it has fired, at the present tick, so that its waker is spent.
-    pub(super) fn note_fired(&mut self, present: u64) {
+    pub(super) fn note_fired(&mut self, present: Tick) {
         self.fired_early = self.at > present;
         self.is_attached = false;
-        self.at = NEVER;
+        self.at = Tick::NEVER;
     }
 
     /// Sets the alarm for the beginning of a tick, or unsets it for `NEVER`.
-    pub(super) fn set(&mut self, tick: u64) -> SetOutcome {
-        if tick == NEVER {
+    pub(super) fn set(&mut self, tick: Tick) -> SetOutcome {
+        if tick == Tick::NEVER {
             return self.unset();
         }
         let tick = tick.min(self.clock.last_tick());
@@ -141,7 +141,7 @@ impl TokioAlarm {
     /// armed for it fires at once, as tokio's timers do.
     ///
     /// Returns the first tick that the alarm is in time for too.
-    pub(super) fn set_soon(&mut self, now: u64) -> (SetOutcome, u64) {
+    pub(super) fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (SetOutcome::Done, self.at);
         }
@@ -149,11 +149,11 @@ impl TokioAlarm {
         if !matches!(set, SetOutcome::Passed(_)) {
             return (self.attach_if(set), now);
         }
-        let next = now + 1;
+        let next = now.next();
         (self.set_to_next_millisecond(set, next), next)
     }
 
-    fn set_to_next_millisecond(&mut self, set: SetOutcome, tick: u64) -> SetOutcome {
+    fn set_to_next_millisecond(&mut self, set: SetOutcome, tick: Tick) -> SetOutcome {
         let soon = self.clock.now_instant() + Duration::from_nanos(1);
         self.reset(soon);
         self.at = tick;
@@ -174,15 +174,15 @@ impl TokioAlarm {
         if fired_early && self.reset_to(self.clock.last_tick()) == SetOutcome::Ended {
             return SetOutcome::Ended;
         }
-        if self.at != NEVER {
-            self.at = NEVER;
+        if self.at != Tick::NEVER {
+            self.at = Tick::NEVER;
             // An instant in the past elapses at once, and so tokio drops it from its timers.
             self.reset(self.clock.long_ago());
         }
         SetOutcome::Done
     }
 
-    fn reset_to(&mut self, tick: u64) -> SetOutcome {
+    fn reset_to(&mut self, tick: Tick) -> SetOutcome {
         self.reset(self.clock.start_of(tick));
         self.at = tick;
         if self.sleep.is_elapsed() {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::tick::Moment;
+use crate::clock::tick::{Moment, Tick};
 use crate::error::{Cancelled, Elapsed};
 use crate::runtime::coop;
 use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
@@ -248,7 +248,7 @@ impl Sleep {
 
     /// The tick at which it is due.
     #[inline]
-    fn due_tick(&self) -> u64 {
+    fn due_tick(&self) -> Tick {
         self.shard.clock().tick().due(self.due)
     }
 
@@ -398,7 +398,7 @@ impl FirstPoll {
     /// Whether a sleep was due when it was made, or may have been due then and is due now. `tick` is
     /// the tick at which it is due.
     #[inline]
-    pub(crate) fn finds_due(self, shard: &Shard, due: Moment, tick: u64) -> bool {
+    pub(crate) fn finds_due(self, shard: &Shard, due: Moment, tick: Tick) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),

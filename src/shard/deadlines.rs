@@ -18,7 +18,7 @@ use super::Shard;
 use super::locked::{DueSource, Entry, Locked};
 use super::word::{Expiry, LockedWord, Outcome, State, Status, Word};
 use crate::clock::stalls::PassedDeadline;
-use crate::clock::tick::{Moment, Span};
+use crate::clock::tick::{Moment, Span, Tick};
 use crate::wheel::Key;
 
 /// What is reported of a pending deadline.
@@ -239,7 +239,7 @@ impl Shard {
     }
 
     /// The tick at which the grace ends that a stall gives to a deadline, once the driver has come.
-    pub(super) fn grace_end(&self, word: LockedWord<'_>, due: Moment) -> Option<u64> {
+    pub(super) fn grace_end(&self, word: LockedWord<'_>, due: Moment) -> Option<Tick> {
         let end = self.clock.stalls().grace_end(passed(word, due))?;
         Some(self.clock.tick().due(end))
     }

@@ -20,7 +20,7 @@ use super::lateness::FiredCounts;
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockHeld, LockedWord, Word};
 use super::{Counts, Shard};
-use crate::clock::tick::{NEVER, TickLength};
+use crate::clock::tick::{Tick, TickLength};
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 
 /// What the lock of a shard guards.
@@ -105,12 +105,12 @@ impl<'a> Locked<'a> {
 
     /// The tick up to which the wheel was turned.
     #[inline]
-    pub(super) fn turned_to(&self) -> u64 {
-        self.state.wheel.now()
+    pub(super) fn turned_to(&self) -> Tick {
+        Tick::new(self.state.wheel.now())
     }
 
     /// The tick at which the driver comes next.
-    pub(super) fn next_expiry(&self) -> u64 {
+    pub(super) fn next_expiry(&self) -> Tick {
         self.shard.next_expiry.tick_about()
     }
 
@@ -128,17 +128,17 @@ impl<'a> Locked<'a> {
 
     /// Links a new timer.
     #[inline]
-    pub(super) fn link(&mut self, tick: u64, due: DueSource, waker: Option<Waker>) -> Key {
+    pub(super) fn link(&mut self, tick: Tick, due: DueSource, waker: Option<Waker>) -> Key {
         // A blank entry is a constant. What it gets after that is written to where it stays.
-        let (key, entry) = self.state.wheel.insert_mut(tick, Entry::BLANK);
+        let (key, entry) = self.state.wheel.insert_mut(tick.number(), Entry::BLANK);
         std::mem::forget(std::mem::replace(entry, Entry { waker, due }));
         self.after.change = self.shard.next_expiry.lower_to(tick, &self.held);
         key
     }
 
     /// Links a timer at another tick; `false` if it has fired.
-    pub(super) fn relink(&mut self, key: Key, tick: u64) -> bool {
-        let Some(unlinked) = self.state.wheel.relink(key, tick) else {
+    pub(super) fn relink(&mut self, key: Key, tick: Tick) -> bool {
+        let Some(unlinked) = self.state.wheel.relink(key, tick.number()) else {
             return false;
         };
         let lowered = self.shard.next_expiry.lower_to(tick, &self.held);
@@ -180,24 +180,24 @@ impl<'a> Locked<'a> {
     }
 
     /// The tick at which a timer is linked that has not fired.
-    pub(super) fn linked_at(&self, key: Key) -> Option<u64> {
-        self.state.wheel.due(key)
+    pub(super) fn linked_at(&self, key: Key) -> Option<Tick> {
+        self.state.wheel.due(key).map(Tick::new)
     }
 
     /// Turns the wheel up to `now`, and fires at most `batch` timers. `judge` decides on each timer
     /// whose slot has come. `false` if there may be more.
     pub(super) fn turn(
         &mut self,
-        now: u64,
+        now: Tick,
         batch: usize,
-        mut judge: impl FnMut(u64, &mut Entry, &LockHeld, &mut Counters) -> Decision,
+        mut judge: impl FnMut(Tick, &mut Entry, &LockHeld, &mut Counters) -> Decision,
     ) -> bool {
         let Locked {
             shard, state, held, ..
         } = self;
         let ShardState { wheel, counters } = &mut **state;
-        let is_finished = wheel.turn(now, batch, |linked, entry| {
-            judge(linked, entry, held, counters)
+        let is_finished = wheel.turn(now.number(), batch, |linked, entry| {
+            judge(Tick::new(linked), entry, held, counters)
         });
         if is_finished {
             shard.next_expiry.set(earliest_in(wheel), held);
@@ -234,7 +234,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.
-    pub(super) fn defer_to(&self, tick: u64) {
+    pub(super) fn defer_to(&self, tick: Tick) {
         let _ = self.shard.next_expiry.defer(&self.held, |_| Some(tick));
     }
 
@@ -246,7 +246,9 @@ impl<'a> Locked<'a> {
         if self.shard.clock.is_pausable() {
             let wheel = &self.state.wheel;
             let defer = self.shard.next_expiry.defer(&self.held, |expiry| {
-                unlinked.may_change(expiry).then(|| earliest_in(wheel))
+                unlinked
+                    .may_change(expiry.number())
+                    .then(|| earliest_in(wheel))
             });
             if defer != ExpiryChange::None {
                 self.after.change = defer;
@@ -295,11 +297,12 @@ impl ShardState {
 }
 
 /// The tick at which something may be due next.
-fn earliest_in(wheel: &Wheel<Entry>) -> u64 {
+fn earliest_in(wheel: &Wheel<Entry>) -> Tick {
     // The wheel may name the start of a coarse slot. A timer that is linked at `NEVER` lies in a
     // slot of its own, which no moment comes near.
     wheel
         .next_turn()
+        .map(Tick::new)
         .filter(|&tick| tick <= LAST_TICK)
-        .unwrap_or(NEVER)
+        .unwrap_or(Tick::NEVER)
 }

@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use crate::clock::Clock;
-use crate::clock::tick::Moment;
+use crate::clock::tick::{Moment, Tick};
 use crate::driver::{Driver, MissedTick};
 use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
 pub(crate) use deadlines::{Change, Report};
@@ -136,7 +136,7 @@ impl Shard {
     ///
     /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
     /// up to it. Then the timer has fired, and nothing is armed.
-    pub(crate) fn arm(&self, tick: u64, waker: Waker) -> Result<Key, ArmError> {
+    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, ArmError> {
         let mut locked = self.lock();
         let is_closed = locked.is_closed();
         if is_closed || tick <= locked.turned_to() {
@@ -168,7 +168,7 @@ impl Shard {
     /// Moves an armed timer, whose waker stays. The wheel may have been turned to the new tick
     /// already, or tokio's time driver may have worked up to it. Then the timer fires here and now,
     /// as tokio's do.
-    pub(crate) fn move_to(&self, key: Key, tick: u64) -> MoveOutcome {
+    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> MoveOutcome {
         let mut locked = self.lock();
         if tick <= locked.turned_to() {
             return fire(locked, key);
@@ -191,13 +191,13 @@ impl Shard {
     /// Whether a tick lies before the next expiry. Then no turn is to come that would fire what is
     /// due there.
     #[inline]
-    pub(crate) fn is_missed(&self, tick: u64) -> bool {
+    pub(crate) fn is_missed(&self, tick: Tick) -> bool {
         tick < self.next_expiry.tick_about()
     }
 
     /// Whether a timer that was armed for `tick` has fired, as far as that can be told without the
     /// lock. No timer in the wheel is due before the next expiry.
-    pub(crate) fn has_surely_fired(&self, tick: u64) -> bool {
+    pub(crate) fn has_surely_fired(&self, tick: Tick) -> bool {
         tick < self.next_expiry.tick()
     }
 
@@ -291,7 +291,7 @@ impl Shard {
     ///
     /// Returns the tick up to which tokio's time driver has worked.
     #[inline]
-    fn defer_after(&self, missed: Option<MissedTick>) -> Option<u64> {
+    fn defer_after(&self, missed: Option<MissedTick>) -> Option<Tick> {
         let MissedTick { up_to, comes_from } = missed?;
         self.lock().defer_to(comes_from);
         Some(up_to)
@@ -318,14 +318,14 @@ pub(crate) struct Batch {
     pub(crate) at: Moment,
     /// Since which tick what is due has waited for the driver. What is due before that was armed
     /// later.
-    pub(crate) waited_since: u64,
+    pub(crate) waited_since: Tick,
 }
 
 /// What the driver learns of a shard's turn.
 #[derive(Debug)]
 pub(crate) enum TurnOutcome {
     /// All that was due is dealt with. Nothing is due before this tick.
-    Until(u64),
+    Until(Tick),
     /// The batch is full, and there may be more.
     BatchFull,
 }
@@ -333,12 +333,12 @@ pub(crate) enum TurnOutcome {
 /// For the driver.
 impl Shard {
     /// The tick at which the driver comes next.
-    pub(crate) fn next_expiry(&self) -> u64 {
+    pub(crate) fn next_expiry(&self) -> Tick {
         self.next_expiry.tick()
     }
 
     /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
-    pub(crate) fn turn(&self, now: u64, batch: Batch, wakers: &mut Vec<Waker>) -> TurnOutcome {
+    pub(crate) fn turn(&self, now: Tick, batch: Batch, wakers: &mut Vec<Waker>) -> TurnOutcome {
         let expiry = self.next_expiry.tick();
         if expiry > now {
             return TurnOutcome::Until(expiry);
@@ -356,11 +356,12 @@ impl Shard {
                     match word.expire_if(has_passed) {
                         Expiry::Later(due) if tick.due(due) <= now => {
                             counts.spared += 1;
-                            return Decision::Reschedule(grace_end(due).unwrap_or(now + 1));
+                            let until = grace_end(due).unwrap_or(now.next());
+                            return Decision::Reschedule(until.number());
                         }
                         Expiry::Later(due) => {
                             counts.put_off += 1;
-                            return Decision::Reschedule(tick.due(due));
+                            return Decision::Reschedule(tick.due(due).number());
                         }
                         // One that was spared is linked at the end of its grace.
                         Expiry::Expired(due) => tick.due(due).max(linked),

@@ -14,11 +14,11 @@
 //! Its tests are in `next_expiry_tests`, because `tests/loom` compiles this file too.
 
 use super::word::LockHeld;
-use crate::clock::tick::NEVER;
+use crate::clock::tick::Tick;
 use crate::sync::{AtomicU64, Ordering};
 
 /// No moment lies beyond this tick, however short a tick is.
-pub(super) const LAST_TICK: u64 = 1 << 62;
+pub(super) const LAST_TICK: Tick = Tick::new(1 << 62);
 
 #[derive(Debug)]
 pub(crate) struct NextExpiry(AtomicU64);
@@ -29,37 +29,37 @@ pub(crate) struct NextExpiry(AtomicU64);
 pub(crate) enum ExpiryChange {
     None,
     /// It was lowered to this tick.
-    Earlier(u64),
+    Earlier(Tick),
     /// It was deferred from this tick.
-    Later(u64),
+    Later(Tick),
 }
 
 impl NextExpiry {
     pub(crate) fn never() -> NextExpiry {
-        NextExpiry(AtomicU64::new(NEVER))
+        NextExpiry(AtomicU64::new(Tick::NEVER.number()))
     }
 
     /// The tick at which the driver comes next.
-    pub(crate) fn tick(&self) -> u64 {
+    pub(crate) fn tick(&self) -> Tick {
         // Acquire: pairs with the Release in `set`. The driver reads it after a fence (see
         // `NextCheck`). So the driver sees each expiry that was lowered before the call found the
         // driver to come early enough. A sleep reads it to learn that its timer has fired. The turn
         // that took the timer out stored the next expiry after that.
-        self.0.load(Ordering::Acquire)
+        Tick::new(self.0.load(Ordering::Acquire))
     }
 
     /// As `tick`, for a look that may miss what happens meanwhile.
     #[inline]
-    pub(crate) fn tick_about(&self) -> u64 {
+    pub(crate) fn tick_about(&self) -> Tick {
         // Relaxed: the caller takes nothing but the number from it.
-        self.0.load(Ordering::Relaxed)
+        Tick::new(self.0.load(Ordering::Relaxed))
     }
 
     /// Lowers it for a timer that was linked at `due`.
     #[inline]
-    pub(crate) fn lower_to(&self, due: u64, held: &LockHeld) -> ExpiryChange {
+    pub(crate) fn lower_to(&self, due: Tick, held: &LockHeld) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
-        if due >= self.0.load(Ordering::Relaxed) {
+        if due >= self.tick_about() {
             return ExpiryChange::None;
         }
         self.set(due, held);
@@ -70,10 +70,10 @@ impl NextExpiry {
     pub(crate) fn defer(
         &self,
         held: &LockHeld,
-        next: impl FnOnce(u64) -> Option<u64>,
+        next: impl FnOnce(Tick) -> Option<Tick>,
     ) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
-        let expiry = self.0.load(Ordering::Relaxed);
+        let expiry = self.tick_about();
         match next(expiry) {
             Some(next) if next > expiry => {
                 self.set(next, held);
@@ -84,9 +84,9 @@ impl NextExpiry {
     }
 
     /// Sets it to that tick.
-    pub(crate) fn set(&self, tick: u64, _: &LockHeld) {
+    pub(crate) fn set(&self, tick: Tick, _: &LockHeld) {
         // Release: pairs with the Acquire in `tick`. A thread that reads a next expiry later than
         // its timer sees what the turn did.
-        self.0.store(tick, Ordering::Release);
+        self.0.store(tick.number(), Ordering::Release);
     }
 }

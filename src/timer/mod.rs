@@ -251,7 +251,7 @@ impl Timer {
     /// other thread uses the timer.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
-        let now = clock.current_tick();
+        let now = clock.current_tick().number();
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
         Snapshot::new(now, clock.tick().as_duration(), shards)
     }

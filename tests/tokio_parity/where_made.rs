@@ -2,6 +2,11 @@
 //! could differ from tokio's, which is found at the call. In the last three it does, as the page of
 //! `timeout` says.
 
+#![allow(
+    clippy::async_yields_async,
+    reason = "a timeout is made in one place and awaited in another"
+)]
+
 use std::future::{Future, IntoFuture, pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};

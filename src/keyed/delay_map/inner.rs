@@ -63,7 +63,7 @@ use std::time::Duration;
 use super::part::{DelayPart, Item, Search, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
-use crate::clock::tick::{Moment, NEVER};
+use crate::clock::tick::{Moment, Tick};
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
 use crate::timer::Timer;
@@ -89,7 +89,7 @@ pub(super) struct Inner<K, V> {
 #[derive(Clone, Copy)]
 struct StreamTimer {
     key: Key,
-    tick: u64,
+    tick: Tick,
 }
 
 /// The timer's runtime has shut down.
@@ -104,7 +104,9 @@ impl<K, V> Inner<K, V> {
         let table = Table::new(limit, DelayPart::new);
         Inner {
             timer: timer.clone(),
-            earliest: (0..table.parts()).map(|_| AtomicU64::new(NEVER)).collect(),
+            earliest: (0..table.parts())
+                .map(|_| AtomicU64::new(Tick::NEVER.number()))
+                .collect(),
             stream_timer: Mutex::new(None),
             shard,
             table,
@@ -146,10 +148,10 @@ impl<K, V> Inner<K, V> {
         let earliest = &self.earliest[part.number()];
         // What was written before may have been too early, and stays so. That costs one look, and
         // to find the earliest again would cost more each time. Relaxed: G1.
-        let is_earlier = setting.tick < earliest.load(Ordering::Relaxed);
+        let is_earlier = setting.tick < Tick::new(earliest.load(Ordering::Relaxed));
         if is_earlier {
             // Release: pairs with the load in `earliest_of`.
-            earliest.store(setting.tick, Ordering::Release);
+            earliest.store(setting.tick.number(), Ordering::Release);
         }
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream in its C3, and
@@ -183,20 +185,20 @@ impl<K, V> Inner<K, V> {
     }
 
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
-    fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (u64, u64) {
+    fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
         let earliest = part.earliest();
         let written = &self.earliest[part.number()];
         // Relaxed: only threads that had the part's lock have written it (G1).
-        let before = written.load(Ordering::Relaxed);
+        let before = Tick::new(written.load(Ordering::Relaxed));
         if earliest != before {
             // Release: pairs with the load in `earliest_of`.
-            written.store(earliest, Ordering::Release);
+            written.store(earliest.number(), Ordering::Release);
         }
         (before, earliest)
     }
 
     /// C2 to C4.
-    fn after_change(&self, before: u64, earliest: u64) {
+    fn after_change(&self, before: Tick, earliest: Tick) {
         if earliest < before && self.waker.is_needed_for(earliest) {
             self.wake_stream();
         }
@@ -220,29 +222,29 @@ impl<K, V> Inner<K, V> {
     }
 
     /// The tick before which nothing is due in a part.
-    fn earliest_of(&self, part: usize) -> u64 {
+    fn earliest_of(&self, part: usize) -> Tick {
         // Acquire: pairs with the stores, so that the reader's next reading of the clock is no
         // earlier than the writer's. That the stream sees the tick in time is due to the fences of
         // `clock::next_check`.
-        self.earliest[part].load(Ordering::Acquire)
+        Tick::new(self.earliest[part].load(Ordering::Acquire))
     }
 
-    fn earliest_of_all(&self) -> u64 {
+    fn earliest_of_all(&self) -> Tick {
         let all = (0..self.earliest.len()).map(|part| self.earliest_of(part));
-        all.min().unwrap_or(NEVER)
+        all.min().unwrap_or(Tick::NEVER)
     }
 
     /// The part whose earliest tick is the smallest, of several the first, if that tick is no later
     /// than `by`. That tick may be too early. So beside it stands the tick up to which nothing in
     /// another part comes before what is in this one.
-    fn first_part(&self, by: u64) -> Option<(usize, u64)> {
-        let (mut first, mut number) = (NEVER, 0);
+    fn first_part(&self, by: Tick) -> Option<(usize, Tick)> {
+        let (mut first, mut number) = (Tick::NEVER, 0);
         let mut limit = by;
         for part in 0..self.earliest.len() {
             let tick = self.earliest_of(part);
             if tick < first {
                 // Of two parts with one tick, this one comes later.
-                limit = limit.min(first.saturating_sub(1));
+                limit = limit.min(first.before().unwrap_or(Tick::FIRST));
                 (first, number) = (tick, part);
             } else {
                 limit = limit.min(tick);
@@ -259,7 +261,7 @@ impl<K, V> Inner<K, V> {
         /// One search makes no more steps than this with a part locked.
         const BATCH: usize = 512;
         loop {
-            let (number, limit) = self.first_part(NEVER - 1)?;
+            let (number, limit) = self.first_part(Tick::LAST)?;
             let mut part = self.table.lock_made(number)?;
             let mut budget = BATCH;
             if let Some(index) = part.find_first(limit, &mut budget) {
@@ -367,7 +369,7 @@ impl<K, V> Inner<K, V> {
     ///
     /// No part is searched beyond the earliest tick of another one, and then they are compared
     /// anew.
-    pub(super) fn take_due(&self, now: u64, budget: &mut usize) -> Search<K, V> {
+    pub(super) fn take_due(&self, now: Tick, budget: &mut usize) -> Search<K, V> {
         loop {
             let first = self.first_part(now);
             let part =
@@ -432,9 +434,9 @@ impl<K, V> Inner<K, V> {
     }
 
     /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`.
-    fn set_timer(&self, tick: u64, waker: &Waker) -> Result<(), ArmError> {
+    fn set_timer(&self, tick: Tick, waker: &Waker) -> Result<(), ArmError> {
         let before = self.stream_timer().take();
-        if tick == NEVER {
+        if tick == Tick::NEVER {
             self.disarm(before);
             return Ok(());
         }

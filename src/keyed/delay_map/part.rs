@@ -14,7 +14,7 @@ use std::borrow::Borrow;
 
 use hashbrown::HashTable;
 
-use crate::clock::tick::{Moment, NEVER};
+use crate::clock::tick::{Moment, Tick};
 use crate::wheel::{Found, Wheel};
 
 pub(super) struct DelayPart<K, V> {
@@ -40,7 +40,7 @@ pub(super) struct Item<K, V> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) deadline: Moment,
-    pub(super) tick: u64,
+    pub(super) tick: Tick,
 }
 
 /// What a search for what is due comes to.
@@ -90,8 +90,8 @@ impl<K, V> DelayPart<K, V> {
     }
 
     /// The tick before which nothing is due, or `NEVER` in an empty part.
-    pub(super) fn earliest(&self) -> u64 {
-        self.items.next_turn().unwrap_or(NEVER)
+    pub(super) fn earliest(&self) -> Tick {
+        self.items.next_turn().map_or(Tick::NEVER, Tick::new)
     }
 
     /// Puts in the value of a key that is not in the part.
@@ -104,7 +104,7 @@ impl<K, V> DelayPart<K, V> {
             end,
             hash,
         };
-        let index = self.items.insert_at(setting.tick, item);
+        let index = self.items.insert_at(setting.tick.number(), item);
         let items = &self.items;
         self.index
             .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
@@ -113,7 +113,7 @@ impl<K, V> DelayPart<K, V> {
     /// Sets anew when an item is due, whether or not it is due already.
     pub(super) fn set(&mut self, index: u32, setting: Setting) {
         self.items.at_mut(index).deadline = setting.deadline;
-        self.items.relink_at(index, setting.tick);
+        self.items.relink_at(index, setting.tick.number());
     }
 
     /// Makes an item due by a setting of now. Returns whether its deadline had not passed.
@@ -121,9 +121,9 @@ impl<K, V> DelayPart<K, V> {
         let is_pending = self.items.at(index).deadline > now.deadline;
         if is_pending {
             self.set(index, now);
-        } else if self.items.due_at(index) > now.tick {
+        } else if self.items.due_at(index) > now.tick.number() {
             // Its deadline has passed, and its tick has not begun.
-            self.items.relink_at(index, now.tick);
+            self.items.relink_at(index, now.tick.number());
         }
         is_pending
     }
@@ -154,8 +154,8 @@ impl<K, V> DelayPart<K, V> {
 
     /// Takes out the first item that is due by a tick. It makes at most as many steps as the budget
     /// allows, and takes them from it.
-    pub(super) fn take_due(&mut self, by: u64, budget: &mut usize) -> Search<K, V> {
-        match self.items.find_due(by, budget) {
+    pub(super) fn take_due(&mut self, by: Tick, budget: &mut usize) -> Search<K, V> {
+        match self.items.find_due(by.number(), budget) {
             Found::Due(index) => {
                 let item = self.remove(index);
                 self.shrink_if_due();
@@ -168,9 +168,9 @@ impl<K, V> DelayPart<K, V> {
 
     /// The first item, due or not, if its tick is no later than `by`. It makes at most as many
     /// steps as the budget allows, and takes them from it.
-    pub(super) fn find_first(&mut self, by: u64, budget: &mut usize) -> Option<u32> {
+    pub(super) fn find_first(&mut self, by: Tick, budget: &mut usize) -> Option<u32> {
         match self.items.find_first(budget) {
-            Found::Due(index) if self.items.due_at(index) <= by => Some(index),
+            Found::Due(index) if self.items.due_at(index) <= by.number() => Some(index),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::clock::tick::Tick;
 use crate::runtime::coop;
 use futures_core::{FusedStream, Stream};
 use tokio::time::Instant;
@@ -75,7 +76,7 @@ pub struct Expired<K, V> {
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
     /// The tick of the last reading of the clock.
-    present: u64,
+    present: Tick,
     /// Ends the stream with the runtime, also while nothing is armed. Made when it is first polled.
     watch: Option<Watch>,
     ended: bool,
@@ -85,7 +86,7 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
-            present: 0,
+            present: Tick::FIRST,
             watch: None,
             ended: false,
         }

@@ -22,6 +22,7 @@
 use std::task::Waker;
 
 use crate::clock::next_check::NextCheck;
+use crate::clock::tick::Tick;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 pub(crate) struct StreamWaker {
@@ -40,7 +41,7 @@ impl StreamWaker {
 
     /// Whether the stream has to be woken for what is due at `tick`. Call this after the change
     /// was made.
-    pub(crate) fn is_needed_for(&self, tick: u64) -> bool {
+    pub(crate) fn is_needed_for(&self, tick: Tick) -> bool {
         !self.next_check.comes_by(tick)
     }
 
@@ -48,7 +49,7 @@ impl StreamWaker {
     /// made.
     pub(crate) fn is_waiting(&self) -> bool {
         // No tick is earlier than the first.
-        self.is_needed_for(0)
+        self.is_needed_for(Tick::FIRST)
     }
 
     /// Takes the waker, if there is one.
@@ -84,7 +85,7 @@ impl StreamWaker {
     }
 
     /// Call this after the parts were read. The stream looks at that tick, unless it is woken.
-    pub(crate) fn waits_until(&self, tick: u64) {
+    pub(crate) fn waits_until(&self, tick: Tick) {
         self.next_check.at(tick);
     }
 }

@@ -5,7 +5,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::with_few_preemptions;
-use crate::clock::tick::NEVER;
+use crate::clock::tick::Tick;
 use crate::driver::requests::{Request, Requests};
 use crate::shard::lock_held;
 use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
@@ -18,7 +18,7 @@ struct Driven {
     /// Each with the lock of its shard.
     plans: [(NextExpiry, Mutex<()>); 2],
     /// Under a lock only to be seen by all; nobody but the running thread has it.
-    alarm: Mutex<u64>,
+    alarm: Mutex<Tick>,
     turns: AtomicU64,
 }
 
@@ -28,17 +28,18 @@ impl Driven {
         let driven = Driven {
             requests: Requests::new(),
             plans: [0, 1].map(|_| (NextExpiry::never(), Mutex::new(()))),
-            alarm: Mutex::new(NEVER),
+            alarm: Mutex::new(Tick::NEVER),
             turns: AtomicU64::new(0),
         };
         let mut running = driven.requests.submit(Request::Turn).unwrap();
         running.take();
-        running.set_for(1);
+        running.set_for(Tick::new(1));
         assert!(running.release().is_none());
         Arc::new(driven)
     }
 
     fn arm(&self, shard: usize, tick: u64) {
+        let tick = Tick::new(tick);
         let (expiry, lock) = &self.plans[shard];
         let locked = lock.lock().unwrap();
         let change = expiry.lower_to(tick, &lock_held());
@@ -55,7 +56,7 @@ impl Driven {
             let requests = runs.take();
             let mut alarm = self.alarm.try_lock().expect("one runs it at a time");
             if requests.has(Request::Fired) {
-                *alarm = NEVER;
+                *alarm = Tick::NEVER;
                 self.turns.fetch_add(1, Ordering::Relaxed);
                 runs.begin_to_read();
                 for (expiry, _) in &self.plans {
@@ -84,7 +85,7 @@ fn no_arm_is_lost_between_a_turn_and_who_attends() {
         for arm in arms {
             arm.join().unwrap();
         }
-        assert_eq!(*driven.alarm.lock().unwrap(), 5);
+        assert_eq!(*driven.alarm.lock().unwrap(), Tick::new(5));
         assert_eq!(driven.turns.load(Ordering::Relaxed), 1);
     });
 }

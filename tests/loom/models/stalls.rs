@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::with_few_preemptions;
 use crate::clock::stalls::{PassedDeadline, Stalls};
-use crate::clock::tick::{Moment, TickLength};
+use crate::clock::tick::{Moment, Tick, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -32,11 +32,11 @@ fn is_spared(stalls: &Stalls, due: Moment) -> bool {
 fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
     with_few_preemptions(|| {
         let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), false));
-        stalls.wait_from(100);
+        stalls.wait_from(Tick::new(100));
         let coming = stalls.clone();
         let driver = thread::spawn(move || {
             coming.come(at(4_000), || false);
-            coming.wait_from(5_000);
+            coming.wait_from(Tick::new(5_000));
         });
         assert!(is_spared(&stalls, at(1_500)));
         driver.join().unwrap();

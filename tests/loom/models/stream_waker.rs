@@ -5,7 +5,9 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::with_few_preemptions;
-use crate::clock::tick::NEVER;
+use crate::clock::tick::Tick;
+
+const NEVER: u64 = Tick::NEVER.number();
 use crate::keyed::stream_waker::StreamWaker;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -44,7 +46,7 @@ impl Watched {
     /// Sets something for a tick: C1 to C3.
     fn set(&self, part: usize, tick: u64) {
         self.parts[part].store(tick, Ordering::Release);
-        if self.waker.is_needed_for(tick) {
+        if self.waker.is_needed_for(Tick::new(tick)) {
             self.wake();
         }
     }
@@ -76,7 +78,7 @@ impl Watched {
         self.waker.begins_to_wait();
         let earliest = self.earliest();
         *self.timer.lock().unwrap() = earliest;
-        self.waker.waits_until(earliest);
+        self.waker.waits_until(Tick::new(earliest));
         earliest
     }
 }

@@ -24,7 +24,7 @@ fn at(tick: u64) -> Moment {
 }
 
 fn due_tick(word: LockedWord<'_>) -> Option<u64> {
-    word.due().map(|due| nanosecond().due(due))
+    word.due().map(|due| nanosecond().due(due).number())
 }
 
 /// A word with a timeout of 10 that counts from 0, and its shard's lock.
