@@ -5,11 +5,18 @@
 //!
 //! Invariant: `tests/loom/sync.rs` has everything that is here, under the same names.
 
-use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{LockResult, PoisonError};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Locks a mutex. Poison is ignored: no panic leaves half changed what these mutexes hold.
+/// Locks a mutex.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(mutex.lock())
+}
+
+/// The guard of a lock. Poison is ignored: no panic leaves half changed what the locks of this crate
+/// hold.
+#[inline]
+pub(crate) fn unpoisoned<G>(guard: LockResult<G>) -> G {
+    guard.unwrap_or_else(PoisonError::into_inner)
 }

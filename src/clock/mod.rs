@@ -19,13 +19,14 @@ mod stalls_tests;
 pub(crate) mod tick;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{OnceLock, RwLock};
 use std::thread;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::runtime::{self, Handle, RuntimeFlavor};
+use crate::sync::unpoisoned;
 use grid::{has_come_to_line, line_before};
 use stalls::{PassedDeadline, Stalls};
 use tick::{Moment, Tick, TickLength};
@@ -300,7 +301,7 @@ impl RuntimeClock {
     }
 
     fn read_from_outside(&self) -> Option<Instant> {
-        let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
+        let handle = unpoisoned(self.handle.read());
         let _context = handle.as_ref()?.enter();
         Some(Instant::now())
     }
@@ -313,7 +314,7 @@ impl RuntimeClock {
     }
 
     fn forget_runtime(&self) {
-        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+        let mut handle = unpoisoned(self.handle.write());
         let forgotten = handle.take();
         drop(handle);
         // Under no lock: the last reference to a runtime drops what it still has.

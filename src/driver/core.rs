@@ -21,7 +21,7 @@
 //!   nor the batch. They run where tokio's own timers run theirs. So a waker that blocks holds up
 //!   what it would hold up with tokio.
 
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::task::Waker;
 
 use super::requests::{Request, RequestSet, Running};
@@ -31,6 +31,7 @@ use super::{Driver, Whereabouts};
 use crate::clock::stalls::Lateness;
 use crate::clock::tick::{Moment, Tick};
 use crate::shard::{Batch, Shard, TurnOutcome};
+use crate::sync::lock;
 
 /// What the running thread works with.
 pub(super) struct Core {
@@ -265,7 +266,7 @@ impl Driver {
 
     /// Nothing panics under this lock.
     pub(super) fn core(&self) -> MutexGuard<'_, Option<Core>> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.core)
     }
 }
 

@@ -56,10 +56,11 @@ mod watch;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::runtime::Handle;
+use crate::sync::lock;
 
 pub(crate) use self::core::MissedTick;
 use self::core::{Alarm, Core};
@@ -183,7 +184,7 @@ impl Driver {
 
     /// Nothing panics under this lock.
     fn runtime(&self) -> MutexGuard<'_, Option<Handle>> {
-        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.runtime)
     }
 
     /// The alarm has fired, within tokio's time driver or on the alarm's own thread.

@@ -10,12 +10,13 @@
 //! Invariant: whoever sets the alarm earlier wakes the thread. The thread looks at the tick again
 //! under the lock before it sleeps, so it overlooks no earlier tick.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::{io, thread};
 
 use super::Driver;
 use crate::clock::Clock;
 use crate::clock::tick::Tick;
+use crate::sync::{lock, unpoisoned};
 
 pub(super) struct ThreadAlarm {
     shared: Arc<Shared>,
@@ -76,7 +77,7 @@ impl Shared {
         loop {
             setting = if setting.at == Tick::NEVER {
                 let waited = self.is_earlier.wait(setting);
-                waited.unwrap_or_else(PoisonError::into_inner)
+                unpoisoned(waited)
             } else {
                 let begins = clock.start_of(setting.at).into_std();
                 let left = begins.saturating_duration_since(std::time::Instant::now());
@@ -85,13 +86,13 @@ impl Shared {
                     return;
                 }
                 let waited = self.is_earlier.wait_timeout(setting, left);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                unpoisoned(waited).0
             };
         }
     }
 
     /// Nothing panics under this lock.
     fn lock(&self) -> MutexGuard<'_, Setting> {
-        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.setting)
     }
 }

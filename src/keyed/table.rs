@@ -32,10 +32,11 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::available_parallelism;
 
 use super::reentry::Reentry;
+use crate::sync::lock;
 use crate::timer::Timer;
 
 pub(crate) struct Table<P> {
@@ -143,7 +144,7 @@ impl<P> Table<P> {
     /// Locks every part.
     pub(crate) fn lock_all(&self) -> AllParts<'_, P> {
         Reentry::check(self);
-        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let making = lock(&self.making);
         let lock = |number| Some(self.lock(self.made(number)?, number));
         AllParts {
             parts: (0..self.parts).filter_map(lock).collect(),
@@ -155,7 +156,7 @@ impl<P> Table<P> {
     #[inline]
     fn lock<'a>(&'a self, part: &'a Part<P>, number: usize) -> PartGuard<'a, P> {
         PartGuard {
-            contents: part.contents.lock().unwrap_or_else(PoisonError::into_inner),
+            contents: lock(&part.contents),
             permits: &part.permits,
             capacity: &self.capacity,
             number,
@@ -204,7 +205,7 @@ impl<P> Table<P> {
 
     #[cold]
     fn make(&self, number: usize) -> &Part<P> {
-        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let making = lock(&self.making);
         let group = self.groups[number / GROUP].get_or_init(|| {
             let parts = self.parts.min(GROUP);
             (0..parts).map(|_| OnceLock::new()).collect()

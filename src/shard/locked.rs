@@ -12,7 +12,7 @@
 //! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `Deferred`, and
 //!   is dropped or woken from there.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockHeld, LockedWord, Word};
 use super::{Counts, Shard};
 use crate::clock::tick::{Tick, TickLength};
+use crate::sync::lock;
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 
 /// What the lock of a shard guards.
@@ -73,7 +74,7 @@ impl Shard {
     pub(super) fn lock(&self) -> Locked<'_> {
         Locked {
             shard: self,
-            state: self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            state: lock(&self.state),
             held: LockHeld::by_lock_of_shard(),
             after: Deferred {
                 shard: self,

@@ -23,12 +23,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
 use super::{Builder, Timer, WeakTimer};
 use crate::runtime;
 use crate::runtime::{Handle, TryCurrentError};
 use crate::shard::Shard;
+use crate::sync::lock;
 
 thread_local! {
     /// The timer that was used last comes last.
@@ -204,7 +205,7 @@ impl Registry {
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&REGISTRY)
 }
 
 /// No longer than the 15 bytes that Linux shows.
@@ -235,7 +236,7 @@ pub(crate) fn global_shard() -> Arc<Shard> {
 #[cold]
 fn started() -> io::Result<&'static Timer> {
     static STARTING: Mutex<()> = Mutex::new(());
-    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _starting = lock(&STARTING);
     if let Some(timer) = GLOBAL.get() {
         return Ok(timer);
     }

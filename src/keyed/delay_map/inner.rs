@@ -56,7 +56,7 @@
 //!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -66,6 +66,7 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
+use crate::sync::lock;
 use crate::timer::Timer;
 use crate::wheel::Key;
 
@@ -352,9 +353,7 @@ impl<K, V> Inner<K, V> {
     }
 
     fn stream_timer(&self) -> MutexGuard<'_, Option<StreamTimer>> {
-        self.stream_timer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stream_timer)
     }
 }
 
