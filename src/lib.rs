@@ -147,11 +147,8 @@
 //! - **Never early.** No timer completes before its deadline, as the clock of its runtime reads it.
 //!   This holds under a stalled driver, a blocked worker, an idle runtime and a paused clock. It
 //!   holds for offsets below a millisecond, and for a reset that races with the expiry.
-//! - **Late by at most one tick**, which is 1 ms by default. tokio's rounding to a millisecond and
-//!   the scheduling of tasks come on top. Under a load of very many operations a [`Timeout`] or a
-//!   reset counts from the tick that the driver has published, and is late by at most two ticks. If
-//!   the driver is stalled while it publishes, the few calls of each thread (60 at most) until one
-//!   of them looks at the clock are late by no more than that stall.
+//! - **Late by at most one tick**, which is 1 ms by default, at every load. tokio's rounding to a
+//!   millisecond and the scheduling of tasks come on top.
 //! - **Stalls do not count.** A [`Deadline`] that passes while the driver cannot run stays pending
 //!   for a grace as long as that stall, so that the heartbeats which lie unread are read first. So
 //!   a process that is stopped for some seconds closes none of the live connections whose time
