@@ -184,8 +184,8 @@
 //!   timers.
 //! - **What is reported is true.** A reported deadline is never before the call plus its duration,
 //!   and a reported remaining time is never more than the timeout. Neither changes by itself.
-//! - **Memory follows what is pending.** It comes back as timers and keys go, at an amortised
-//!   constant cost. A wheel gives it back as far as the timers that are left allow.
+//! - **Memory follows what is pending.** It comes back as timers and keys go, in segments, whatever
+//!   order they go in. One survivor keeps one segment.
 //! - **Paused clock.** Under tokio's `test-util` everything is deterministic, and follows `pause`,
 //!   `advance` and auto-advance. No timer makes virtual time run by itself, and a cancelled one
 //!   does not pull it along.
