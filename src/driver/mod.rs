@@ -188,7 +188,7 @@ impl Driver {
     }
 
     /// The alarm has fired, within tokio's time driver or on the alarm's own thread.
-    fn alarm_has_fired(self: &Arc<Self>) {
+    fn handle_alarm(self: &Arc<Self>) {
         // Relaxed: a count that nothing else hangs on.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
         self.run(Request::Fired, Whereabouts::TimeDriver);

@@ -67,7 +67,7 @@ impl Shared {
     fn fire_for_ever(&self, driver: &Arc<Driver>) {
         loop {
             self.wait(&driver.clock);
-            driver.alarm_has_fired();
+            driver.handle_alarm();
         }
     }
 

@@ -304,7 +304,7 @@ impl Wake for AlarmWaker {
             return;
         }
         if let Some(driver) = self.driver.upgrade() {
-            driver.alarm_has_fired();
+            driver.handle_alarm();
         }
     }
 }
