@@ -129,7 +129,7 @@ fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
 /// surely has a time driver, unless it drives another one by now.
 #[inline]
 pub(crate) fn is_on_known_worker() -> bool {
-    HAS_FOUND.get() && runtime::worker_index().is_some()
+    HAS_FOUND.with(Cell::get) && runtime::worker_index().is_some()
 }
 
 /// The shard for a timeout that is armed by the calling thread: of the current runtime's own timer,
@@ -156,7 +156,7 @@ fn look_up() -> Timer {
         None => make(&handle),
     };
     drop(remember(handle.id(), &timer));
-    HAS_FOUND.set(runtime::worker_index().is_some());
+    HAS_FOUND.with(|found| found.set(runtime::worker_index().is_some()));
     timer
 }
 
