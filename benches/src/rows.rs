@@ -259,10 +259,7 @@ fn operations() -> Vec<Row> {
     for (id, title) in [
         ("ready-1", "timeout, inner ready at once"),
         ("ready-2", "timeout, inner ready at once, 2 threads"),
-        (
-            "ready-turns",
-            "timeout, inner ready at once, on two timers by turns",
-        ),
+        ("ready-4", "timeout, inner ready at once, 4 threads"),
         ("pending-1", "timeout, inner pending once, dropped"),
         (
             "pending-2",

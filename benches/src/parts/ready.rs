@@ -12,30 +12,15 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "ready",
-    about: "timeout whose inner future is ready at once, on 1 and 2 threads",
+    about: "timeout whose inner future is ready at once, on 1, 2 and 4 threads",
     how: How::Together(run),
 };
 
 fn run(settings: &Settings) -> Vec<Record> {
-    let races = [race(1), race(2), by_turns()];
-    races
+    [1, 2, 4]
         .into_iter()
-        .flat_map(|race| race.run(settings))
+        .flat_map(|threads| race(threads).run(settings))
         .collect()
-}
-
-/// Two timers alternately on one thread.
-fn by_turns() -> Race {
-    let mut race = Race::new("ready-turns", 1);
-    race.enter(name::TICKWHEEL, || {
-        let timers = [Timer::current(), Timer::new()];
-        let mut turn = 0;
-        polled_once(true, move |after| {
-            turn ^= 1;
-            timers[turn].timeout(after, Once)
-        })
-    });
-    race
 }
 
 fn race(threads: usize) -> Race {
