@@ -232,6 +232,8 @@ pub fn goals() -> Vec<Goal> {
             better(&row, TICKWHEEL, times, TOKIO, &held);
         }
     }
+    let resets = "1,000,000 resets a second, every 5ms: CPU";
+    better("resets-1000000", TICKWHEEL, 0.8, LAST_SEEN, resets);
     let ready = "timeout, inner ready at once";
     better("ready-1", GLOBAL, 1.0, PINGORA, &format!("{ready}, global"));
     for size in FUTURE_SIZES {

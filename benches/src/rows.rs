@@ -1,6 +1,6 @@
 //! What each row is, in words, and in which unit.
 
-use crate::parts::{ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, lateness};
+use crate::parts::{ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, RESET_RATES, lateness};
 
 /// A line of the table for each contender.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ impl Section {
 pub enum Unit {
     Nanoseconds,
     CpuNanoseconds,
+    CpuMillisecondsASecond,
     MillisecondsLate,
     Milliseconds,
     Early,
@@ -57,6 +58,7 @@ impl Unit {
         match self {
             Unit::Nanoseconds => "ns",
             Unit::CpuNanoseconds => "ns of CPU",
+            Unit::CpuMillisecondsASecond => "ms of CPU/s",
             Unit::MillisecondsLate => "ms late",
             Unit::Milliseconds => "ms",
             Unit::Early => "early",
@@ -152,6 +154,11 @@ fn programs() -> Vec<Row> {
             let title = format!("{rate_shown} timeouts a second, every {pause:?}");
             add(&format!("{load}-{rate}"), PercentOfACore, &title);
         }
+    }
+    for rate in RESET_RATES {
+        let rate_shown = readable(f64::from(*rate));
+        let title = format!("{rate_shown} resets a second, every 5ms");
+        add(&format!("resets-{rate}"), CpuMillisecondsASecond, &title);
     }
     add(
         "steady",

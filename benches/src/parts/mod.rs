@@ -30,6 +30,7 @@ mod ready;
 mod reset_many;
 mod reset_one;
 mod sizing;
+mod resets;
 mod steady;
 mod timeouts;
 mod values;
@@ -40,6 +41,7 @@ pub use armed::SIZES as ARMED_SIZES;
 pub use large_futures::SIZES as FUTURE_SIZES;
 pub use program::{LOADS, RATES};
 
+pub use resets::RATES as RESET_RATES;
 use crate::harness::Record;
 use crate::settings::Settings;
 
@@ -104,6 +106,7 @@ pub enum How {
 pub const PARTS: &[Part] = &[
     program::PART,
     by_task::PART,
+    resets::PART,
     steady::PART,
     hyper::PART,
     hyper_load::PART,

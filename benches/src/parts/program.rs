@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
 use tickwheel::Timer;
+use tokio::time::{Interval, interval};
 
 use super::{How, Part, name};
 use crate::harness::{Record, runtime};
@@ -36,7 +37,8 @@ pub const LOADS: &[(&str, Duration)] = &[
     ("smooth", Duration::from_millis(1)),
 ];
 
-const TASKS: u32 = 4;
+/// So many tasks share a load.
+pub(super) const TASKS: u32 = 4;
 
 fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     match contender {
@@ -149,7 +151,7 @@ where
         let begin = Instant::now();
         let cpu = cpu_of(2, async move {
             let tasks: Vec<_> = (0..TASKS)
-                .map(|_| tokio::spawn(burst_after_burst(rate, pause, time, make)))
+                .map(|_| tokio::spawn(timeouts(Bursts::new(rate, pause, time), make)))
                 .collect();
             for task in tasks {
                 task.await.expect("no task panics");
@@ -161,31 +163,59 @@ where
     loads.map(measure).collect()
 }
 
-async fn burst_after_burst<F, T>(rate: u32, pause: Duration, time: Duration, make: fn() -> F)
+async fn timeouts<F, T>(mut bursts: Bursts, make: fn() -> F)
 where
     F: Fn(Once) -> T,
     T: Future<Output = Option<()>>,
 {
     let timeout = make();
-    // At a low rate each task has one timeout now and then.
-    let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
-    let each = (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32;
-    let mut pause = tokio::time::interval(pause);
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        pause.tick().await;
-        for _ in 0..each {
+    while let Some(times) = bursts.next().await {
+        for _ in 0..times {
             timeout(once()).await;
         }
     }
 }
 
-/// The CPU that the process takes while a task runs.
+/// What one of the [`TASKS`] does of a load: a burst after each pause, for a time.
+pub(super) struct Bursts {
+    pause: Interval,
+    times: u32,
+    begin: Instant,
+    time: Duration,
+}
+
+impl Bursts {
+    /// Within a runtime. `rate` is what all tasks do in a second.
+    pub(super) fn new(rate: u32, pause: Duration, time: Duration) -> Bursts {
+        // At a low rate each task has one timeout now and then.
+        let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
+        Bursts {
+            pause: interval(pause),
+            times: (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32,
+            begin: Instant::now(),
+            time,
+        }
+    }
+
+    /// Waits for the next burst, and returns how often it does what it does. `None` once the time
+    /// is over.
+    pub(super) async fn next(&mut self) -> Option<u32> {
+        if self.begin.elapsed() >= self.time {
+            return None;
+        }
+        self.pause.tick().await;
+        Some(self.times)
+    }
+}
+
+/// The CPU that the process takes while a task runs, on a runtime of its own.
 fn cpu_of(workers: usize, task: impl Future<Output = ()> + Send + 'static) -> Duration {
-    let runtime = runtime(workers);
-    runtime.block_on(async {
-        let cpu = ProcessTime::now();
-        tokio::spawn(task).await.expect("the task does not panic");
-        cpu.elapsed()
-    })
+    runtime(workers).block_on(cpu_while(task))
+}
+
+/// The CPU that the process takes while a task runs.
+pub(super) async fn cpu_while(task: impl Future<Output = ()> + Send + 'static) -> Duration {
+    let cpu = ProcessTime::now();
+    tokio::spawn(task).await.expect("the task does not panic");
+    cpu.elapsed()
 }

@@ -22,8 +22,8 @@ pub const PART: Part = Part {
     how: How::Together(run),
 };
 
-const HANDLES: usize = 10_000;
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const HANDLES: usize = 10_000;
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than a millisecond, so that each reset is the first one in its own, and writes.
 const EVERY: Duration = Duration::from_micros(2_200);
 
@@ -77,7 +77,7 @@ fn run(settings: &Settings) -> Vec<Record> {
 }
 
 /// `HANDLES` of what `make` makes, in a random order.
-fn in_random_order<T>(make: impl FnMut() -> T) -> Vec<T> {
+pub(super) fn in_random_order<T>(make: impl FnMut() -> T) -> Vec<T> {
     let mut all: Vec<T> = std::iter::repeat_with(make).take(HANDLES).collect();
     fastrand::shuffle(&mut all);
     all

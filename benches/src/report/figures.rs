@@ -129,7 +129,9 @@ fn shown(unit: Unit, value: f64) -> String {
     let number = two_digits(value);
     match unit {
         Unit::Nanoseconds | Unit::CpuNanoseconds => format!("{number} ns"),
-        Unit::MillisecondsLate | Unit::Milliseconds => format!("{number} ms"),
+        Unit::MillisecondsLate | Unit::Milliseconds | Unit::CpuMillisecondsASecond => {
+            format!("{number} ms")
+        }
         Unit::Bytes => format!("{number} bytes"),
         Unit::PercentOfACore => format!("{number} %"),
         Unit::Early | Unit::WakeUps | Unit::RequestsASecond => number,
