@@ -321,6 +321,20 @@ pub fn goals() -> Vec<Goal> {
         "CPU for each of 1,000,000 sleeps",
     );
     better(
+        "expire-p99",
+        TICKWHEEL,
+        5.0,
+        TOKIO,
+        "99 % of 1,000,000 sleeps, ms late",
+    );
+    better(
+        "longest-turn",
+        TICKWHEEL,
+        1.0,
+        TOKIO,
+        "the longest turn at 2,000,000 timers",
+    );
+    better(
         "steady",
         TICKWHEEL,
         1.0,
@@ -439,6 +453,13 @@ pub fn goals() -> Vec<Goal> {
         "≤ 5",
         at_most("values-p99", 5.0),
     );
+    for (row, what) in [
+        ("longest-insert", "the longest arming at 2,000,000, ms"),
+        ("longest-reset", "the longest reset"),
+        ("longest-drop", "the longest drop"),
+    ] {
+        goal(what, "≤ 1", at_most(row, 1.0));
+    }
     for (row, what) in [
         (
             "drain-delay-map",

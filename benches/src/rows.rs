@@ -333,6 +333,16 @@ fn operations() -> Vec<Row> {
         }
     }
     for (id, what) in [
+        ("insert", "arming of a sleep"),
+        ("reset", "reset of a sleep"),
+        ("drop", "drop of a sleep"),
+        ("turn", "turn"),
+    ] {
+        let title = format!("the longest {what}, 2,000,000 armed");
+        let id = format!("longest-{id}");
+        rows.push(row(Section::Operations, id, Unit::Milliseconds, title));
+    }
+    for (id, what) in [
         ("drain-delay-map", "values"),
         ("drain-deadline-map", "deadlines"),
     ] {

@@ -18,6 +18,7 @@ mod idle;
 mod kestrel;
 mod large_futures;
 pub mod lateness;
+mod longest;
 mod loopback;
 mod map;
 pub mod memory;
@@ -129,6 +130,7 @@ pub const PARTS: &[Part] = &[
     map::PART,
     delay_map::PART,
     armed::PART,
+    longest::PART,
     drain::PART,
     memory::PART,
 ];
