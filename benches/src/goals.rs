@@ -485,10 +485,24 @@ pub fn goals() -> Vec<Goal> {
         at_most("memory-sleep", 120.0),
     );
     goal(
+        "the same at 1,060,000",
+        "≤ 120",
+        at_most("memory-sleep-1060000", 120.0),
+    );
+    goal(
         "bytes for a deadline with a handle",
         "≤ 256",
         at_most("memory-deadline", 256.0),
     );
+    for (row, what) in [
+        ("survivors-sleep", "bytes for 11 of 1,000,000 sleeps"),
+        ("survivors-deadline", "the same of deadlines"),
+        ("survivors-delay-map", "the same of values"),
+        ("survivors-deadline-map", "the same of deadlines in a map"),
+    ] {
+        // Each of the eleven keeps a segment of a thousand.
+        goal(what, "≤ 2,500,000", at_most(row, 2_500_000.0));
+    }
     goal(
         "driver's wake-ups a second, 100,000 an hour away",
         "< 10",

@@ -18,7 +18,7 @@ use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about twelve minutes, and the first time two more, to build tokio's
+/// A whole run takes about fourteen minutes, and the first time two more, to build tokio's
 /// alternative timer and kestrel-timer. It is kept as benches/results.json, from which it writes
 /// benches/RESULTS.md, the charts, and the figures in the documents. A run with --quick or --only
 /// goes to the target folder instead, and so does one that other programs disturbed.

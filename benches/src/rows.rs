@@ -363,7 +363,18 @@ fn memory() -> Vec<Row> {
             "a deadline of a DeadlineMap with its two keys, 16 bytes",
         ),
         ("memory-sleep", "an armed sleep, at 1,000,000"),
+        ("memory-sleep-1060000", "an armed sleep, at 1,060,000"),
         ("memory-deadline", "a deadline with a handle, at 1,000,000"),
+        (
+            "survivors-sleep",
+            "what eleven of 1,000,000 sleeps keep, the others dropped",
+        ),
+        ("survivors-deadline", "the same of deadlines with a handle"),
+        ("survivors-delay-map", "the same of values of a DelayMap"),
+        (
+            "survivors-deadline-map",
+            "the same of deadlines of a DeadlineMap",
+        ),
     ]
     .map(|(id, title)| row(Section::Memory, id, Unit::Bytes, title))
     .into()

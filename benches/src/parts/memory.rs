@@ -1,10 +1,14 @@
 //! What an armed timer costs in memory, at a million: the future, and all that it takes elsewhere.
+//! And what eleven of them keep, wherever they lie, when all others are dropped.
+//!
 //! What counts is what the program asks its allocator for. So this runs in a program of its own,
 //! whose allocator counts.
 
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -21,7 +25,7 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "memory",
-    about: "bytes for each armed timer, at 1,000,000",
+    about: "bytes for each armed timer, at 1,000,000, and for eleven that are left",
     how: How::Built(build),
 };
 
@@ -33,64 +37,85 @@ fn build() -> Command {
 
 /// Only in a program whose global allocator is a [`PeakAlloc`].
 pub fn run(settings: &Settings) -> Vec<Record> {
-    let count = settings.either(1_000_000, 100_000);
-    let record = |row, name, bytes: f64| Record::new(row, name, vec![bytes]);
-    let sleep = |name, bytes| record("memory-sleep", name, bytes);
-    vec![
-        sleep(name::TICKWHEEL, {
-            bytes_for_each(count, || {
+    let mut records = Vec::new();
+    let million = settings.either(1_000_000, 100_000);
+    // Storage that doubles holds twice of what it needs just above a power of two, which is 1,048,576.
+    let above = settings.either(1_060_000, 106_000);
+    for (rows, count) in [
+        (&["memory-sleep", "survivors-sleep"][..], million),
+        (&["memory-sleep-1060000"], above),
+    ] {
+        let mut add = |name, held: Held| held.record(rows, name, &mut records);
+        add(name::TICKWHEEL, {
+            held(count, || {
                 let timer = Timer::current();
                 move |after, cx| armed(timer.sleep(after), cx)
             })
-        }),
-        sleep(name::TOKIO, {
-            bytes_for_each(count, || |after, cx| armed(tokio::time::sleep(after), cx))
-        }),
-        sleep(name::PINGORA, {
-            bytes_for_each(count, || {
+        });
+        add(name::TOKIO, {
+            held(count, || |after, cx| armed(tokio::time::sleep(after), cx))
+        });
+        add(name::PINGORA, {
+            held(count, || {
                 |after, cx| armed(pingora_timeout::timeout(after, Never), cx)
             })
-        }),
-        sleep(name::DELAY_QUEUE, {
-            bytes_for_each(count, || {
-                let mut queue = DelayQueue::new();
-                move |after, _| Box::new(queue.insert((), after))
-            })
-        }),
-        record("memory-delay-map", name::TICKWHEEL, {
-            bytes_for_each(count, || {
-                let (map, expirations) = DelayMap::new(&Timer::current());
-                let mut key = 0_u64;
-                // All of them keep the map and its stream.
-                let kept = Arc::new(expirations);
+        });
+        add(name::DELAY_QUEUE, {
+            held(count, || {
+                let queue = Rc::new(RefCell::new(DelayQueue::new()));
                 move |after, _| {
-                    key += 1;
-                    map.insert(key, key, after).expect("the map is open");
-                    kept.clone()
+                    let key = Box::new(queue.borrow_mut().insert((), after));
+                    let queue = queue.clone();
+                    OnDrop(move || _ = queue.borrow_mut().remove(&key))
                 }
             })
-        }),
-        record("memory-deadline-map", name::TICKWHEEL, {
-            bytes_for_each(count, || {
-                let map = DeadlineMap::new(&Timer::current());
-                let mut key = 0_u64;
-                move |after, cx| {
-                    key += 1;
-                    armed(map.insert(key, after).expect("the map is open"), cx)
-                }
-            })
-        }),
-        record("memory-deadline", name::TICKWHEEL, {
-            bytes_for_each(count, || {
-                let timer = Timer::current();
-                move |after, cx| {
-                    let deadline = timer.deadline(after);
-                    let handle = Box::new(deadline.handle());
-                    (armed(deadline, cx), handle)
-                }
-            })
-        }),
-    ]
+        });
+    }
+    let mut add = |rows: &[&str], held: Held| held.record(rows, name::TICKWHEEL, &mut records);
+    add(&["memory-delay-map", "survivors-delay-map"], {
+        held(million, || {
+            let (map, expirations) = DelayMap::new(&Timer::current());
+            let mut key = 0_u64;
+            // All of them keep the map and its stream.
+            let kept = Arc::new((map, expirations));
+            move |after, _| {
+                key += 1;
+                let (key, kept) = (key, kept.clone());
+                kept.0.insert(key, key, after).expect("the map is open");
+                OnDrop(move || _ = kept.0.remove(&key))
+            }
+        })
+    });
+    add(&["memory-deadline-map", "survivors-deadline-map"], {
+        held(million, || {
+            let map = DeadlineMap::new(&Timer::current());
+            let mut key = 0_u64;
+            move |after, cx| {
+                key += 1;
+                armed(map.insert(key, after).expect("the map is open"), cx)
+            }
+        })
+    });
+    add(&["memory-deadline", "survivors-deadline"], {
+        held(million, || {
+            let timer = Timer::current();
+            move |after, cx| {
+                let deadline = timer.deadline(after);
+                let handle = Box::new(deadline.handle());
+                (armed(deadline, cx), handle)
+            }
+        })
+    });
+    records
+}
+
+/// Disarms what no future does.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// A future in memory of its own, which the allocator counts, polled once.
@@ -100,9 +125,29 @@ fn armed<F: Future>(future: F, cx: &mut Context<'_>) -> Pin<Box<F>> {
     future
 }
 
-/// How much memory the program holds for each of the things that are made, besides the list that
-/// they are kept in.
-fn bytes_for_each<T, A>(count: usize, make: impl FnOnce() -> A) -> f64
+/// How many are left when the others are dropped.
+const SURVIVORS: usize = 11;
+
+/// How much memory the program holds, in bytes, besides the list that all are kept in.
+struct Held {
+    for_each: f64,
+    for_survivors: f64,
+}
+
+impl Held {
+    /// The first of the rows is for each, the second for the survivors.
+    fn record(self, rows: &[&str], contender: &str, records: &mut Vec<Record>) {
+        let bytes = [self.for_each, self.for_survivors];
+        records.extend(
+            rows.iter()
+                .zip(bytes)
+                .map(|(row, bytes)| Record::new(row, contender, vec![bytes])),
+        );
+    }
+}
+
+/// Makes so many, and drops all but [`SURVIVORS`] of them, in random order.
+fn held<T, A>(count: usize, make: impl FnOnce() -> A) -> Held
 where
     A: FnMut(Duration, &mut Context<'_>) -> T,
 {
@@ -114,8 +159,14 @@ where
             kept.push(arm(durations.get(0), cx)); // What the first one brings about is not of each.
             let before = PeakAlloc.current_usage();
             kept.extend((1..count).map(|index| arm(durations.get(index), cx)));
-            let used = PeakAlloc.current_usage() - before;
-            Poll::Ready(used as f64 / (count - 1) as f64)
+            let all = PeakAlloc.current_usage() - before;
+            fastrand::shuffle(&mut kept);
+            kept.truncate(SURVIVORS);
+            let left = PeakAlloc.current_usage().saturating_sub(before);
+            Poll::Ready(Held {
+                for_each: all as f64 / (count - 1) as f64,
+                for_survivors: left as f64,
+            })
         })
         .await
     }))

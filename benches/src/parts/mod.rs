@@ -30,8 +30,8 @@ mod quic;
 mod ready;
 mod reset_many;
 mod reset_one;
-mod sizing;
 mod resets;
+mod sizing;
 mod steady;
 mod timeouts;
 mod values;
@@ -41,8 +41,8 @@ use std::process::Command;
 pub use armed::SIZES as ARMED_SIZES;
 pub use large_futures::SIZES as FUTURE_SIZES;
 pub use program::{LOADS, RATES};
-
 pub use resets::RATES as RESET_RATES;
+
 use crate::harness::Record;
 use crate::settings::Settings;
 
@@ -106,8 +106,8 @@ pub enum How {
 /// All of them, in the order in which they run.
 pub const PARTS: &[Part] = &[
     program::PART,
-    by_task::PART,
     resets::PART,
+    by_task::PART,
     steady::PART,
     hyper::PART,
     hyper_load::PART,
