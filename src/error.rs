@@ -13,30 +13,19 @@ pub use tokio::time::error::Error;
 /// Converts into a [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use std::io;
-/// use tickwheel::{Duration, timeout};
-///
+/// # use std::io;
+/// # use tickwheel::{Duration, timeout};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let elapsed = timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
 impl Elapsed {
     /// For code of your own that bounds something in time, and reports it as this crate does.
-    ///
-    /// ```
-    /// use tickwheel::error::Elapsed;
-    ///
-    /// fn answer(cached: Option<u8>) -> Result<u8, Elapsed> {
-    ///     cached.ok_or_else(Elapsed::new)
-    /// }
-    /// assert_eq!(answer(None), Err(Elapsed::new()));
-    /// ```
     #[allow(clippy::new_without_default)] // An error is no default.
     pub const fn new() -> Elapsed {
         Elapsed(())
@@ -63,20 +52,12 @@ impl From<Elapsed> for std::io::Error {
 /// It was cancelled through a handle, unless one of the methods names another reason.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{DeadlineMap, Duration, Timer};
-///
-/// let sessions = DeadlineMap::new(&Timer::current());
-/// let older = sessions.insert("alice", Duration::from_secs(60))?;
-/// let _newer = sessions.insert("alice", Duration::from_secs(60))?;
-/// match older.await {
-///     Ok(()) => println!("expired"),
-///     Err(why) if why.is_replaced() => println!("she has logged in again"),
-///     Err(why) => println!("{why}"),
-/// }
-/// # Ok(())
-/// # }
+/// # use tickwheel::{Duration, Timer};
+/// # tokio_test::block_on(async {
+/// let idle = Timer::current().deadline(Duration::from_secs(60));
+/// idle.handle().cancel();
+/// assert_eq!(idle.await.unwrap_err().to_string(), "the deadline was cancelled");
+/// # });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(Cause);
@@ -133,17 +114,13 @@ impl std::error::Error for Cancelled {}
 /// It has the shape of tokio's [`TrySendError`](tokio::sync::mpsc::error::TrySendError).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::error::InsertError;
-/// use tickwheel::{DelayMap, Duration, Timer};
-///
+/// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
+/// # tokio_test::block_on(async {
 /// let (map, _expirations) = DelayMap::with_limit(&Timer::current(), 1);
 /// let minute = Duration::from_secs(60);
 /// assert_eq!(map.insert("one", 1, minute), Ok(None));
-/// assert_eq!(map.insert("one", 2, minute), Ok(Some(1)), "to replace is always allowed");
-/// assert_eq!(map.insert("two", 3, minute), Err(InsertError::AtCapacity(3)));
-/// # }
+/// assert_eq!(map.insert("two", 2, minute), Err(InsertError::AtCapacity(2)));
+/// # });
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -186,23 +163,16 @@ impl<V> fmt::Display for InsertError<V> {
 impl<V> std::error::Error for InsertError<V> {}
 
 /// The stream of a [`DelayMap`](crate::DelayMap) gave no value:
-/// [`Expirations::try_recv`](crate::Expirations::try_recv).
-///
-/// It has the names of tokio's own.
+/// [`Expirations::try_recv`](crate::Expirations::try_recv). It has the names of tokio's own.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::error::TryRecvError;
-/// use tickwheel::{DelayMap, Duration, Timer};
-///
-/// let (jobs, mut due) = DelayMap::new(&Timer::current());
-/// jobs.insert("mail", 1, Duration::from_secs(1))?;
+/// # use tickwheel::{DelayMap, Timer, error::TryRecvError};
+/// # tokio_test::block_on(async {
+/// let (jobs, mut due) = DelayMap::<&str, u8>::new(&Timer::current());
 /// assert_eq!(due.try_recv(), Err(TryRecvError::Empty));
 /// jobs.close();
 /// assert_eq!(due.try_recv(), Err(TryRecvError::Disconnected));
-/// # Ok(())
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
@@ -226,9 +196,7 @@ impl std::error::Error for TryRecvError {}
 /// A [`Builder`](crate::Builder) was given what no timer can be made of.
 ///
 /// ```
-/// use tickwheel::error::BuildError;
-/// use tickwheel::{Duration, Timer};
-///
+/// # use tickwheel::{Duration, Timer, error::BuildError};
 /// let refused = Timer::builder().tick(Duration::ZERO).build();
 /// assert!(matches!(refused, Err(BuildError::ZeroTick)));
 /// ```

@@ -1,9 +1,7 @@
 //! One timer for the process, on a thread of its own, for every executor.
 //!
 //! The functions have the names and semantics of those at the crate's root and of `tokio::time`.
-//! All of them use one [`Timer`]. The first use starts it, and it never ends.
-//!
-//! # Which of the two to take
+//! All of them use one [`Timer`], which the first use starts and which never ends.
 //!
 //! | | [`tickwheel::sleep`](crate::sleep) and the others | `tickwheel::global` |
 //! |---|---|---|
@@ -13,29 +11,40 @@
 //! | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
 //! | tokio's paused clock | is followed | is not followed: time is the system's |
 //!
-//! Take the functions at the root in a tokio program of one runtime. They are the better ones above
-//! all if many timers fire, or if the tests pause the clock.
+//! Take the functions at the root in a tokio program of one runtime, above all if many timers fire
+//! or if the tests pause the clock. Take these where there is no tokio runtime, where several
+//! runtimes or executors share deadlines, where a timeout must fire though its runtime is stalled,
+//! and for very many timeouts that never fire and are made without a [`Timer`] at hand.
 //!
-//! Take the functions of this module in four cases:
+//! ```
+//! use tickwheel::{DelayMap, Duration, global};
 //!
-//! - There is no tokio runtime.
-//! - Several runtimes or executors share deadlines.
-//! - A timeout must fire though its runtime is stalled.
-//! - Very many timeouts that never fire are made without a [`Timer`] at hand.
+//! futures::executor::block_on(async {
+//!     global::sleep(Duration::from_millis(5)).await;
+//!     let slow = std::future::pending::<()>();
+//!     assert!(global::timeout(Duration::from_millis(5), slow).await.is_err());
+//!     // Deadlines and maps are made on its timer:
+//!     let (sessions, mut expired) = DelayMap::new(&global::timer());
+//!     sessions.insert("alice", 1, Duration::from_millis(5))?;
+//!     assert_eq!(expired.recv().await.map(|first| first.key), Some("alice"));
+//! #   Ok::<_, tickwheel::error::InsertError<i32>>(())
+//! })
+//! # .unwrap();
+//! ```
 //!
 //! # Cost
 //!
 //! The thread sleeps until the next timer is due. While nothing is armed it wakes at most once
-//! more, for a timer that was disarmed. The thread itself wakes what is due. So a waker that blocks
-//! delays all that is due after it. A waker that panics delays nothing. It is a plain thread, in
-//! the context of no runtime.
+//! more, for a timer that was disarmed. The thread itself, which is in the context of no runtime,
+//! wakes what is due. So a waker that blocks delays all that is due after it. A waker that panics
+//! delays nothing.
 //!
 //! # A paused clock
 //!
 //! A tokio runtime whose clock is paused does not know of this timer. While it waits for nothing
 //! else, its clock runs to the next of its own timers. So `tokio::time::timeout` around a
 //! `global::sleep` may elapse there at once. On its threads [`Instant::now`] is not the system's
-//! time, and the instants of this timer are.
+//! time, and the instants of this timer are: take `Instant::from_std(std::time::Instant::now())`.
 //!
 //! # Fork
 //!
@@ -44,39 +53,8 @@
 //!
 //! # Panics
 //!
-//! The first use panics if it cannot start the thread. The message says why. A later use tries
-//! again.
-//!
-//! # Examples
-//!
-//! With the executor of `futures`, and no tokio runtime anywhere:
-//!
-//! ```
-//! use std::time::Duration;
-//! use futures::executor::block_on;
-//! use tickwheel::global;
-//!
-//! block_on(async {
-//!     global::sleep(Duration::from_millis(20)).await;
-//!     let slow = std::future::pending::<()>();
-//!     assert!(global::timeout(Duration::from_millis(20), slow).await.is_err());
-//! });
-//! ```
-//!
-//! Deadlines and maps are made on [`timer`]:
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # use std::time::Duration;
-//! use tickwheel::{DelayMap, global};
-//!
-//! let (sessions, mut expired) = DelayMap::new(&global::timer());
-//! sessions.insert("alice", 1, Duration::from_millis(20))?;
-//! let first = futures::executor::block_on(expired.recv());
-//! assert_eq!(first.map(|first| first.key), Some("alice"));
-//! # Ok(())
-//! # }
-//! ```
+//! Each function panics if it has to start the thread and cannot. The message says why. A later
+//! use tries again.
 
 use std::future::IntoFuture;
 
@@ -85,37 +63,27 @@ use crate::future::timeout::Bound;
 use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
-/// The process's timer, which the functions of this module use.
+/// The process's timer, which the functions of this module use; the same as [`Timer::global`].
 ///
-/// It is the same as [`Timer::global`].
+/// ```
+/// let lease = tickwheel::global::timer().deadline(tickwheel::Duration::from_secs(30));
+/// assert!(lease.handle().reset(), "outside of any runtime");
+/// ```
 ///
 /// # Panics
 ///
-/// If the call has to start the timer's thread and cannot.
-///
-/// ```
-/// use tickwheel::{Duration, global};
-///
-/// let deadline = global::timer().deadline(Duration::from_secs(30));
-/// assert!(deadline.handle().reset(), "outside of any runtime");
-/// ```
+/// If its thread [cannot be started](self#panics), as each function of this module.
 #[track_caller]
 pub fn timer() -> Timer {
     local::global_timer().clone()
 }
 
-/// Waits until `duration` has passed. All else is as with [`tickwheel::sleep`](crate::sleep).
-///
-/// # Panics
-///
-/// If the call has to start the timer's thread and cannot.
-///
-/// # Examples
+/// Waits as [`tickwheel::sleep`](crate::sleep) does, on the process's timer. [Panics](self#panics)
+/// only if that cannot be started.
 ///
 /// ```
-/// # futures::executor::block_on(async {
-/// tickwheel::global::sleep(tickwheel::Duration::from_millis(5)).await;
-/// # });
+/// # use tickwheel::{Duration, global};
+/// futures::executor::block_on(global::sleep(Duration::from_millis(5)));
 /// ```
 #[inline]
 #[track_caller]
@@ -123,43 +91,29 @@ pub fn sleep(duration: Duration) -> Sleep {
     local::global_timer().sleep(duration)
 }
 
-/// Waits until `deadline`. All else is as with [`tickwheel::sleep_until`](crate::sleep_until).
+/// Waits as [`tickwheel::sleep_until`](crate::sleep_until) does, on the process's timer.
+/// [Panics](self#panics) only if that cannot be started.
 ///
-/// `deadline` is in the system's time. On a thread of a runtime whose clock is paused,
-/// [`Instant::now`] is not. Take `Instant::from_std(std::time::Instant::now())` there.
-///
-/// # Panics
-///
-/// If the call has to start the timer's thread and cannot.
-///
-/// # Examples
+/// `deadline` is in the system's time, also in a runtime [whose clock is
+/// paused](self#a-paused-clock).
 ///
 /// ```
-/// # futures::executor::block_on(async {
-/// use tickwheel::{Duration, Instant, global};
-///
-/// global::sleep_until(Instant::now() + Duration::from_millis(5)).await;
-/// # });
+/// # use tickwheel::{Duration, Instant, global};
+/// let soon = Instant::now() + Duration::from_millis(5);
+/// futures::executor::block_on(global::sleep_until(soon));
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     local::global_timer().sleep_until(deadline)
 }
 
-/// Bounds the time of a future. All else is as with [`tickwheel::timeout`](crate::timeout).
-///
-/// # Panics
-///
-/// If the call has to start the timer's thread and cannot.
-///
-/// # Examples
+/// Bounds the time of a future as [`tickwheel::timeout`](crate::timeout) does, on the process's
+/// timer. [Panics](self#panics) only if that cannot be started.
 ///
 /// ```
-/// # futures::executor::block_on(async {
-/// use tickwheel::{Duration, global};
-///
-/// assert_eq!(global::timeout(Duration::from_secs(5), async { "pong" }).await, Ok("pong"));
-/// # });
+/// # use tickwheel::{Duration, global};
+/// let answer = global::timeout(Duration::from_secs(5), async { "pong" });
+/// assert_eq!(futures::executor::block_on(answer), Ok("pong"));
 /// ```
 #[track_caller]
 #[inline]
@@ -168,23 +122,13 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(bound, future.into_future())
 }
 
-/// Bounds the time of a future by an instant. All else is as with
-/// [`tickwheel::timeout_at`](crate::timeout_at).
-///
-/// [`sleep_until`] says which time `deadline` is in.
-///
-/// # Panics
-///
-/// If the call has to start the timer's thread and cannot.
+/// As [`timeout`], until an instant of the time that [`sleep_until`] goes by.
 ///
 /// ```
-/// # futures::executor::block_on(async {
-/// use tickwheel::{Duration, Instant, global};
-///
-/// let deadline = Instant::now() + Duration::from_millis(10);
-/// let never = global::timeout_at(deadline, std::future::pending::<()>());
-/// assert!(never.await.is_err());
-/// # });
+/// # use tickwheel::{Duration, Instant, global};
+/// let never = std::future::pending::<()>();
+/// let bounded = global::timeout_at(Instant::now() + Duration::from_millis(5), never);
+/// assert!(futures::executor::block_on(bounded).is_err());
 /// ```
 #[track_caller]
 #[inline]
@@ -193,27 +137,18 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(bound, future.into_future())
 }
 
-/// Bounds a future and every timeout that is made within it. In all else it is as
-/// [`tickwheel::scope`](crate::scope).
+/// Bounds a future and every timeout that is made within it, as [`tickwheel::scope`](crate::scope)
+/// does, on the process's timer. [Panics](self#panics) only if that cannot be started.
 ///
 /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
 /// also on a thread of a runtime whose clock is paused. What is left then passes in the system's
 /// time. [`Scope`] says more.
 ///
-/// # Panics
-///
-/// If the timer's thread has to be started and cannot.
-///
-/// # Examples
-///
 /// ```
-/// # futures::executor::block_on(async {
-/// use tickwheel::{Duration, Instant, global, remaining};
-///
+/// # use tickwheel::{Duration, Instant, global, remaining};
 /// let deadline = Instant::now() + Duration::from_secs(5);
-/// let left = global::scope(deadline, async { remaining() }).await;
+/// let left = futures::executor::block_on(global::scope(deadline, async { remaining() }));
 /// assert!(matches!(left, Ok(Some(left)) if left <= Duration::from_secs(5)));
-/// # });
 /// ```
 #[track_caller]
 #[inline]
@@ -222,44 +157,30 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
     Scope::new(End::new(bound, deadline), future.into_future())
 }
 
-/// Ticks with a period, the first time at once. All else is as with
-/// [`tickwheel::interval`](crate::interval).
+/// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval) does,
+/// on the process's timer.
+///
+/// ```
+/// # use tickwheel::{Duration, global};
+/// let mut beat = global::interval(Duration::from_millis(5));
+/// futures::executor::block_on(beat.tick());
+/// ```
 ///
 /// # Panics
 ///
-/// If `period` is zero, or the call has to start the timer's thread and cannot.
-///
-/// # Examples
-///
-/// ```
-/// # futures::executor::block_on(async {
-/// use tickwheel::{Duration, global};
-///
-/// let mut beat = global::interval(Duration::from_millis(5));
-/// let first = beat.tick().await;
-/// assert!(beat.tick().await >= first + Duration::from_millis(5));
-/// # });
-/// ```
+/// If `period` is zero, or the timer's thread [cannot be started](self#panics).
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     local::global_timer().interval(period)
 }
 
-/// Ticks with a period, the first time at `start`. All else is as with
-/// [`tickwheel::interval_at`](crate::interval_at).
-///
-/// # Panics
-///
-/// If `period` is zero, or the call has to start the timer's thread and cannot.
+/// As [`interval`], the first time at `start`.
 ///
 /// ```
-/// # futures::executor::block_on(async {
-/// use tickwheel::{Duration, Instant, global};
-///
-/// let start = Instant::now() + Duration::from_millis(10);
+/// # use tickwheel::{Duration, Instant, global};
+/// let start = Instant::now() + Duration::from_millis(5);
 /// let mut beat = global::interval_at(start, Duration::from_millis(5));
-/// assert_eq!(beat.tick().await, start);
-/// # });
+/// assert_eq!(futures::executor::block_on(beat.tick()), start);
 /// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {

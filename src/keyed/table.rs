@@ -2,19 +2,16 @@
 //!
 //! A concurrent map of a library would do for look-ups, but not for what else the maps promise.
 //! `drain` and `close` are atomic against all keys, so it must be possible to lock all parts at
-//! once. A key's `Hash` is called before any lock, and its `Drop` after it. So a panic in one of
-//! them finds no lock held and no table half changed.
+//! once. A key's `Hash` is called before any lock, and its `Drop` after it.
 //!
 //! ```text
 //!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> contents
 //! ```
 //!
-//! So an empty map costs what its list of groups costs, however many cores there are to make parts
-//! for.
+//! So an empty map costs what its list of groups costs, however many cores there are.
 //!
-//! Each key has a permit. When many threads write one count, each write costs more. So a map
-//! without a limit has no count for all its keys: each part counts its own. Only a limit needs one
-//! count for all parts.
+//! Each key has a permit. When many threads write one count, each write costs more. So only a limit
+//! has one count for all keys: without one, each part counts its own.
 //!
 //! Invariants:
 //!
@@ -25,11 +22,8 @@
 //!   call does, `close` included.
 //! - No more permits are taken than the limit allows. A key has its permit from before it is put in
 //!   until after it was taken out, and both happen under the lock of its part.
-//! - On the system's clock the default hash is keyed at random, so that nobody can choose keys that
-//!   collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs are
-//!   equal.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -199,25 +193,22 @@ impl<P> Table<P> {
 
     #[inline]
     fn made(&self, number: usize) -> Option<&Part<P>> {
-        let part = self.groups[number / GROUP].get()?[number % GROUP].get()?;
-        Some(part)
+        Some(self.groups[number / GROUP].get()?[number % GROUP].get()?)
     }
 
     #[cold]
     fn make(&self, number: usize) -> &Part<P> {
-        let making = lock(&self.making);
+        let _making = lock(&self.making);
         let group = self.groups[number / GROUP].get_or_init(|| {
             let parts = self.parts.min(GROUP);
             (0..parts).map(|_| OnceLock::new()).collect()
         });
-        let part = group[number % GROUP].get_or_init(|| {
+        group[number % GROUP].get_or_init(|| {
             Box::new(Part {
                 contents: Mutex::new((self.make)()),
                 permits: AtomicUsize::new(0),
             })
-        });
-        drop(making);
-        part
+        })
     }
 }
 
@@ -311,37 +302,21 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
 /// are equal.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{DeadlineMap, DefaultHashBuilder, Timer};
+/// use tickwheel::{DeadlineMap, DefaultHashBuilder};
 ///
 /// // The hasher is a parameter of the type, which nobody has to name.
-/// struct Sessions {
-///     map: DeadlineMap<u64>,
-///     same: DeadlineMap<u64, DefaultHashBuilder>,
+/// fn same(map: DeadlineMap<u64>) -> DeadlineMap<u64, DefaultHashBuilder> {
+///     map
 /// }
-/// let timer = Timer::current();
-/// let sessions = Sessions { map: DeadlineMap::new(&timer), same: DeadlineMap::new(&timer) };
-/// assert!(sessions.map.is_empty() && sessions.same.is_empty());
-/// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct DefaultHashBuilder(Kind);
-
-#[derive(Clone, Debug)]
-enum Kind {
-    Random(RandomState),
-    Fixed(BuildHasherDefault<DefaultHasher>),
-}
+pub struct DefaultHashBuilder(Option<RandomState>);
 
 impl DefaultHashBuilder {
     /// For a map on this timer.
     pub(crate) fn of(timer: &Timer) -> DefaultHashBuilder {
-        DefaultHashBuilder(if timer.shard().clock().is_virtual() {
-            Kind::Fixed(BuildHasherDefault::default())
-        } else {
-            Kind::Random(RandomState::new())
-        })
+        let is_virtual = timer.shard().clock().is_virtual();
+        DefaultHashBuilder((!is_virtual).then(RandomState::new))
     }
 }
 
@@ -350,10 +325,8 @@ impl BuildHasher for DefaultHashBuilder {
 
     #[inline]
     fn build_hasher(&self) -> DefaultHasher {
-        match &self.0 {
-            Kind::Random(random) => random.build_hasher(),
-            Kind::Fixed(fixed) => fixed.build_hasher(),
-        }
+        let random = self.0.as_ref().map(RandomState::build_hasher);
+        random.unwrap_or_default()
     }
 }
 

@@ -1,8 +1,6 @@
-//! What a [`DeadlineMap`] does to all of its keys.
-//!
-//! - `drain` and `close` lock every part, take the tables out, and unlock. That takes as long for a
-//!   million keys as for none. Only then do they settle what they took, deadline by deadline.
-//! - `expire_all`, `keys` and `for_each` go through the parts, one locked at a time.
+//! What a [`DeadlineMap`] does to all of its keys. `drain` and `close` lock every part, take the
+//! tables out, and unlock, as fast for a million keys as for none. The others have one part locked
+//! at a time.
 //!
 //! Invariant: every entry that a call takes out or sees is taken out or seen under the lock of its
 //! part. Its deadline is settled, and its key is dropped, under no lock of the map.
@@ -25,23 +23,16 @@ use super::DeadlineMap;
 use crate::deadline::ResetHandle;
 use crate::shard::word::Outcome;
 
-impl<K, S> DeadlineMap<K, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
     /// Takes every key out and cancels what is pending,
     /// [drained](crate::error::Cancelled::is_drained). Returns the keys of what was pending, each
     /// with the time that it had left.
     ///
     /// It is atomic against all keys: an insert comes wholly before it or wholly after it. Each
     /// deadline that was pending comes out once, here or by expiring, unless its own
-    /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile. A deadline that an
-    /// insert is replacing at that moment is in the map no more, and that insert cancels it before
-    /// it returns.
-    ///
-    /// Other calls wait for it only for a moment. It takes the keys out first. Then it cancels
-    /// their deadlines one by one, while the map is in use again.
+    /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile, or an insert that is
+    /// replacing it at that moment. Other calls wait only while it takes the keys out. Then it
+    /// cancels their deadlines one by one, while the map is in use again.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
@@ -84,8 +75,7 @@ where
     /// Expires every deadline that is pending, and returns how many it expired. Their keys stay
     /// while the deadlines live.
     ///
-    /// It is atomic for each key, and not against all of them. An insert or a reset of a key comes
-    /// wholly before or wholly after the expiry of that key. It reaches every deadline that is in
+    /// It is atomic for each key, and not against all of them. It reaches every deadline that is in
     /// the map from the beginning of the call to its end. A key that is replaced meanwhile may keep
     /// its newer deadline.
     pub fn expire_all(&self) -> usize {
@@ -127,20 +117,11 @@ where
     /// task of tokio's calls no map. If `f` panics, nothing is changed.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DeadlineMap, Duration, Timer};
-    ///
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let _alice = sessions.insert("alice", Duration::from_secs(60))?;
-    /// let _bob = sessions.insert("bob", Duration::from_secs(5))?;
-    /// sessions.for_each(|user, session| {
-    ///     if session.remaining() < Some(Duration::from_secs(10)) {
-    ///         println!("{user} is about to be logged out");
-    ///     }
-    /// });
-    /// # Ok(())
-    /// # }
+    /// # use tickwheel::{DeadlineMap, Timer};
+    /// # tokio_test::block_on(async {
+    /// let sessions = DeadlineMap::<u64>::new(&Timer::current());
+    /// sessions.for_each(|user, session| println!("{user}: {:?} left", session.remaining()));
+    /// # });
     /// ```
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;

@@ -1,11 +1,10 @@
 //! What the handles of a [`DeadlineMap`](super::DeadlineMap) and its [`KeyedDeadline`]s share: the
 //! entries.
 //!
-//! An entry reaches the deadline of its key. `put` puts it in. It is taken out once, by what comes
-//! first: the drop or the removal of its [`KeyedDeadline`], `drain` or `close`. A newer insert
-//! under the key makes the entry reach the newer deadline. A [`KeyedDeadline`] finds its entry by
-//! the identity of its deadline and not by the key alone. So an older deadline never takes out the
-//! entry of a newer one.
+//! An entry reaches the deadline of its key. It is taken out once, by what comes first: the drop or
+//! the removal of its [`KeyedDeadline`], `drain` or `close`. A newer insert under the key makes the
+//! entry reach the newer deadline. A [`KeyedDeadline`] finds its entry by the identity of its
+//! deadline, so an older one never takes out the entry of a newer one.
 //!
 //! Invariants:
 //!
@@ -54,7 +53,6 @@ impl<K> Inner<K> {
         self.table.lock_made(self.part_of(hash))
     }
 
-    /// The part that holds what has this hash.
     #[inline]
     fn part_of(&self, hash: u32) -> usize {
         (hash >> (u32::BITS - PARTS.ilog2())) as usize
@@ -62,11 +60,8 @@ impl<K> Inner<K> {
 
     #[inline]
     pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>) -> Access<'a> {
-        let shard = word.mark().shard as usize;
-        Access {
-            shard: self.timer.shard_of_number(shard),
-            word,
-        }
+        let shard = self.timer.shard_of_number(word.mark().shard as usize);
+        Access { shard, word }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -132,8 +127,6 @@ impl<K> Inner<K> {
 
     /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
     pub(super) fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
-        // Found by the identity of the deadline. So no code of the key is needed, and the entry of
-        // a newer deadline is not touched.
         self.take(word.mark().hash, |entry| Arc::ptr_eq(&entry.word, word))
     }
 
@@ -146,16 +139,14 @@ impl<K> Inner<K> {
     }
 }
 
-/// What the map holds for a key. It is as small as it can be, because there is one for each key,
-/// and a look-up reads it from memory. A look-up goes on to the word, so the word keeps the hash
-/// and the shard.
+/// What the map holds for a key. It is as small as it can be, because a look-up reads it from
+/// memory. A look-up goes on to the word, so the word keeps the hash and the shard.
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) word: Arc<Word>,
 }
 
-/// The entries of some keys. There are many parts, so each is small: a table that grows moves what
-/// one part holds.
+/// The entries of some keys.
 pub(super) struct DeadlinePart<K> {
     entries: HashTable<Entry<K>>,
 }
@@ -183,17 +174,12 @@ impl<K> DeadlinePart<K> {
         self.entries.find_mut(spread(hash), is)
     }
 
-    /// Puts in the entry of a key that is not in the part.
+    /// For a key that is not in the part.
     pub(super) fn insert(&mut self, entry: Entry<K>) {
         self.entries.insert_unique(hash_of(&entry), entry, hash_of);
     }
 
-    /// Takes out the entry that is meant.
-    pub(super) fn remove(
-        &mut self,
-        hash: u32,
-        is: impl FnMut(&Entry<K>) -> bool,
-    ) -> Option<Entry<K>> {
+    fn remove(&mut self, hash: u32, is: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
         let found = self.entries.find_entry(spread(hash), is);
         let (entry, _) = found.ok()?.remove();
         // Not by the capacity, which falls where many keys collide.
@@ -205,7 +191,6 @@ impl<K> DeadlinePart<K> {
         Some(entry)
     }
 
-    /// Takes everything out.
     pub(super) fn take(&mut self) -> HashTable<Entry<K>> {
         std::mem::replace(self, DeadlinePart::new()).entries
     }
@@ -219,8 +204,7 @@ fn hash_of<K>(entry: &Entry<K>) -> u64 {
     spread(entry.word.mark().hash)
 }
 
-/// The hash that the part's table uses. The first bits of `hash` choose the part, so they are the
-/// same for all entries here.
+/// The hash for the part's table. The first bits of `hash` are the same for all entries here.
 #[inline]
 fn spread(hash: u32) -> u64 {
     // The golden ratio's bits. The product's upper half depends on all bits of the hash.

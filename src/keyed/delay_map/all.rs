@@ -1,8 +1,8 @@
 //! What a [`DelayMap`] does to all of its keys, or to the first of them.
 //!
-//! - `drain` and `close` lock every part, so each of them is atomic against all keys.
-//! - `keys`, `for_each`, `retain` and `expire_all` go through the parts, one locked at a time.
-//! - `first` and `pop_first` compare the earliest ticks of all parts, and lock one.
+//! `drain` and `close` lock every part, so each of them is atomic against all keys. `first` and
+//! `pop_first` compare the earliest ticks of all parts, and lock one. The others go through the
+//! parts, one locked at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -45,24 +45,12 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// `act` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Instant, Timer};
-    ///
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", "to alice", Duration::from_secs(5))?;
-    /// jobs.insert("push", "to bob", Duration::from_secs(90))?;
-    ///
-    /// let soon = Instant::now() + Duration::from_secs(60);
+    /// # use tickwheel::{DelayMap, Timer};
+    /// # tokio_test::block_on(async {
+    /// let (jobs, _due) = DelayMap::<&str, u64>::new(&Timer::current());
     /// let mut saved = Vec::new();
-    /// jobs.for_each(|key, value, due| {
-    ///     if due <= soon {
-    ///         saved.push((*key, *value, due));
-    ///     }
-    /// });
-    /// assert_eq!(saved.len(), 1);
-    /// # Ok(())
-    /// # }
+    /// jobs.for_each(|key, value, due| saved.push((*key, *value, due)));
+    /// # });
     /// ```
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
         for part in self.inner.table.lock_each() {
@@ -80,19 +68,13 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// other threads insert or reset meanwhile may.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Instant, Timer};
-    ///
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
     /// let (jobs, _due) = DelayMap::new(&Timer::current());
     /// jobs.insert("later", 1, Duration::from_secs(90))?;
     /// jobs.insert("sooner", 2, Duration::from_secs(5))?;
-    /// if let Some((job, due)) = jobs.first() {
-    ///     println!("next is {job} in {:?}", due - Instant::now());
-    ///     assert_eq!(job, "sooner");
-    /// }
-    /// # Ok(())
-    /// # }
+    /// assert_eq!(jobs.first().map(|(job, _at)| job), Some("sooner"));
+    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
     /// ```
     pub fn first(&self) -> Option<(K, Instant)>
     where
@@ -108,28 +90,17 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// Takes out the value that is the next to come out, with its key and the time that it had
     /// left, zero for what was due. `None` if the map is empty.
     ///
-    /// It is for a map at its limit that is to make room. What comes first is as in
-    /// [`first`](DelayMap::first).
+    /// It makes room in a map at its limit. What comes first is as in [`first`](DelayMap::first).
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::error::InsertError;
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
-    /// let (cache, _expired) = DelayMap::with_limit(&Timer::current(), 2);
-    /// cache.insert("old", 1, Duration::from_secs(20))?;
-    /// cache.insert("older", 2, Duration::from_secs(10))?;
-    ///
-    /// let mut value = 3;
-    /// while let Err(InsertError::AtCapacity(back)) = cache.insert("new", value, Duration::from_secs(30)) {
-    ///     value = back;
-    ///     let evicted = cache.pop_first();
-    ///     assert_eq!(evicted, Some(("older", 2, Duration::from_secs(10))));
-    /// }
-    /// assert_eq!(cache.len(), 2);
-    /// # Ok(())
-    /// # }
+    /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (cache, _expired) = DelayMap::with_limit(&Timer::current(), 1);
+    /// let minute = Duration::from_secs(60);
+    /// assert_eq!(cache.insert("old", 1, minute), Ok(None));
+    /// assert_eq!(cache.insert("new", 2, minute), Err(InsertError::AtCapacity(2)));
+    /// assert_eq!(cache.pop_first(), Some(("old", 1, minute)));
+    /// # });
     /// ```
     pub fn pop_first(&self) -> Option<(K, V, Duration)> {
         let (part, index) = self.inner.lock_first()?;
@@ -146,50 +117,22 @@ impl<K, V, S> DelayMap<K, V, S> {
     ///
     /// The map keeps what becomes due meanwhile, and the new stream gives it first. A value that
     /// the former consumer has taken is its own. So a job that must not be lost is recorded before
-    /// it is forgotten.
-    ///
-    /// A consumer that is to outlive its own panics takes a stream each time it begins:
+    /// it is forgotten. A consumer that is to outlive its own panics takes a stream each time it
+    /// begins:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
-    /// # std::panic::set_hook(Box::new(|_| {}));
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
     /// let (jobs, first_stream) = DelayMap::new(&Timer::current());
-    /// drop(first_stream);
-    /// for number in 1..=3 {
-    ///     jobs.insert(number, "a job", Duration::from_secs(number))?;
-    /// }
-    /// let supervisor = tokio::spawn({
-    ///     let jobs = jobs.clone();
-    ///     async move {
-    ///         while let Some(mut due) = jobs.expirations() {
-    ///             let consumer = tokio::spawn(async move {
-    ///                 while let Some(job) = due.recv().await {
-    ///                     assert_ne!(job.key, 2, "this job kills its consumer");
-    ///                     println!("job {} is done", job.key);
-    ///                 }
-    ///             });
-    ///             match consumer.await {
-    ///                 Ok(()) => break, // the stream has ended
-    ///                 Err(died) => println!("the consumer is started again: {died}"),
-    ///             }
-    ///         }
-    ///     }
-    /// });
-    /// tickwheel::sleep(Duration::from_secs(4)).await;
-    /// assert!(jobs.is_empty(), "job 3 came to the second consumer");
-    /// jobs.close();
-    /// supervisor.await?;
-    /// # Ok(())
-    /// # }
+    /// jobs.insert("mail", 1, Duration::from_secs(1))?;
+    /// drop(first_stream); // its consumer has panicked
+    /// let mut due = jobs.expirations().expect("there is no other");
+    /// assert_eq!(due.recv().await.map(|job| job.key), Some("mail"));
+    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
     /// ```
     pub fn expirations(&self) -> Option<Expirations<K, V>> {
-        let inner = &self.inner;
-        inner
-            .try_acquire_stream()
-            .then(|| Expirations::new(inner.clone()))
+        let is_ours = self.inner.try_acquire_stream();
+        is_ours.then(|| Expirations::new(self.inner.clone()))
     }
 
     /// Keeps the values for which `keep` says so, due or not, and drops the rest. The delays go on.
@@ -225,16 +168,12 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// It is atomic: an insert comes wholly before it or wholly after it.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
     /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", "to alice", Duration::from_secs(5))?;
-    /// tickwheel::sleep(Duration::from_secs(2)).await;
-    /// assert_eq!(jobs.drain(), [("mail", "to alice", Duration::from_secs(3))]);
-    /// # Ok(())
-    /// # }
+    /// assert_eq!(jobs.insert("mail", 1, Duration::from_secs(5)), Ok(None));
+    /// assert_eq!(jobs.drain(), [("mail", 1, Duration::from_secs(5))]);
+    /// # });
     /// ```
     pub fn drain(&self) -> Vec<(K, V, Duration)> {
         self.inner.take_all(false)

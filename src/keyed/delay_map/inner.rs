@@ -1,15 +1,15 @@
 //! What the handles of a [`DelayMap`](super::DelayMap) and its stream share, and their hand-shake:
-//! how a call that changes the map makes the stream look in time.
+//! how a call that changes the map makes the stream check in time.
 //!
-//! The stream takes out what is due. When nothing is due it *waits*, and says until which tick. A
-//! timer wakes it at that tick. A call that makes something due earlier wakes it before that.
+//! When nothing is due the stream *waits*, and says until which tick. A timer wakes it then. A call
+//! that makes something due earlier wakes it before that.
 //!
 //! ```text
 //!   a call that makes a change                  the stream
 //!   --------------------------                  ----------
-//!   C1  with the part locked: change the part   S1  look by itself (`stops_waiting`)
+//!   C1  with the part locked: change the part   S1  check by itself (`stops_waiting`)
 //!       and write its earliest tick             S2  take the first of what is due (`take_due`)
-//!   C2  with the part unlocked: ask whether     S3  leave its waker, begin a look, read the earliest
+//!   C2  with the part unlocked: ask whether     S3  leave its waker, begin a check, read the earliest
 //!       the stream has to be woken                  ticks: nothing is due, and it has not ended
 //!   C3  wake it, under no lock                  S4  set its timer to the earliest tick, and say so
 //!                                               S5  wait
@@ -40,19 +40,19 @@
 //! # Orders that could go wrong, and why they do not
 //!
 //! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   has those of a look. `clock::next_check` proves that one of the two sees the other.
+//!   has those of a check. `clock::next_check` proves that one of the two sees the other.
 //! - *A change finds that another one has written an earlier tick.* That other one is at C1 or
 //!   later. If the stream has to be woken, it wakes the stream in its C3, for both.
 //! - *The timer is taken away while the stream sets it* (C4 within S4). The key is not there, so it
 //!   stays armed. The stream reads the earliest ticks once more when the key is there. The lock of
-//!   the timer orders the two: either C4 finds the key, or the stream sees the change and looks
+//!   the timer orders the two: either C4 finds the key, or the stream sees the change and checks
 //!   again.
 //! - *The timer is taken away, and then something is set for the tick until which the stream
-//!   waits.* Nobody need wake it for that: C4 has woken it, and it has not looked since.
-//! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream looks once
+//!   waits.* Nobody need wake it for that: C4 has woken it, and it has not checked since.
+//! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream checks once
 //!   too early, and waits again.
 //! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call
-//!   says so and then takes the waker. The stream leaves its waker and then looks whether it has
+//!   says so and then takes the waker. The stream leaves its waker and then asks whether it has
 //!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -64,6 +64,7 @@ use super::part::{DelayPart, Item, Search, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
+use crate::error::Cancelled;
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
 use crate::sync::lock;
@@ -77,26 +78,14 @@ pub(super) struct Inner<K, V> {
     pub(super) table: Table<DelayPart<K, V>>,
     /// The tick before which nothing is due in each part.
     earliest: Box<[AtomicU64]>,
-    /// How many handles of the map there are.
     handles: AtomicUsize,
-    /// Whether there is a stream. Whoever sets it may make one.
+    /// Whoever sets it may make a stream.
     has_stream: AtomicBool,
     waker: StreamWaker,
-    /// What wakes the stream when it has waited long enough.
-    stream_timer: Mutex<Option<StreamTimer>>,
+    /// The timer that wakes the stream, while it is armed or has fired, and its tick.
+    stream_timer: Mutex<Option<(Key, Tick)>>,
 }
 
-/// A timer that is armed, or has fired, for a tick.
-#[derive(Clone, Copy)]
-struct StreamTimer {
-    key: Key,
-    tick: Tick,
-}
-
-/// The timer's runtime has shut down.
-pub(super) struct RuntimeEnd;
-
-/// A part, locked.
 pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
 
 impl<K, V> Inner<K, V> {
@@ -147,7 +136,7 @@ impl<K, V> Inner<K, V> {
             return self.has_changed(part);
         }
         let earliest = &self.earliest[part.number()];
-        // What was written before may have been too early, and stays so. That costs one look, and
+        // What was written before may have been too early, and stays so. That costs one check, and
         // to find the earliest again would cost more each time. Relaxed: G1.
         let is_earlier = setting.tick < Tick::new(earliest.load(Ordering::Relaxed));
         if is_earlier {
@@ -155,8 +144,7 @@ impl<K, V> Inner<K, V> {
             earliest.store(setting.tick.number(), Ordering::Release);
         }
         drop(part);
-        // If it is not earlier, the call that wrote the earlier one wakes the stream in its C3, and
-        // so for this one too.
+        // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
         if is_earlier && self.waker.is_needed_for(setting.tick) {
             self.wake_stream();
         }
@@ -205,10 +193,9 @@ impl<K, V> Inner<K, V> {
         }
         if earliest != before && self.clock().is_pausable() {
             let earliest = self.earliest_of_all();
-            let is_for_another = |timer: &mut StreamTimer| timer.tick != earliest;
-            let timer = self.stream_timer().take_if(is_for_another);
+            let timer = self.stream_timer().take_if(|(_, tick)| *tick != earliest);
             self.disarm(timer);
-            // If it looks by itself, it sets another timer, or needs none.
+            // If it checks by itself, it sets another timer, or needs none.
             if timer.is_some() && self.waker.is_waiting() {
                 self.wake_stream();
             }
@@ -284,25 +271,22 @@ impl<K, V> Inner<K, V> {
 
     /// Takes everything out, each value with the time that it had left.
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
-        let mut taken = Vec::with_capacity(self.earliest.len());
-        let mut changes = Vec::with_capacity(self.earliest.len());
-        let now = {
-            let mut parts = self.table.lock_all();
-            let now = self.clock().now();
-            for part in parts.iter_mut() {
-                let left = part.len();
-                taken.push(part.take_all());
-                // With all parts locked, so that nobody sees an empty map whose permits are taken.
-                part.release(left);
-                changes.push(self.write_earliest(part));
-            }
-            if close {
-                // It carries the permits that were given back above to `is_finished`. The lock of the
-                // waker orders it with S3.
-                parts.close();
-            }
-            now
-        };
+        let (mut taken, mut changes) = (Vec::new(), Vec::new());
+        let mut parts = self.table.lock_all();
+        let now = self.clock().now();
+        for part in parts.iter_mut() {
+            let left = part.len();
+            taken.push(part.take_all());
+            // With all parts locked, so that nobody sees an empty map whose permits are taken.
+            part.release(left);
+            changes.push(self.write_earliest(part));
+        }
+        if close {
+            // It carries the permits that were given back above to `is_finished`. The lock of the
+            // waker orders it with S3.
+            parts.close();
+        }
+        drop(parts);
         if close {
             self.wake_stream();
         }
@@ -345,14 +329,14 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Takes the right to make the stream. `false` if there is one.
+    /// Takes the right to make the stream, if there is none.
     pub(super) fn try_acquire_stream(&self) -> bool {
         // Acquire: pairs with `release_stream`, so that this stream comes after what the one before
         // it has left behind.
         !self.has_stream.swap(true, Ordering::AcqRel)
     }
 
-    fn stream_timer(&self) -> MutexGuard<'_, Option<StreamTimer>> {
+    fn stream_timer(&self) -> MutexGuard<'_, Option<(Key, Tick)>> {
         lock(&self.stream_timer)
     }
 }
@@ -370,10 +354,10 @@ impl<K, V> Inner<K, V> {
     /// anew.
     pub(super) fn take_due(&self, now: Tick, budget: &mut usize) -> Search<K, V> {
         loop {
-            let first = self.first_part(now);
-            let part =
-                first.and_then(|(number, limit)| Some((self.table.lock_made(number)?, limit)));
-            let Some((mut part, limit)) = part else {
+            let Some((number, limit)) = self.first_part(now) else {
+                return Search::Nothing;
+            };
+            let Some(mut part) = self.table.lock_made(number) else {
                 return Search::Nothing;
             };
             let search = part.take_due(limit, budget);
@@ -402,9 +386,9 @@ impl<K, V> Inner<K, V> {
         self.waker.leave(waker);
     }
 
-    /// S3 to S5: begins a look and sets the stream's timer. Ready if there is something to look for
-    /// now. Call this after the waker was left.
-    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), RuntimeEnd>> {
+    /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now. Call
+    /// this after the waker was left.
+    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         self.waker.begins_to_wait();
         let earliest = self.earliest_of_all();
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
@@ -414,21 +398,18 @@ impl<K, V> Inner<K, V> {
         } else {
             self.set_timer(earliest, cx.waker())
         };
+        // A C4 that came before the timer was there has changed the earliest tick.
+        let has_changed = || self.clock().is_pausable() && self.earliest_of_all() != earliest;
         match set {
-            // A C4 that came before the timer was there has changed the earliest tick.
-            Ok(()) if self.clock().is_pausable() && self.earliest_of_all() != earliest => {
-                self.waker.stops_waiting();
-                Poll::Ready(Ok(()))
-            }
-            Ok(()) => {
+            Ok(()) if !has_changed() => {
                 self.waker.waits_until(earliest);
                 Poll::Pending
             }
-            Err(ArmError::Fired) => {
+            Ok(()) | Err(ArmError::Fired) => {
                 self.waker.stops_waiting();
                 Poll::Ready(Ok(()))
             }
-            Err(ArmError::Closed) => Poll::Ready(Err(RuntimeEnd)),
+            Err(ArmError::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
         }
     }
 
@@ -442,13 +423,13 @@ impl<K, V> Inner<K, V> {
         let due = self.clock().tick().start_of(tick);
         let key = match before {
             None => self.shard.arm(tick, waker.clone())?,
-            Some(timer) if timer.tick == tick => timer.key,
-            Some(timer) => match self.shard.move_to(timer.key, tick) {
-                MoveOutcome::Pending => timer.key,
+            Some((key, set)) if set == tick => key,
+            Some((key, _)) => match self.shard.move_to(key, tick) {
+                MoveOutcome::Pending => key,
                 MoveOutcome::HadFired | MoveOutcome::Fires => return Err(ArmError::Fired),
             },
         };
-        *self.stream_timer() = Some(StreamTimer { key, tick });
+        *self.stream_timer() = Some((key, tick));
         match self.shard.poll_armed(key, due, waker) {
             PollOutcome::Pending => Ok(()),
             PollOutcome::Fired => {
@@ -459,7 +440,7 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// The stream has ended. Its timer is disarmed, and its waker is taken, for the caller to drop.
+    /// The stream has ended. Returns its waker, for the caller to drop.
     pub(super) fn stop_stream_timer(&self) -> Option<Waker> {
         let timer = self.stream_timer().take();
         self.disarm(timer);
@@ -476,8 +457,8 @@ impl<K, V> Inner<K, V> {
         drop(waker);
     }
 
-    fn disarm(&self, timer: Option<StreamTimer>) {
-        if let Some(StreamTimer { key, .. }) = timer {
+    fn disarm(&self, timer: Option<(Key, Tick)>) {
+        if let Some((key, _)) = timer {
             self.shard.disarm(key);
         }
     }

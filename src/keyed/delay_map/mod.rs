@@ -18,7 +18,6 @@
 //! - What comes out of the stream comes in the order of its ticks: within a tick in the order in
 //!   which it was set in its part, and parts in their order. What is made due at once counts from
 //!   the present tick.
-//! - No wake-up is lost. The argument is at the head of `inner.rs`.
 //!
 //! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`
 //! and `first`, and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
@@ -29,7 +28,7 @@
 //! | `mod` | the handles, and their calls by key |
 //! | `all` | what is done to all keys at once, or to the first of them |
 //! | `part` | one part of the table: its wheel, and the index by key |
-//! | `inner`, `stream_waker` | what the handles and the stream share, and their hand-shake |
+//! | `inner`, `stream_waker` | what the handles and the stream share, and why no wake-up is lost |
 //! | `stream` | what comes out |
 
 mod all;
@@ -52,7 +51,6 @@ use crate::error::InsertError;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::timer::Timer;
 use inner::{Inner, LockedPart};
-use part::Item;
 pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
@@ -81,9 +79,9 @@ pub use stream::{Expirations, Expired};
 /// | [`first`](DelayMap::first), [`pop_first`](DelayMap::pop_first) | a look at each part, and the lock of one; amortised O(1) for each value |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// Every look-up takes any borrowed form of the key, like the look-ups of a `HashMap`. The map
-/// calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops keys and
-/// values after all locks. If one of them panics, that call panics and no other key is harmed.
+/// The map calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops
+/// keys and values after all locks. If one of them panics, that call panics and no other key is
+/// harmed.
 ///
 /// # Closures
 ///
@@ -94,18 +92,6 @@ pub use stream::{Expirations, Expired};
 /// its stream, and must not wait for somebody who does: they would wait for ever. In debug builds
 /// such a call panics and says so. They may show the map by `{map:?}`, which takes no lock, and call
 /// other maps, unless the closures of those call this one.
-///
-/// ```should_panic
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// # #[cfg(not(debug_assertions))] panic!("it would hang");
-/// use tickwheel::{DelayMap, Duration, Timer};
-///
-/// let (map, _expired) = DelayMap::new(&Timer::current());
-/// map.insert("key", 1, Duration::from_secs(60)).unwrap();
-/// map.with_value("key", |_| map.len()); // not like this
-/// # }
-/// ```
 ///
 /// # Example
 ///
@@ -145,25 +131,18 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     }
 }
 
-/// Making a map with a hasher of the user's.
 impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// An empty map that hashes its keys with what `hash_builder` makes, and its stream.
     ///
-    /// The default withstands keys that somebody has chosen to collide. A hasher that does not
-    /// withstand them is faster. It is good for keys that nobody can choose, such as the program's
-    /// own numbers.
+    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is
+    /// faster, and good for keys that nobody can choose, such as the program's own numbers.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::hash::RandomState; // or one that is faster
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
-    /// let (jobs, mut due) = DelayMap::with_hasher(&Timer::current(), RandomState::new());
-    /// jobs.insert(7_u64, "payload", Duration::from_secs(1))?;
-    /// assert_eq!(due.recv().await.map(|job| job.key), Some(7));
-    /// # Ok(())
-    /// # }
+    /// # use tickwheel::{DelayMap, Timer};
+    /// # tokio_test::block_on(async {
+    /// let hasher = std::hash::RandomState::new(); // or one that is faster
+    /// let (jobs, _due) = DelayMap::<u64, &str, _>::with_hasher(&Timer::current(), hasher);
+    /// # drop(jobs) });
     /// ```
     pub fn with_hasher(timer: &Timer, hash_builder: S) -> (Self, Expirations<K, V>) {
         Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
@@ -183,9 +162,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         };
         (map, Expirations::new(inner))
     }
-}
 
-impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Puts a value under a key, to come out of the stream when `delay` has passed. A value that
     /// was under the key is replaced and given back, and the delay starts anew.
     ///
@@ -199,21 +176,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// map without a stream may still take a value then, and keeps it. A stream that is asked for
     /// then ends at its first poll, and [`drain`](DelayMap::drain) gives what the map holds.
     pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
-        self.put(
-            key,
-            value,
-            true,
-            |now| now.after(delay.into()),
-            |_| Moment::MAX,
-        )
+        self.put(key, value, true, |now| {
+            (now.after(delay.into()), Moment::MAX)
+        })
     }
 
-    /// Puts a value under a key, to come out of the stream at `deadline`. All else is as in
-    /// [`insert`](DelayMap::insert).
-    ///
-    /// # Errors
-    ///
-    /// As for [`insert`](DelayMap::insert).
+    /// As [`insert`](DelayMap::insert), to come out at an instant.
     pub fn insert_at(
         &self,
         key: K,
@@ -221,33 +189,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         deadline: Instant,
     ) -> Result<Option<V>, InsertError<V>> {
         let deadline = self.inner.clock().moment(deadline);
-        self.put(key, value, true, |_| deadline, |_| Moment::MAX)
+        self.put(key, value, true, |_| (deadline, Moment::MAX))
     }
 
     /// As [`insert`](DelayMap::insert), with a life. However often the delay starts anew, the value
     /// comes out when `life` has passed from now, at the latest. So a value has a time to live
     /// beside its time to idle.
     ///
-    /// # Errors
-    ///
-    /// As for [`insert`](DelayMap::insert).
-    ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Instant, Timer};
-    ///
-    /// let (cache, mut expired) = DelayMap::new(&Timer::current());
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (cache, _expired) = DelayMap::new(&Timer::current());
     /// let (idle, life) = (Duration::from_secs(10), Duration::from_secs(25));
-    /// let start = Instant::now();
     /// cache.insert_with_life("page", 1, idle, life)?;
-    /// for _use in 0..3 {
-    ///     tickwheel::sleep(Duration::from_secs(8)).await;
-    ///     cache.reset("page", idle);
-    /// }
-    /// assert_eq!(expired.recv().await.map(|page| page.deadline), Some(start + life));
-    /// # Ok(())
-    /// # }
+    /// assert!(cache.reset("page", 3 * idle));
+    /// assert_eq!(cache.remaining("page"), Some(life));
+    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
     /// ```
     pub fn insert_with_life(
         &self,
@@ -256,33 +213,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         delay: Duration,
         life: Duration,
     ) -> Result<Option<V>, InsertError<V>> {
-        self.put(
-            key,
-            value,
-            true,
-            |now| now.after(delay.into()),
-            |now| now.after(life.into()),
-        )
+        let times = |now: Moment| (now.after(delay.into()), now.after(life.into()));
+        self.put(key, value, true, times)
     }
 
-    /// Puts a value under a key that is not in the map. If the key is in the map, nothing changes,
-    /// and `Some` gives the value back.
-    ///
-    /// # Errors
-    ///
-    /// As for [`insert`](DelayMap::insert).
+    /// As [`insert`](DelayMap::insert), but only under a key that is not in the map. If the key is
+    /// in the map, nothing changes, and `Some` gives the new value back.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
     /// let (map, _expired) = DelayMap::new(&Timer::current());
     /// let minute = Duration::from_secs(60);
     /// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(None));
     /// assert_eq!(map.insert_if_absent("key", 2, minute), Ok(Some(2)), "not inserted");
-    /// assert_eq!(map.remove("key"), Some(1));
-    /// # }
+    /// # });
     /// ```
     pub fn insert_if_absent(
         &self,
@@ -290,24 +235,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         value: V,
         delay: Duration,
     ) -> Result<Option<V>, InsertError<V>> {
-        self.put(
-            key,
-            value,
-            false,
-            |now| now.after(delay.into()),
-            |_| Moment::MAX,
-        )
+        self.put(key, value, false, |now| {
+            (now.after(delay.into()), Moment::MAX)
+        })
     }
 
-    /// Puts a value in, to come out at `deadline` of now, and no later than at `end` of now. A value
-    /// that is under the key is replaced, or else stays, and `value` is given back.
+    /// Puts a value in. `times` makes the deadline and the end of its life of now. A value that is
+    /// under the key is replaced, or else stays, and `value` is given back.
     fn put(
         &self,
         key: K,
         value: V,
         replaces: bool,
-        deadline: impl FnOnce(Moment) -> Moment,
-        end: impl FnOnce(Moment) -> Moment,
+        times: impl FnOnce(Moment) -> (Moment, Moment),
     ) -> Result<Option<V>, InsertError<V>> {
         let inner = &*self.inner;
         let hash = hash_of(&self.hash_builder, &key);
@@ -327,8 +267,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         }
         let mut until = Moment::MAX;
         let setting = inner.set_now(|now| {
-            until = end(now);
-            deadline(now).min(until)
+            let (deadline, end) = times(now);
+            until = end;
+            deadline.min(end)
         });
         let Some(index) = found else {
             part.insert(key, hash, value, setting, until);
@@ -350,35 +291,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.inner.timer.reporter().count_refused();
         let_go(part, key);
     }
-}
 
-/// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
-/// not on its way yet. So if the drop panics, the value is dropped and not lost.
-fn let_go<K, V>(part: LockedPart<'_, K, V>, key: K) {
-    drop(part);
-    drop(key);
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
     /// before, but no later than its life. `false` for a key that is not in the map.
-    pub fn reset<Q>(&self, key: &Q, delay: Duration) -> bool
+    pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
-        self.reset_due(key, |now| now.after(delay.into()))
+        let deadline = |_, now: Moment| now.after(delay.into());
+        self.change_due(key, |_| (), deadline).is_some()
     }
 
-    /// Makes the value of a key come out at `deadline`. All else is as in
-    /// [`reset`](DelayMap::reset).
-    pub fn reset_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    /// As [`reset`](DelayMap::reset), to come out at an instant.
+    pub fn reset_at<Q: Hash + Eq + ?Sized>(&self, key: &Q, deadline: Instant) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let deadline = self.inner.clock().moment(deadline);
-        self.reset_due(key, |_| deadline)
+        self.change_due(key, |_| (), |_, _| deadline).is_some()
     }
 
     /// Makes the value of a key come out `by` later than it would. `false` for a key that is not in
@@ -386,49 +316,40 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// It is atomic beside resets from other tasks. A value that is due and not yet taken comes out
     /// that much after it was due. The end of a value's whole life stays as it is.
-    pub fn extend<Q>(&self, key: &Q, by: Duration) -> bool
+    pub fn extend<Q: Hash + Eq + ?Sized>(&self, key: &Q, by: Duration) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
-        self.change_due(key, |deadline, _| deadline.after(by.into()))
+        let deadline = |present: Moment, _| present.after(by.into());
+        self.change_due(key, |_| (), deadline).is_some()
     }
 
-    fn reset_due<Q>(&self, key: &Q, deadline: impl FnOnce(Moment) -> Moment) -> bool
+    /// Calls `act` with the value of a key, and then changes its deadline. `deadline` makes the new
+    /// one of the present one and of the time.
+    fn change_due<Q: Hash + Eq + ?Sized, R>(
+        &self,
+        key: &Q,
+        act: impl FnOnce(&mut V) -> R,
+        deadline: impl FnOnce(Moment, Moment) -> Moment,
+    ) -> Option<R>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
-        self.change_due(key, |_, now| deadline(now))
-    }
-
-    /// `deadline` makes the new one of the present one and of the time.
-    fn change_due<Q>(&self, key: &Q, deadline: impl FnOnce(Moment, Moment) -> Moment) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let inner = &*self.inner;
-        let Some((mut part, index)) = self.find(key) else {
-            return false;
-        };
-        let Item {
-            deadline: present,
-            end,
-            ..
-        } = *part.item(index);
-        let setting = inner.set_now(|now| deadline(present, now).min(end));
+        let (mut part, index) = self.find(key)?;
+        let item = part.item_mut(index);
+        let result = act(&mut item.value);
+        let (present, end) = (item.deadline, item.end);
+        let setting = self.inner.set_now(|now| deadline(present, now).min(end));
         part.set(index, setting);
-        inner.has_set(part, setting);
-        true
+        self.inner.has_set(part, setting);
+        Some(result)
     }
 
     /// Makes the value of a key come out of the stream now. `false` for a key that is not in the
     /// map, or whose value is due already.
-    pub fn expire<Q>(&self, key: &Q) -> bool
+    pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let Some((mut part, index)) = self.find(key) else {
             return false;
@@ -440,45 +361,35 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Takes the value of a key out. `None` for a key that is not in the map.
-    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
-        let (key, value) = self.remove_entry(key)?;
-        // If this panics, the value is dropped and not lost.
-        drop(key);
-        Some(value)
+        self.remove_if(key, |_| true)
     }
 
-    /// Takes the value of a key out, with the key that the map has. `None` for a key that is not in
-    /// the map.
-    pub fn remove_entry<Q>(&self, key: &Q) -> Option<(K, V)>
+    /// As [`remove`](DelayMap::remove), with the key that the map has.
+    pub fn remove_entry<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(K, V)>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let (part, index) = self.find(key)?;
         Some(self.inner.take_out(part, index).into_pair())
     }
 
     /// Takes the value of a key out, due or not, if `is_meant` says so of it. `None` if it does not,
-    /// and for a key that is not in the map. The look and the removal are one step.
+    /// and for a key that is not in the map. The check and the removal are one step.
     ///
     /// `is_meant` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
     /// changed.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
     /// let (jobs, _due) = DelayMap::new(&Timer::current());
     /// jobs.insert("mail", 2, Duration::from_secs(60))?; // a second attempt
     /// assert_eq!(jobs.remove_if("mail", |attempt| *attempt == 1), None, "it is another one");
-    /// assert_eq!(jobs.remove_if("mail", |attempt| *attempt == 2), Some(2));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
     /// ```
     pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
     where
@@ -490,24 +401,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             return None;
         }
         let (key, value) = self.inner.take_out(part, index).into_pair();
+        // If this panics, the value is dropped and not lost.
         drop(key);
         Some(value)
     }
 
     /// Whether a key is in the map, because its value has not come out yet.
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.find(key).is_some()
     }
 
     /// When the value of a key is to come out. `None` for a key that is not in the map.
-    pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
+    pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let (part, index) = self.find(key)?;
         let at = part.item(index).deadline;
@@ -517,10 +427,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// The time that is left until the value of a key comes out, or zero if it is due. `None` for a
     /// key that is not in the map.
-    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let (part, index) = self.find(key)?;
         let at = part.item(index).deadline;
@@ -529,30 +438,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(at.since(self.inner.clock().now()))
     }
 
-    /// Looks at the value of a key, due or not. `None` for a key that is not in the map. The delay
-    /// of the value goes on.
+    /// Calls `read` with the value of a key, due or not. `None` for a key that is not in the map.
+    /// The delay of the value goes on.
     ///
-    /// `look` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
+    /// `read` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
     /// let (map, _expired) = DelayMap::new(&Timer::current());
     /// map.insert("key", vec![1, 2], Duration::from_secs(60))?;
     /// assert_eq!(map.update("key", |value| value.push(3)), Some(()));
     /// assert_eq!(map.with_value("key", Vec::len), Some(3));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), tickwheel::error::InsertError<Vec<i32>>>(()) }).unwrap();
     /// ```
-    pub fn with_value<Q, R>(&self, key: &Q, look: impl FnOnce(&V) -> R) -> Option<R>
+    pub fn with_value<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let (part, index) = self.find(key)?;
-        Some(look(&part.item(index).value))
+        Some(read(&part.item(index).value))
     }
 
     /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
@@ -571,50 +477,43 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(change(&mut part.item_mut(index).value))
     }
 
-    /// Looks at the value of a key or changes it, and starts its delay anew, in one step. `None`
-    /// for a key that is not in the map.
-    ///
-    /// For `act` stands what [`update`](DelayMap::update) says of its closure. If it panics, the
+    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one step. If `act` panics, the
     /// delay goes on.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
     /// let minute = Duration::from_secs(60);
     /// let (cache, _expired) = DelayMap::new(&Timer::current());
     /// cache.insert("page", "text", minute)?;
-    /// tickwheel::sleep(minute / 2).await;
-    /// assert_eq!(cache.touch("page", minute, |text| *text), Some("text"));
-    /// assert_eq!(cache.remaining("page"), Some(minute));
-    /// # Ok(())
-    /// # }
+    /// assert_eq!(cache.touch("page", 2 * minute, |text| *text), Some("text"));
+    /// assert_eq!(cache.remaining("page"), Some(2 * minute));
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
     /// ```
     pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (mut part, index) = self.find(key)?;
-        let result = act(&mut part.item_mut(index).value);
-        let end = part.item(index).end;
-        let setting = self.inner.set_now(|now| now.after(delay.into()).min(end));
-        part.set(index, setting);
-        self.inner.has_set(part, setting);
-        Some(result)
+        self.change_due(key, act, |_, now| now.after(delay.into()))
     }
 
-    fn find<Q>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>
+    fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let hash = hash_of(&self.hash_builder, key);
         let part = self.inner.lock(hash);
         let index = part.find(hash, key)?;
         Some((part, index))
     }
+}
+
+/// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
+/// not on its way yet. So if the drop panics, the value is dropped and not lost.
+fn let_go<K, V>(part: LockedPart<'_, K, V>, key: K) {
+    drop(part);
+    drop(key);
 }
 
 impl<K, V, S> DelayMap<K, V, S> {
@@ -676,21 +575,14 @@ impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
 /// [`DelayMap::downgrade`].
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{DelayMap, Duration, Timer};
-///
-/// let (map, mut expired) = DelayMap::new(&Timer::current());
+/// # use tickwheel::{DelayMap, Timer};
+/// # tokio_test::block_on(async {
+/// let (map, mut expired) = DelayMap::<&str, u8>::new(&Timer::current());
 /// let weak = map.downgrade();
-/// if let Some(map) = weak.upgrade() {
-///     map.insert("key", 1, Duration::from_secs(1))?;
-/// }
 /// drop(map);
 /// assert!(weak.upgrade().is_none());
-/// assert_eq!(expired.recv().await.map(|first| first.key), Some("key"));
 /// assert!(expired.recv().await.is_none());
-/// # Ok(())
-/// # }
+/// # });
 /// ```
 pub struct WeakDelayMap<K, V, S = DefaultHashBuilder> {
     inner: Weak<Inner<K, V>>,

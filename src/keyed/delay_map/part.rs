@@ -1,8 +1,6 @@
 //! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, and their index by key.
 //!
-//! The wheel is also the queue of what is due. An item lies in it from its insert until it comes
-//! out, and [`DelayPart::take_due`] takes the first whose tick has come. So what comes out of a part
-//! comes in the order of its ticks, and within a tick in the order in which it was set.
+//! The wheel is also the queue of what is due: an item lies in it until it comes out.
 //!
 //! Invariants:
 //!
@@ -84,7 +82,6 @@ impl<K, V> DelayPart<K, V> {
         self.items.at_mut(index)
     }
 
-    /// The indices of all items.
     pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.index.iter().copied()
     }
@@ -142,10 +139,8 @@ impl<K, V> DelayPart<K, V> {
     /// Takes an item out. Follow this with `shrink_if_due`, once the caller holds no other index.
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);
-        if let Ok(entry) = self
-            .index
-            .find_entry(hash_of(item.hash), |&other| other == index)
-        {
+        let is_it = |&other: &u32| other == index;
+        if let Ok(entry) = self.index.find_entry(hash_of(item.hash), is_it) {
             entry.remove();
         }
         self.taken += 1;
@@ -175,7 +170,6 @@ impl<K, V> DelayPart<K, V> {
         }
     }
 
-    /// Takes everything out.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
         let mut all = std::mem::replace(self, DelayPart::new());
         all.items.take_all()
@@ -183,8 +177,8 @@ impl<K, V> DelayPart<K, V> {
 
     /// Gives memory back if it is time. After it, items may have other indices.
     ///
-    /// The removals since the last time pay for what is moved and looked at: at least a quarter of
-    /// the places were emptied.
+    /// The removals since the last time pay for what is moved: at least a quarter of the places were
+    /// emptied.
     pub(super) fn shrink_if_due(&mut self) {
         let left = self.index.len();
         // Not by the capacity, which falls where many keys collide.

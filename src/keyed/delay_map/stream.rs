@@ -1,8 +1,8 @@
 //! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
 //!
 //! Invariant: the stream waits only when nothing is due in any part. A call that changes this
-//! before the stream's timer fires calls the stream. Of two polls, the waker of the later one
-//! counts. The steps of waiting, `S1` to `S5`, are at the head of `inner.rs`.
+//! before the stream's timer fires wakes the stream. The steps of waiting, `S1` to `S5`, are at the
+//! head of `inner.rs`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use crate::runtime::coop;
 use futures_core::{FusedStream, Stream};
 use tokio::time::Instant;
 
-use super::inner::{Inner, RuntimeEnd};
+use super::inner::Inner;
 use super::part::{Item, Search};
 use crate::driver::Watch;
 use crate::error::TryRecvError;
@@ -23,25 +23,11 @@ use crate::error::TryRecvError;
 /// One search makes no more steps than this. Then other tasks run.
 const BATCH: usize = 512;
 
-/// One poll looks at most this often, because something may become due meanwhile. Then other tasks
+/// One poll checks at most this often, because something may become due meanwhile. Then other tasks
 /// run.
-const LOOKS: usize = 8;
+const CHECKS: usize = 8;
 
-/// A value whose delay has passed.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{DelayMap, Duration, Expired, Timer};
-///
-/// let (jobs, mut due) = DelayMap::new(&Timer::current());
-/// jobs.insert("mail", "to alice", Duration::from_secs(1))?;
-/// if let Some(Expired { key, value, deadline, .. }) = due.recv().await {
-///     println!("{key} {value}, {:?} late", deadline.elapsed());
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A value whose delay has passed: what [`Expirations`] gives, with an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired<K, V> {
@@ -49,9 +35,8 @@ pub struct Expired<K, V> {
     pub key: K,
     /// What was put in, as it was changed since.
     pub value: V,
-    /// The instant at which it was due, never later than when it came out. If
-    /// [`expire_all`](super::DelayMap::expire_all) made it come before its time, this is the
-    /// instant of that call.
+    /// When it was due, never later than when it came out. If a call made it come before its time,
+    /// as [`expire_all`](super::DelayMap::expire_all) does, this is the instant of that call.
     pub deadline: Instant,
 }
 
@@ -72,12 +57,24 @@ pub struct Expired<K, V> {
 ///
 /// Dropping a future of its next item, as in a `select!`, loses nothing. A value leaves the map in
 /// the moment in which the stream gives it.
+///
+/// ```
+/// # use tickwheel::{DelayMap, Duration, Expired, Timer};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let (jobs, mut due) = DelayMap::new(&Timer::current());
+/// jobs.insert("mail", "to alice", Duration::from_secs(1))?;
+/// assert!(due.try_recv().is_err());
+/// if let Some(Expired { key, value, deadline, .. }) = due.recv().await {
+///     println!("{key} {value}, {:?} late", deadline.elapsed());
+/// }
+/// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+/// ```
 #[must_use = "values come out only when the stream is polled"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
     /// The tick of the last reading of the clock.
     present: Tick,
-    /// Ends the stream with the runtime, also while nothing is armed. Made when it is first polled.
+    /// Ends the stream with the runtime, also while nothing is armed.
     watch: Option<Watch>,
     ended: bool,
 }
@@ -92,24 +89,8 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// The next value, as soon as there is one that is due. `None` once the stream has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is dropped before it completes, nothing is lost.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tickwheel::{DelayMap, Duration, Timer};
-    ///
-    /// let (map, mut expired) = DelayMap::new(&Timer::current());
-    /// map.insert(1, "one", Duration::from_secs(1))?;
-    /// assert!(expired.try_recv().is_err());
-    /// assert_eq!(expired.recv().await.map(|first| first.value), Some("one"));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The next value, as soon as there is one that is due. `None` once the stream has ended. It is
+    /// [cancel safe](Expirations#cancel-safety).
     pub async fn recv(&mut self) -> Option<Expired<K, V>> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -132,30 +113,22 @@ impl<K, V> Expirations<K, V> {
     /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
     /// ended.
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
-        if self.ended || self.watch().has_ended() {
-            self.end();
-            return Err(TryRecvError::Disconnected);
-        }
-        loop {
+        while !self.ended && !self.watch().has_ended() {
             match self.take_due() {
                 Search::Item(item) => return Ok(self.expired(item)),
                 Search::Unfinished => {}
-                Search::Nothing if self.inner.is_finished() => {
-                    self.end();
-                    return Err(TryRecvError::Disconnected);
-                }
+                Search::Nothing if self.inner.is_finished() => break,
                 Search::Nothing => return Err(TryRecvError::Empty),
             }
         }
+        let _ended = self.end();
+        Err(TryRecvError::Disconnected)
     }
 
     /// Waits for the next value, and puts it and whatever else is due into `buffer`, at most
-    /// `limit` values. Gives how many these are: zero once the stream has ended, or for a limit of
-    /// zero. The limit alone bounds one poll, so choose one that leaves other tasks their turn.
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is dropped before it completes, nothing is lost.
+    /// `limit` values. Returns how many these are: zero once the stream has ended, or for a limit of
+    /// zero. The limit alone bounds one poll, so choose one that leaves other tasks their turn. It
+    /// is [cancel safe](Expirations#cancel-safety).
     pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
         poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
     }
@@ -186,12 +159,11 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
-        for _ in 0..LOOKS {
+        for _ in 0..CHECKS {
             // S1.
             self.inner.stop_waiting();
             if self.watch().has_ended() {
-                self.end();
-                return Poll::Ready(None);
+                return self.end();
             }
             // S2.
             match self.take_due() {
@@ -199,24 +171,16 @@ impl<K, V> Expirations<K, V> {
                 Search::Unfinished => break,
                 Search::Nothing => {}
             }
-            // S3. Nothing may come between the waker and the look whether this is the end.
+            // S3. Nothing may come between the waker and the question whether this is the end.
             self.inner.leave_waker(cx.waker());
             if self.inner.is_finished() {
-                self.end();
-                return Poll::Ready(None);
+                return self.end();
             }
             // S3 to S5.
             match self.inner.poll_stream_timer(cx) {
-                Poll::Pending if self.watch().poll_end(cx).is_pending() => return Poll::Pending,
-                Poll::Pending => {
-                    self.end();
-                    return Poll::Ready(None);
-                }
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(RuntimeEnd)) => {
-                    self.end();
-                    return Poll::Ready(None);
-                }
+                Poll::Pending if self.watch().poll_end(cx).is_pending() => return Poll::Pending,
+                Poll::Pending | Poll::Ready(Err(_)) => return self.end(),
             }
         }
         cx.waker().wake_by_ref();
@@ -252,12 +216,13 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Poll<Option<Expired<K, V>>> {
         self.ended = true;
         if self.watch.take().is_some_and(|watch| watch.has_ended()) {
             self.inner.refuse_inserts();
         }
         drop(self.inner.stop_stream_timer());
+        Poll::Ready(None)
     }
 }
 

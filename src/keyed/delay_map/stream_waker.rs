@@ -2,22 +2,17 @@
 //!
 //! The stream *waits* when nothing is due. It leaves its waker here and says until which tick it
 //! waits, and a timer wakes it then. A call that makes something due earlier wakes it. While the
-//! stream does not wait it will look by itself, and nobody wakes it.
+//! stream does not wait it will check by itself, and nobody wakes it.
 //!
 //! ```text
-//!   looks by itself --(nothing is due: `leave`, `begins_to_wait`)--> reads the parts --(`waits_until`)--> waits
+//!   checks by itself --(nothing is due: `leave`, `begins_to_wait`)--> reads the parts --(`waits_until`)--> waits
 //!        ^                                                               |                                    |
 //!        +---------------------------(polled again: `stops_waiting`)-----+------------------------------------+
 //! ```
 //!
-//! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock.
-//!
-//! Orders that could go wrong, and why they do not:
-//!
-//! - *A change comes as the stream begins to wait.* The stream leaves its waker, begins its look,
-//!   and then reads the parts. The call writes the part, and then asks when that look is.
-//!   `clock::next_check` proves that one of the two sees the other.
-//! - *An earlier call took the waker.* Then the stream was woken, and has not looked since.
+//! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock. If
+//! an earlier call took it, the stream was woken and has not checked since. The order of a change
+//! and of a stream that begins to wait is in `clock::next_check`.
 
 use std::task::Waker;
 
@@ -26,7 +21,7 @@ use crate::clock::tick::Tick;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 pub(crate) struct StreamWaker {
-    /// When the stream looks at the latest, if nobody wakes it.
+    /// When the stream checks at the latest, if nobody wakes it.
     next_check: NextCheck,
     waker: Mutex<Option<Waker>>,
 }
@@ -45,14 +40,12 @@ impl StreamWaker {
         !self.next_check.comes_by(tick)
     }
 
-    /// Whether the stream waits, and does not look by itself. Call this after the change was
-    /// made.
+    /// Whether the stream waits. Call this after the change was made.
     pub(crate) fn is_waiting(&self) -> bool {
         // No tick is earlier than the first.
         self.is_needed_for(Tick::FIRST)
     }
 
-    /// Takes the waker, if there is one.
     pub(crate) fn take(&self) -> Option<Waker> {
         self.lock().take()
     }
@@ -64,7 +57,7 @@ impl StreamWaker {
 
 /// For the stream.
 impl StreamWaker {
-    /// From now on the stream looks by itself.
+    /// From now on the stream checks by itself.
     pub(crate) fn stops_waiting(&self) {
         self.next_check.look_by_itself();
     }
@@ -84,7 +77,7 @@ impl StreamWaker {
         self.next_check.begin();
     }
 
-    /// Call this after the parts were read. The stream looks at that tick, unless it is woken.
+    /// Call this after the parts were read. The stream checks at that tick, unless it is woken.
     pub(crate) fn waits_until(&self, tick: Tick) {
         self.next_check.at(tick);
     }
