@@ -1,14 +1,14 @@
 //! What an adapter makes of the task's cooperative budget, so that what is ready wins.
 //!
-//! An adapter polls what it wraps first, and looks at a deadline only where that has to wait. But a
-//! task that has used up its budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels
-//! without a try. Many futures in one task, such as a `FuturesUnordered`, share a budget. So after a
-//! stall, when all of them have bytes, most of them are polled without any. Hence:
+//! An adapter polls what it wraps first, and a deadline only where that has to wait. But a task
+//! that has used up its budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels without
+//! a try. Many futures in one task, such as a `FuturesUnordered`, share a budget. So after a stall,
+//! when all of them have bytes, most of them are polled without any. Hence:
 //!
 //! | the budget | the deadline |
 //! |---|---|
-//! | was gone before what is wrapped was polled | is not looked at; the task is woken to come again |
-//! | was used up by that very poll | is looked at outside of the budget, or it might never be |
+//! | was gone before what is wrapped was polled | is not polled; the task is woken to come again |
+//! | was used up by that very poll | is polled outside of the budget, or it might never be |
 //!
 //! A [`Timeout`](crate::Timeout) does so too, and what is made of one needs nothing more.
 

@@ -1,8 +1,5 @@
 //! The timeout of one operation that waits: a sleep that is armed while the operation does.
 //!
-//! A plain [`Sleep`] is enough, because one task alone waits and nobody pushes the deadline back.
-//! It takes one lock to arm and one to disarm, and it allocates nothing.
-//!
 //! Invariants:
 //!
 //! - A timer is armed only from the poll in which an operation first has to wait until
@@ -61,8 +58,7 @@ impl WaitTimeout {
 
     /// An operation was tried and has to wait. Ready if its time is over.
     ///
-    /// It polls outside of the task's budget. The operation may have used the budget up, and the
-    /// time must be looked at all the same.
+    /// It polls outside of the task's budget, which the operation may have used up.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let is_kept = |waiting: &Waker| waiting.will_wake(cx.waker());
         if !self.waiting.as_ref().is_some_and(is_kept) {

@@ -19,21 +19,18 @@
 //!
 //! - *Expired*: it was not reported to either direction yet. If a byte is moved first, the
 //!   connection was not idle: the bytes may have come in time, while the process was stalled.
-//! - *Report*: one direction got `TimedOut`. If the other was waiting too, the same error is
-//!   pending for it. Nothing is armed. The next byte moved, or the next poll that has to wait,
-//!   starts the deadline anew, for a goodbye.
+//! - *Reported*: one direction got `TimedOut`. If the other was waiting too, the same error is
+//!   pending for it: it gets it when it is polled and still has to wait. Nothing is armed. The next
+//!   byte moved, or the next poll that has to wait, starts the deadline anew, for a goodbye.
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
 //!
-//! # What is still to be reported
-//!
-//! A direction with a pending error gets `TimedOut` when it is polled and still has to wait. The
-//! error is true for as long as no byte is moved. So a byte that is moved in either direction clears
-//! it, and so does a restart. A reset through the handle cannot, because only the timer knows of
-//! it.
+//! A pending error is true for as long as no byte is moved. So a byte that is moved in either
+//! direction clears it, and so does a restart. A reset through the handle cannot, because only the
+//! timer knows of it.
 //!
 //! - *Why nothing hangs then.* The direction's task was woken when the other got the error. So
-//!   it polls after the byte was moved, or it polled before and took the error. If it polls after,
-//!   the deadline is pending and takes its waker. It gets the next expiry.
+//!   it polls after the byte was moved, and the deadline takes its waker, or it polled before and
+//!   took the error.
 //! - *Why a pending error may not stay for ever.* The operation that waited may have been dropped,
 //!   which no stream can see. A later operation would fail for an idle time that ended long before.
 //! - *Why a poll that has to wait clears nothing.* A direction that gets the error, and waits again
@@ -64,7 +61,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::waiters::{Direction, PerDirection, Waiters};
+use super::waiters::{Direction, Waiters};
 use super::{cancelled, timed_out};
 use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::Cancelled;
@@ -79,14 +76,14 @@ pub(super) struct Idle {
     waker: Waker,
     is_registered: bool,
     is_reported: bool,
-    waits: PerDirection<Wait>,
+    /// By [`Direction`].
+    waits: [Wait; 2],
 }
 
 /// What a direction does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Its last poll did not have to wait, or it got the error.
-    #[default]
     No,
     Waits,
     /// It waited when the expiry was reported to the other direction. No byte was moved since then.
@@ -104,7 +101,7 @@ impl Idle {
             waiters,
             is_registered: false,
             is_reported: false,
-            waits: PerDirection::default(),
+            waits: [Wait::No; 2],
         }
     }
 
@@ -122,7 +119,7 @@ impl Idle {
     /// The direction waits on, if it has a pending error.
     #[inline]
     fn forgive(&mut self, direction: Direction) {
-        let wait = self.waits.of(direction);
+        let wait = &mut self.waits[direction as usize];
         if *wait == Wait::HasPendingError {
             *wait = Wait::Waits;
         }
@@ -150,7 +147,7 @@ impl Idle {
         let Poll::Ready(result) = result else {
             return self.poll_wait(direction, had_budget, cx).map(Err);
         };
-        *self.waits.of(direction) = Wait::No;
+        self.waits[direction as usize] = Wait::No;
         if matches!(result, Ok(value) if has_moved(value)) {
             self.forgive(direction.other());
             if !self.handle.reset() {
@@ -176,7 +173,7 @@ impl Idle {
         had_budget: bool,
         cx: &mut Context<'_>,
     ) -> Poll<io::Error> {
-        let wait = self.waits.of(direction);
+        let wait = &mut self.waits[direction as usize];
         if poll_tried(had_budget, cx).is_pending() {
             // It waits like any other and keeps its pending error, but it was not tried yet.
             if *wait == Wait::No {
@@ -206,8 +203,8 @@ impl Idle {
         let Poll::Ready(end) = end else {
             return Poll::Pending;
         };
-        *self.waits.of(direction) = Wait::No;
-        let other = self.waits.of(direction.other());
+        self.waits[direction as usize] = Wait::No;
+        let other = &mut self.waits[direction.other() as usize];
         let error = match end {
             Ok(()) => {
                 self.is_reported = true;

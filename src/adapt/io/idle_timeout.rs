@@ -21,12 +21,10 @@ pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
     /// long.
     ///
-    /// It is for bytes. For a stream of items see `stream::IdleTimeout`.
-    ///
-    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. The two directions
-    /// share one deadline. Every byte moved, in either direction, pushes it back. The deadline runs
-    /// from the making of the stream on. If the stream is first used later than that, call
-    /// [`restart`](IdleTimeout::restart) then.
+    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. For a stream of items
+    /// see `stream::IdleTimeout`. The two directions share one deadline. Every byte moved, in either
+    /// direction, pushes it back. The deadline runs from the making of the stream on. If the stream
+    /// is first used later than that, call [`restart`](IdleTimeout::restart) then.
     ///
     /// - **The I/O is polled first.** What is ready wins, also over a deadline that has passed: the
     ///   bytes may have come in time while the process was stalled. They start the deadline anew.
@@ -82,28 +80,17 @@ pin_project! {
     /// that has to wait adds one lock that is nearly always free, to keep the waker. The
     /// timer itself is polled only at first, and after it has woken. No poll allocates.
     ///
-    /// # Examples
-    ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use std::io::ErrorKind;
     /// use tickwheel::{Duration, io::IdleTimeout};
     /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
     ///
-    /// let (server, mut client) = tokio::io::duplex(64);
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (server, _client) = tokio::io::duplex(64);
     /// let mut server = IdleTimeout::new(server, Duration::from_secs(60));
-    ///
-    /// client.write_all(b"ping").await?;
-    /// let mut request = [0; 4];
-    /// server.read_exact(&mut request).await?;
-    ///
-    /// let silence = server.read(&mut request).await.unwrap_err();
-    /// assert_eq!(silence.kind(), ErrorKind::TimedOut);
+    /// let silence = server.read_u8().await.unwrap_err();
+    /// assert_eq!(silence.kind(), std::io::ErrorKind::TimedOut);
     /// server.write_all(b"bye").await?;
-    /// server.shutdown().await?;
-    /// # Ok(())
-    /// # }
+    /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     #[derive(Debug)]
     pub struct IdleTimeout<T> {
@@ -114,7 +101,7 @@ pin_project! {
 }
 
 impl<T> IdleTimeout<T> {
-    /// Gives `stream` an idle timeout, on the current runtime's own timer.
+    /// Gives a stream an idle timeout, on the current runtime's own timer.
     ///
     /// # Panics
     ///
@@ -124,9 +111,7 @@ impl<T> IdleTimeout<T> {
         IdleTimeout::with_timer(&Timer::current(), stream, timeout)
     }
 
-    /// Gives `stream` an idle timeout, on this timer.
-    ///
-    /// A server that holds a [`Timer`] saves the look-up of the runtime's own for each connection.
+    /// As [`new`](IdleTimeout::new), on this timer. It saves the look-up of the runtime's own.
     pub fn with_timer(timer: &Timer, stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout {
             stream,
@@ -134,8 +119,7 @@ impl<T> IdleTimeout<T> {
         }
     }
 
-    /// A handle to the deadline, for any task. See [above](IdleTimeout#the-handle) for what its
-    /// calls do here.
+    /// A handle to the deadline, for any task: [what its calls do](IdleTimeout#the-handle).
     pub fn handle(&self) -> ResetHandle {
         self.idle.handle().clone()
     }
@@ -167,25 +151,22 @@ impl<T> IdleTimeout<T> {
         self.project().idle.restart();
     }
 
-    /// The stream within.
-    pub fn get_ref(&self) -> &T {
-        &self.stream
-    }
+    access_within!(pinned stream: T);
 
-    /// The stream within, to be changed. Bytes that are moved through it do not push the deadline
-    /// back.
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.stream
-    }
-
-    /// As [`get_mut`](IdleTimeout::get_mut), for a stream that is pinned.
-    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut T> {
-        self.project().stream
-    }
-
-    /// Returns the stream and drops the deadline.
-    pub fn into_inner(self) -> T {
-        self.stream
+    /// Polls the stream, and then the deadline. `has_moved` says whether a result moved a byte.
+    #[inline]
+    fn poll_io<R: Copy>(
+        self: Pin<&mut Self>,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<R>>,
+        has_moved: impl FnOnce(R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        let result = poll(this.stream, cx);
+        let idle = this.idle;
+        idle.after(direction, had_budget, cx, result, has_moved)
     }
 }
 
@@ -195,13 +176,13 @@ impl<T: AsyncRead> AsyncRead for IdleTimeout<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = self.project();
         let before = buf.filled().len();
-        let had_budget = coop::has_budget_remaining();
-        let result = this.stream.poll_read(cx, buf);
-        let moved = |()| buf.filled().len() > before;
-        this.idle
-            .after(Direction::Read, had_budget, cx, result, moved)
+        let poll = |stream: Pin<&mut T>, cx: &mut Context<'_>| {
+            let result = stream.poll_read(cx, buf);
+            result.map_ok(|()| buf.filled().len() > before)
+        };
+        let result = self.poll_io(Direction::Read, cx, poll, |has_moved| has_moved);
+        result.map_ok(|_| ())
     }
 }
 
@@ -211,29 +192,16 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        let result = this.stream.poll_write(cx, buf);
-        this.idle
-            .after(Direction::Write, had_budget, cx, result, |written| {
-                written > 0
-            })
+        let poll = |stream: Pin<&mut T>, cx: &mut Context<'_>| stream.poll_write(cx, buf);
+        self.poll_io(Direction::Write, cx, poll, |written| written > 0)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        let result = this.stream.poll_flush(cx);
-        this.idle
-            .after(Direction::Write, had_budget, cx, result, |()| false)
+        self.poll_io(Direction::Write, cx, T::poll_flush, |()| false)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        let result = this.stream.poll_shutdown(cx);
-        this.idle
-            .after(Direction::Write, had_budget, cx, result, |()| false)
+        self.poll_io(Direction::Write, cx, T::poll_shutdown, |()| false)
     }
 
     fn poll_write_vectored(
@@ -241,13 +209,8 @@ impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        let result = this.stream.poll_write_vectored(cx, bufs);
-        this.idle
-            .after(Direction::Write, had_budget, cx, result, |written| {
-                written > 0
-            })
+        let poll = |stream: Pin<&mut T>, cx: &mut Context<'_>| stream.poll_write_vectored(cx, bufs);
+        self.poll_io(Direction::Write, cx, poll, |written| written > 0)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -22,52 +22,41 @@ use crate::adapt::wait_timeout::WaitTimeout;
 
 /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
 ///
-/// See [`TimeoutStream`](super::TimeoutStream), which describes both of the two directions. Writes
-/// and seeks go through to what is within, without a timeout.
-///
-/// # Examples
+/// [`TimeoutStream`](super::TimeoutStream) describes both of the two directions. Writes and seeks go
+/// through to what is within, without a timeout.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use std::io::ErrorKind;
-/// use tickwheel::{Duration, io::TimeoutReader};
-/// use tokio::io::AsyncReadExt;
-///
+/// # use tickwheel::{Duration, io::TimeoutReader};
+/// # use tokio::io::AsyncReadExt;
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let (reader, _silent_peer) = tokio::io::duplex(64);
 /// let mut reader = TimeoutReader::new(reader);
 /// reader.set_timeout(Some(Duration::from_secs(5)));
-/// assert_eq!(reader.read_u8().await.unwrap_err().kind(), ErrorKind::TimedOut);
-/// # }
+/// assert_eq!(reader.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+/// # });
 /// ```
 pub type TimeoutReader<R> = TimeoutHalf<R, Reads>;
 
 /// A writer whose writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
 ///
-/// See [`TimeoutStream`](super::TimeoutStream), which describes both of the two directions. A flush
-/// and a shutdown are bounded as a write is. Reads and seeks go through to what is within, without
-/// a timeout.
-///
-/// # Examples
+/// [`TimeoutStream`](super::TimeoutStream) describes both of the two directions. A flush and a
+/// shutdown are bounded as a write is. Reads and seeks go through to what is within, without a
+/// timeout.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use std::io::ErrorKind;
-/// use tickwheel::{Duration, io::TimeoutWriter};
-/// use tokio::io::AsyncWriteExt;
-///
+/// # use tickwheel::{Duration, io::TimeoutWriter};
+/// # use tokio::io::AsyncWriteExt;
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let (writer, _peer_that_never_reads) = tokio::io::duplex(4);
 /// let mut writer = TimeoutWriter::new(writer);
 /// writer.set_timeout(Some(Duration::from_secs(5)));
-/// assert_eq!(writer.write_all(b"hello").await.unwrap_err().kind(), ErrorKind::TimedOut);
-/// # }
+/// assert_eq!(writer.write_all(b"hello").await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+/// # });
 /// ```
 pub type TimeoutWriter<W> = TimeoutHalf<W, Writes>;
 
-/// Which direction a half bounds. It is named by the two types above alone.
+/// Whether a half bounds reading, and not writing. The two types above alone name what does so.
 pub trait Bounds {
-    /// Whether that is reading, and not writing.
     const READS: bool;
 }
 
@@ -87,22 +76,6 @@ impl Bounds for Writes {
 
 pin_project! {
     /// A [`TimeoutReader`] or a [`TimeoutWriter`].
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::Duration;
-    /// use tickwheel::io::{TimeoutHalf, TimeoutReader};
-    ///
-    /// fn bound<T, D>(half: &mut TimeoutHalf<T, D>) {
-    ///     half.set_timeout(Some(Duration::from_secs(5)));
-    /// }
-    ///
-    /// let mut reader = TimeoutReader::new(tokio::io::empty());
-    /// bound(&mut reader);
-    /// assert_eq!(reader.timeout(), Some(Duration::from_secs(5)));
-    /// # }
-    /// ```
     #[derive(Debug)]
     pub struct TimeoutHalf<T, D> {
         #[pin]
@@ -148,25 +121,7 @@ impl<T, D> TimeoutHalf<T, D> {
         self.project().timeout.set_timeout(timeout);
     }
 
-    /// The reader or the writer within.
-    pub fn get_ref(&self) -> &T {
-        &self.io
-    }
-
-    /// The reader or the writer within, to be changed.
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.io
-    }
-
-    /// As [`get_mut`](TimeoutHalf::get_mut), for one that is pinned.
-    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut T> {
-        self.project().io
-    }
-
-    /// Returns the reader or the writer.
-    pub fn into_inner(self) -> T {
-        self.io
-    }
+    access_within!(pinned io: T);
 
     /// Polls the I/O. If it has to wait and `is_bounded`, it polls the time too.
     #[inline]

@@ -8,8 +8,10 @@
 //! code and may come back here.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
+
+use crate::sync::lock;
 
 /// Which way bytes go. Flushing and shutting down belong to writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +29,6 @@ impl Direction {
     }
 }
 
-/// One value for each direction.
-#[derive(Debug, Default)]
-pub(super) struct PerDirection<V> {
-    read: V,
-    write: V,
-}
-
-impl<V> PerDirection<V> {
-    pub(super) fn of(&mut self, direction: Direction) -> &mut V {
-        match direction {
-            Direction::Read => &mut self.read,
-            Direction::Write => &mut self.write,
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     state: Mutex<WaitersState>,
@@ -50,46 +36,41 @@ pub(super) struct Waiters {
 
 #[derive(Debug, Default)]
 struct WaitersState {
-    wakers: PerDirection<Option<Waker>>,
-    /// Whether the deadline has woken since a direction looked last.
+    /// By [`Direction`].
+    wakers: [Option<Waker>; 2],
+    /// Whether the deadline has woken since a direction was registered last.
     woken: bool,
 }
 
 impl Waiters {
-    /// Keeps the waker of the task that waits in a direction. Gives whether the deadline has woken
-    /// since a direction looked last.
+    /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has woken
+    /// since a direction was registered last.
     pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
         let mut state = self.lock();
-        if !state.holds(direction, waker) {
-            drop(state);
-            let waker = waker.clone();
-            state = self.lock();
-            let before = state.wakers.of(direction).replace(waker);
-            let woken = std::mem::take(&mut state.woken);
-            drop(state);
-            drop(before);
-            return woken;
+        let kept = state.wakers[direction as usize].as_ref();
+        if kept.is_some_and(|kept| kept.will_wake(waker)) {
+            return std::mem::take(&mut state.woken);
         }
-        std::mem::take(&mut state.woken)
+        drop(state);
+        let waker = waker.clone();
+        state = self.lock();
+        let before = state.wakers[direction as usize].replace(waker);
+        let woken = std::mem::take(&mut state.woken);
+        drop(state);
+        drop(before);
+        woken
     }
 
     /// Wakes whoever waits in a direction.
     pub(super) fn wake(&self, direction: Direction) {
-        let waker = self.lock().wakers.of(direction).take();
+        let waker = self.lock().wakers[direction as usize].take();
         if let Some(waker) = waker {
             wake(waker);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, WaitersState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl WaitersState {
-    fn holds(&mut self, direction: Direction, waker: &Waker) -> bool {
-        let held = self.wakers.of(direction).as_ref();
-        held.is_some_and(|held| held.will_wake(waker))
+        lock(&self.state)
     }
 }
 
@@ -101,16 +82,15 @@ impl Wake for Waiters {
     fn wake_by_ref(self: &Arc<Self>) {
         let mut state = self.lock();
         state.woken = true;
-        let PerDirection { read, write } = std::mem::take(&mut state.wakers);
+        let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        // A panic in one of the wakers does not keep the other from being woken.
-        for waker in [read, write].into_iter().flatten() {
+        for waker in wakers.into_iter().flatten() {
             wake(waker);
         }
     }
 }
 
-/// Wakes a task. A panic of its waker is no concern of whoever wakes it, nor of the other task.
+/// Wakes a task. A panic of its waker keeps nobody else from being woken.
 fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
         // Its destructor may panic too.

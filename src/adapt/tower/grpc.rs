@@ -41,14 +41,7 @@ const UNITS: [(u8, u64); 6] = [
 /// over is decided by `on_elapsed`, as on [the module's page](super).
 ///
 /// ```
-/// use std::time::Duration;
-/// use tickwheel::tower::{TimeoutLayer, grpc_timeout};
-///
-/// const LONGEST: Duration = Duration::from_secs(60);
-/// let layer = TimeoutLayer::per_request(|request: &http::Request<String>| {
-///     Some(grpc_timeout(request).map_or(LONGEST, |asked| asked.min(LONGEST)))
-/// });
-/// # let _ = layer;
+/// # use tickwheel::{Duration, tower::grpc_timeout};
 /// let request = http::Request::builder().header("grpc-timeout", "250m").body(())?;
 /// assert_eq!(grpc_timeout(&request), Some(Duration::from_millis(250)));
 /// # Ok::<(), http::Error>(())
@@ -66,14 +59,11 @@ fn shortest(headers: &HeaderMap) -> Option<(Duration, &HeaderValue)> {
 
 fn read(header: &HeaderValue) -> Option<Duration> {
     let (unit, digits) = header.as_bytes().split_last()?;
-    let is_number =
-        (1..=DIGITS).contains(&digits.len()) && digits.iter().all(|digit| digit.is_ascii_digit());
-    if !is_number {
+    let is_short = (1..=DIGITS).contains(&digits.len());
+    if !is_short || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let number = digits
-        .iter()
-        .fold(0, |number, digit| 10 * number + u32::from(digit - b'0'));
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     let (_, nanos) = UNITS.iter().find(|(letter, _)| letter == unit)?;
     // At most eight digits of hours, which no duration is too short for.
     Duration::from_nanos(*nanos).checked_mul(number)
@@ -93,26 +83,6 @@ fn written(left: Duration) -> HeaderValue {
 ///
 /// Put it outside of whatever calls the client in another task, such as tower's `Buffer`:
 /// [`GrpcTimeout`] explains why. The module's page has [an example](super#examples).
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
-/// use http::{Request, Response};
-/// use tickwheel::tower::GrpcTimeoutLayer;
-/// use tickwheel::{Duration, Instant, scope};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
-/// // What the server sees of the caller's deadline.
-/// let server = service_fn(async |request: Request<()>| {
-///     Ok::<_, std::io::Error>(Response::new(request.headers().contains_key("grpc-timeout")))
-/// });
-/// let client = GrpcTimeoutLayer::new().layer(server);
-/// let second = Instant::now() + Duration::from_secs(1);
-/// let answer = scope(second, client.oneshot(Request::new(()))).await??;
-/// assert!(answer.into_body());
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());
@@ -145,12 +115,10 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 ///   header is sent; one around the `Buffer` sends it. A `SpawnReady` only waits in another task
 ///   and calls in the caller's, so one within that sends the header.
 /// - It bounds no call by itself: the scope does.
-/// - It is ready at once where nothing is left. It does not ask the service within then, so it
-///   takes no place of a concurrency limit. The next call fails, also if it is made outside of the
-///   scope.
+/// - It is ready at once where nothing is left, and does not ask the service within then. The next
+///   call fails, also if it is made outside of the scope.
 /// - If the scope ends between `poll_ready` and `call`, the place in the service within stays taken
-///   until the next call, or until the client is dropped. That is so with each service that is made
-///   ready and not called.
+///   until the next call, as with each service that is made ready and not called.
 ///
 /// # Errors
 ///
@@ -158,21 +126,19 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// Else the service's own error in a box.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
 /// use http::{Request, Response};
-/// use tickwheel::tower::{GrpcTimeout, GrpcTimeoutLayer};
-/// use tower::{Layer, ServiceExt, service_fn};
+/// use tickwheel::{Duration, Instant, scope, tower::GrpcTimeout};
+/// use tower::{ServiceExt, service_fn};
 ///
+/// # tokio_test::block_on(async {
 /// // What the server sees of the caller's deadline.
 /// let server = service_fn(async |request: Request<()>| {
 ///     Ok::<_, std::io::Error>(Response::new(request.headers().contains_key("grpc-timeout")))
 /// });
-/// let client: GrpcTimeout<_> = GrpcTimeoutLayer::new().layer(server);
-/// let answer = client.oneshot(Request::new(())).await?;
-/// assert!(!answer.into_body(), "no scope is open, so nothing is sent");
-/// # Ok(())
-/// # }
+/// let second = Instant::now() + Duration::from_secs(1);
+/// let call = GrpcTimeout::new(server).oneshot(Request::new(()));
+/// assert!(scope(second, call).await??.into_body());
+/// # Ok::<(), tickwheel::tower::BoxError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
@@ -190,20 +156,7 @@ impl<S> GrpcTimeout<S> {
         }
     }
 
-    /// The service within.
-    pub fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// The service within, to be changed.
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    access_within!(inner: S);
 }
 
 impl<S, B> Service<Request<B>> for GrpcTimeout<S>
@@ -245,21 +198,6 @@ where
 
 pin_project! {
     /// A call that passes its deadline on: what [`GrpcTimeout`] answers with.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
-    /// use http::{Request, Response};
-    /// use tickwheel::tower::GrpcTimeoutLayer;
-    /// use tower::{Layer, Service, ServiceExt, service_fn};
-    ///
-    /// let client = service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(())));
-    /// let mut client = GrpcTimeoutLayer::new().layer(client);
-    /// let call = client.ready().await?.call(Request::new(())); // a `GrpcResponseFuture`
-    /// assert!(call.await?.status().is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct GrpcResponseFuture<F> {

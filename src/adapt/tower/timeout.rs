@@ -24,19 +24,6 @@ use crate::{Instant, Scope, Timer};
 /// `B` is the timeout of each call, or the closure of [`per_request`](TimeoutLayer::per_request).
 /// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. The module's page has
 /// [examples](super#examples).
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{TimeoutLayer};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
-/// let slow = service_fn(async |_: ()| std::future::pending::<Result<(), std::io::Error>>().await);
-/// let bounded = TimeoutLayer::new(Duration::from_secs(1)).layer(slow);
-/// assert!(bounded.oneshot(()).await.is_err());
-/// # }
-/// ```
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {
@@ -66,15 +53,9 @@ impl TimeoutLayer {
     /// reads a gRPC header. A closure names the type of the request:
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::tower::TimeoutLayer;
-    ///
+    /// # use tickwheel::{Duration, tower::TimeoutLayer};
     /// let by_route = TimeoutLayer::per_request(|request: &http::Request<String>| {
-    ///     match request.uri().path() {
-    ///         "/events" => None,
-    ///         "/report" => Some(Duration::from_secs(60)),
-    ///         _ => Some(Duration::from_secs(5)),
-    ///     }
+    ///     (request.uri().path() != "/events").then_some(Duration::from_secs(5))
     /// });
     /// # let _ = by_route;
     /// ```
@@ -93,25 +74,17 @@ impl TimeoutLayer {
 impl<B, A> TimeoutLayer<B, A> {
     /// Answers a call that took too long with what `answer` gives, in the service's own types.
     ///
-    /// It also answers a call that waits when the runtime that drives the timer shuts down.
-    ///
-    /// The service keeps its error type then, and its own errors pass through.
+    /// It also answers a call that waits when the runtime that drives the timer shuts down. The
+    /// service keeps its error type then, and its own errors pass through.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::convert::Infallible;
-    /// use std::time::Duration;
-    /// use tickwheel::tower::TimeoutLayer;
-    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
-    ///
-    /// let service = ServiceBuilder::new()
-    ///     .layer(TimeoutLayer::new(Duration::from_secs(1)).on_elapsed(|_| Ok("too late")))
-    ///     .service(service_fn(async |()| {
-    ///         std::future::pending::<Result<&str, Infallible>>().await
-    ///     }));
-    /// assert_eq!(service.oneshot(()).await, Ok("too late"));
-    /// # }
+    /// # use tickwheel::{Duration, tower::TimeoutLayer};
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let slow = service_fn(|()| std::future::pending::<Result<&str, std::fmt::Error>>());
+    /// let layer = TimeoutLayer::new(Duration::from_secs(1)).on_elapsed(|_| Ok("too late"));
+    /// assert_eq!(layer.layer(slow).oneshot(()).await, Ok("too late"));
+    /// # });
     /// ```
     pub fn on_elapsed<F, Response, Error>(self, answer: F) -> TimeoutLayer<B, F>
     where
@@ -161,26 +134,21 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 ///
 /// A call may run in another runtime than the one that drives the timer. If that one shuts down
 /// while the call waits, the call fails with [`Cancelled`](crate::error::Cancelled) in a box, and
-/// [`is_shutdown`](crate::error::Cancelled::is_shutdown) says so.
-///
-/// With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers in both cases.
+/// [`is_shutdown`](crate::error::Cancelled::is_shutdown) says so. With
+/// [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers in both cases.
 ///
 /// # Panics
 ///
 /// A call panics outside a tokio runtime, if the layer was not given a timer.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
-/// use tickwheel::Duration;
-/// use tickwheel::tower::{Timeout, TimeoutLayer};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
+/// # use tickwheel::{Duration, tower::Timeout};
+/// # use tower::{ServiceExt, service_fn};
+/// # tokio_test::block_on(async {
 /// let echo = service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text));
-/// let bounded: Timeout<_> = TimeoutLayer::new(Duration::from_secs(1)).layer(echo);
+/// let bounded = Timeout::new(echo, Duration::from_secs(1));
 /// assert_eq!(bounded.oneshot("hello").await?, "hello");
-/// # Ok(())
-/// # }
+/// # Ok::<(), tickwheel::tower::BoxError>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Timeout<S, B = Duration, A = ()> {
@@ -208,20 +176,7 @@ impl<S, B, A> Timeout<S, B, A> {
         }
     }
 
-    /// The service within.
-    pub fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// The service within, to be changed.
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    access_within!(inner: S);
 }
 
 impl<S, B, A, Request> Service<Request> for Timeout<S, B, A>
@@ -244,9 +199,8 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let answer = self.layer.answer.clone();
         match self.layer.bound.limit(&request) {
-            Limit::Scope(duration) => self.call_in_scope(request, duration, answer),
-            Limit::Timeout(duration) => self.call_in_time(request, Some(duration), answer),
-            Limit::None => self.call_in_time(request, None, answer),
+            Some(duration) if B::IS_SCOPE => self.call_in_scope(request, duration, answer),
+            duration => self.call_in_time(request, duration, answer),
         }
     }
 }
@@ -320,24 +274,20 @@ fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-/// How a call is bounded.
-#[derive(Debug)]
-pub enum Limit {
-    None,
-    Timeout(Duration),
-    /// By a scope that is open from the call on.
-    Scope(Duration),
-}
-
 /// What decides how a call is bounded, before the request is handed to the service: one duration for
 /// all, or what a closure reads in the request.
 pub trait Bound<Request> {
-    fn limit(&self, request: &Request) -> Limit;
+    /// Whether the call is a scope.
+    const IS_SCOPE: bool;
+
+    fn limit(&self, request: &Request) -> Option<Duration>;
 }
 
 impl<Request> Bound<Request> for Duration {
-    fn limit(&self, _: &Request) -> Limit {
-        Limit::Timeout(*self)
+    const IS_SCOPE: bool = false;
+
+    fn limit(&self, _: &Request) -> Option<Duration> {
+        Some(*self)
     }
 }
 
@@ -345,15 +295,15 @@ impl<F, Request> Bound<Request> for F
 where
     F: Fn(&Request) -> Option<Duration>,
 {
-    fn limit(&self, request: &Request) -> Limit {
-        self(request).map_or(Limit::None, Limit::Scope)
+    const IS_SCOPE: bool = true;
+
+    fn limit(&self, request: &Request) -> Option<Duration> {
+        self(request)
     }
 }
 
 /// What a call gives that was not answered in time: a boxed error, or what a closure makes of it.
-/// The service's own answers and errors are never mapped by the closure.
 pub trait Answer<Response, Error> {
-    /// The error of the service with the timeout.
     type Error;
 
     /// What becomes of the service's own error.
@@ -406,21 +356,6 @@ pin_project! {
     /// A call with a timeout: what [`Timeout`](super::Timeout) answers with.
     ///
     /// Dropping it drops the call and takes its timer out.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tickwheel::tower::BoxError> {
-    /// use tickwheel::Duration;
-    /// use tickwheel::tower::TimeoutLayer;
-    /// use tower::{Layer, Service, ServiceExt, service_fn};
-    ///
-    /// let echo = service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text));
-    /// let mut bounded = TimeoutLayer::new(Duration::from_secs(1)).layer(echo);
-    /// let call = bounded.ready().await?.call("hello"); // a `ResponseFuture`
-    /// assert_eq!(call.await?, "hello");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F, A> {
@@ -496,9 +431,7 @@ impl<B, A> fmt::Debug for TimeoutLayer<B, A> {
 impl<S: fmt::Debug, B, A> fmt::Debug for Timeout<S, B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Timeout");
-        shown
-            .field("inner", &self.inner)
-            .field("layer", &self.layer);
-        shown.finish()
+        shown.field("inner", &self.inner);
+        shown.field("layer", &self.layer).finish()
     }
 }
