@@ -49,22 +49,26 @@ impl Reporter {
 
     /// Wakes and drops a waker, and contains its panic.
     pub(crate) fn wake(&self, waker: Waker) {
-        if wake_and_catch_panic(waker) {
-            self.waker_panics.fetch_add(1, Ordering::Relaxed);
-            tell(|| waker_has_panicked(self.name.as_deref()));
+        let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else {
+            return;
+        };
+        // A payload may panic when it is dropped. Then nothing better can be done than to forget
+        // what that gives.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(another);
         }
+        self.waker_panics.fetch_add(1, Ordering::Relaxed);
+        report(|| report_panic(self.name.as_deref()));
     }
 
-    /// How many wakers panicked.
     pub(crate) fn waker_panics(&self) -> u64 {
         self.waker_panics.load(Ordering::Relaxed)
     }
 
-    /// Tells that the driver was stalled, on the system's clock. `driver::stalls` says what a stall
-    /// is.
+    /// Reports that the driver was stalled, on the system's clock.
     pub(crate) fn driver_was_stalled(&self, late: Duration) {
         let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-        tell(|| tell_of_stall(self.name.as_deref(), late_ms));
+        report(|| report_stall(self.name.as_deref(), late_ms));
     }
 
     /// A map has refused an insert.
@@ -73,28 +77,13 @@ impl Reporter {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many inserts were refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
-/// Wakes and drops a waker. Returns whether it panicked.
-fn wake_and_catch_panic(waker: Waker) -> bool {
-    let outcome = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    let Err(payload) = outcome else {
-        return false;
-    };
-    // A payload may panic when it is dropped. Then nothing better can be done than to forget what
-    // that gives.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(another);
-    }
-    true
-}
-
 #[cfg(feature = "tracing")]
-fn tell_of_stall(timer: Option<&str>, late_ms: u64) {
+fn report_stall(timer: Option<&str>, late_ms: u64) {
     tracing::warn!(
         target: "tickwheel",
         timer,
@@ -104,28 +93,22 @@ fn tell_of_stall(timer: Option<&str>, late_ms: u64) {
 }
 
 #[cfg(feature = "tracing")]
-fn waker_has_panicked(timer: Option<&str>) {
+fn report_panic(timer: Option<&str>) {
     tracing::error!(target: "tickwheel", timer, "a waker panicked; its panic was contained");
 }
 
 #[cfg(not(feature = "tracing"))]
-fn tell_of_stall(_: Option<&str>, _: u64) {}
+fn report_stall(_: Option<&str>, _: u64) {}
 
 #[cfg(not(feature = "tracing"))]
-fn waker_has_panicked(_: Option<&str>) {}
+fn report_panic(_: Option<&str>) {}
 
-#[cfg(feature = "tracing")]
-fn tell(event: impl FnOnce()) {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
+/// Runs a subscriber, and contains its panic.
+fn report(event: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
         // A payload may panic when it is dropped.
         std::mem::forget(payload);
     }
-}
-
-#[cfg(not(feature = "tracing"))]
-fn tell(event: impl FnOnce()) {
-    event();
 }
 
 #[cfg(test)]

@@ -32,14 +32,12 @@ const MAX_SHARDS: usize = 1024;
 /// | [`name`](Builder::name) | none | what metrics and events call it |
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), tickwheel::error::BuildError> {
 /// use tickwheel::{Duration, Timer};
 ///
-/// let keepalives = Timer::builder().tick(Duration::from_millis(100)).build()?;
-/// keepalives.sleep(Duration::from_secs(30)).await;
-/// # Ok(())
-/// # }
+/// # tokio_test::block_on(async {
+/// let keepalives = Timer::builder().tick(Duration::from_millis(100)).name("keepalives").build()?;
+/// assert_eq!(keepalives.name(), Some("keepalives"));
+/// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build` or `build_on` is called"]
@@ -94,35 +92,12 @@ impl Builder {
     /// for a grace as long as that stall, so that the heartbeats which lie unread are read first.
     /// With `true` there is no grace, and a deadline that has passed has expired. That is for
     /// leases, where a reset that returns `true` after the time would be an error.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tickwheel::error::BuildError> {
-    /// use tickwheel::{Duration, Timer};
-    ///
-    /// let leases = Timer::builder().count_stalls(true).build()?;
-    /// let lease = leases.deadline(Duration::from_millis(100));
-    /// std::thread::sleep(Duration::from_millis(200)); // the process is stopped
-    /// assert!(!lease.handle().reset(), "it has expired");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn count_stalls(mut self, count: bool) -> Builder {
         self.count_stalls = count;
         self
     }
 
-    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing`
-    /// tell.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tickwheel::error::BuildError> {
-    /// let timer = tickwheel::Timer::builder().name("keepalives").build()?;
-    /// assert_eq!(timer.metrics().name.as_deref(), Some("keepalives"));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing` have.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self
@@ -142,16 +117,10 @@ impl Builder {
         }
     }
 
-    /// Makes the timer on the runtime of `handle`, from any thread.
-    ///
-    /// If that runtime has shut down, the timer has ended too, and what is made on it reports this.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`] if a setting is out of its range, or if the runtime has no time driver. As
-    /// for the latter, see [`build`](Builder::build).
+    /// As [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
+    /// has shut down, the timer has ended too, and what is made on it reports this.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
-        let Checked { tick, shards } = self.checked()?;
+        let (tick, shards) = self.checked()?;
         let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));
         let _context = handle.enter();
         // tokio panics here if the runtime has no time driver.
@@ -166,7 +135,7 @@ impl Builder {
     /// The process's own timer, with the defaults, on a thread of that name.
     pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
         let builder = Builder::default();
-        let Checked { tick, .. } = builder.checked().map_err(io::Error::other)?;
+        let (tick, _) = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
         let clock = Clock::of_system(tick, false);
         let timer = builder.assemble(clock, shards.min(MAX_SHARDS));
@@ -177,30 +146,22 @@ impl Builder {
 
     /// A timer with at least this many shards, whose driver has not begun.
     fn assemble(self, clock: Clock, shards: usize) -> Timer {
-        let count = shards.next_power_of_two();
         let clock = Arc::new(clock);
-        let reporter = Reporter::new(self.name);
-        let driver = Arc::new(Driver::new(clock.clone(), reporter));
-        let shards: Box<[_]> = (0..count)
-            .map(|number| {
-                Arc::new(Shard::new(
-                    self.slots,
-                    clock.clone(),
-                    driver.clone(),
-                    number,
-                ))
-            })
-            .collect();
+        let driver = Arc::new(Driver::new(clock.clone(), Reporter::new(self.name)));
+        let shard = |number| Shard::new(self.slots, clock.clone(), driver.clone(), number);
+        let numbers = 0..shards.next_power_of_two();
+        let inner = Inner {
+            shards: numbers.map(|number| Arc::new(shard(number))).collect(),
+            clock,
+            driver,
+        };
         Timer {
-            inner: Arc::new(Inner {
-                shards,
-                clock,
-                driver,
-            }),
+            inner: Arc::new(inner),
         }
     }
 
-    fn checked(&self) -> Result<Checked, BuildError> {
+    /// The tick and the number of shards.
+    fn checked(&self) -> Result<(TickLength, Option<usize>), BuildError> {
         let tick = TickLength::new(self.tick).ok_or(BuildError::ZeroTick)?;
         if self.tick > MAX_TICK {
             return Err(BuildError::TickTooLong { tick: self.tick });
@@ -208,14 +169,9 @@ impl Builder {
         match self.shards {
             Some(0) => Err(BuildError::ZeroShards),
             Some(shards) if shards > MAX_SHARDS => Err(BuildError::TooManyShards { shards }),
-            shards => Ok(Checked { tick, shards }),
+            shards => Ok((tick, shards)),
         }
     }
-}
-
-struct Checked {
-    tick: TickLength,
-    shards: Option<usize>,
 }
 
 #[cfg(test)]

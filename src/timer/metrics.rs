@@ -14,23 +14,16 @@ use crate::shard::lateness::FiredCounts;
 /// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Timer};
-///
+/// # use tickwheel::{Duration, Timer};
+/// # tokio_test::block_on(async {
 /// let timer = Timer::new();
-/// let deadline = timer.deadline(Duration::from_secs(30));
-/// assert_eq!(timer.metrics().pending, 1);
-/// drop(deadline);
-/// assert_eq!((timer.metrics().pending, timer.metrics().disarmed), (0, 1));
-/// # }
+/// let _idle = timer.deadline(Duration::from_secs(30));
+/// assert_eq!((timer.metrics().pending, timer.metrics().disarmed), (1, 0));
+/// # });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(::serde::Serialize, ::serde::Deserialize),
-    serde(default)
-)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Metrics {
     /// The name that the timer was given: [`Builder::name`](crate::Builder::name).
@@ -59,8 +52,7 @@ pub struct Metrics {
     /// How long all stalls took together, in whole ticks.
     pub stalled: Duration,
     /// How many deadlines passed within a stall, or before its grace was over, and were given that
-    /// grace. See
-    /// [`Builder::count_stalls`](crate::Builder::count_stalls).
+    /// grace. See [`Builder::count_stalls`](crate::Builder::count_stalls).
     pub spared: u64,
     /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the buckets
     /// of a histogram as Prometheus has them, whose last one, without a limit, is `fired`. A timer
@@ -96,21 +88,14 @@ impl Metrics {
             refused: reporter.refused(),
             ..Metrics::default()
         };
-        for Counts {
-            pending,
-            armed,
-            fired: fired_of_shard,
-            spared,
-            put_off,
-        } in shards
-        {
+        for counts in shards {
             metrics.shards += 1;
-            metrics.pending += pending;
-            metrics.armed += armed;
-            fired.add(&fired_of_shard);
-            metrics.spared += spared;
-            metrics.put_off += put_off;
-            metrics.disarmed += armed - fired_of_shard.total() - pending as u64;
+            metrics.pending += counts.pending;
+            metrics.armed += counts.armed;
+            fired.add(&counts.fired);
+            metrics.spared += counts.spared;
+            metrics.put_off += counts.put_off;
+            metrics.disarmed += counts.armed - counts.fired.total() - counts.pending as u64;
         }
         metrics.fired = fired.total();
         metrics.fired_within = fired.cumulative();

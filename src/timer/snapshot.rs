@@ -10,8 +10,7 @@ use crate::wheel::SlotCounts;
 /// What every level of a timer's wheels held: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
 /// Its [`Display`](fmt::Display) is a heading, and a line for each level of all shards together.
-/// `late` counts the timers whose time has passed. They fire at the next turn. The text may change
-/// with any version.
+/// `late` counts the timers whose time has passed. The text may change with any version.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -29,11 +28,8 @@ use crate::wheel::SlotCounts;
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(::serde::Serialize, ::serde::Deserialize),
-    serde(default)
-)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The tick at which the counting began.
@@ -47,25 +43,15 @@ pub struct Snapshot {
 /// What one shard held.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{Duration, Timer};
-///
-/// let timer = Timer::builder().shards(2).build()?;
-/// let idle = timer.deadline(Duration::from_secs(30));
-/// for (number, shard) in timer.snapshot().shards.iter().enumerate() {
+/// # tokio_test::block_on(async {
+/// for (number, shard) in tickwheel::Timer::new().snapshot().shards.iter().enumerate() {
 ///     println!("shard {number}: {} timers in {} levels", shard.pending(), shard.levels.len());
 /// }
-/// # drop(idle);
-/// # Ok(())
-/// # }
+/// # });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(::serde::Serialize, ::serde::Deserialize),
-    serde(default)
-)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct ShardSnapshot {
     /// The levels that existed, the finest first.
@@ -77,25 +63,14 @@ pub struct ShardSnapshot {
 /// What one level held.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{Duration, Timer};
-///
-/// let timer = Timer::builder().shards(1).build()?;
-/// let idle = timer.deadline(Duration::from_millis(20));
-/// let finest = &timer.snapshot().shards[0].levels[0];
-/// assert_eq!((finest.slot_width, finest.now), (Duration::from_millis(1), Some(0)));
-/// assert_eq!(finest.slots.iter().position(|&timers| timers > 0), Some(20));
-/// # drop(idle);
-/// # Ok(())
-/// # }
+/// # tokio_test::block_on(async {
+/// let finest = &tickwheel::Timer::new().snapshot().shards[0].levels[0];
+/// assert_eq!((finest.slots.len(), finest.slot_width.as_millis()), (64, 1));
+/// # });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(::serde::Serialize, ::serde::Deserialize),
-    serde(default)
-)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct LevelSnapshot {
     /// How much time one slot covers.
@@ -113,9 +88,8 @@ impl Snapshot {
         tick: Duration,
         shards: impl Iterator<Item = SlotCounts>,
     ) -> Snapshot {
-        let shards = shards
-            .map(|counts| ShardSnapshot::new(now, tick, counts))
-            .collect();
+        let shards = shards.map(|counts| ShardSnapshot::new(now, tick, counts));
+        let shards = shards.collect();
         Snapshot { now, tick, shards }
     }
 
@@ -127,41 +101,43 @@ impl Snapshot {
 
 impl ShardSnapshot {
     fn new(now: u64, tick: Duration, counts: SlotCounts) -> ShardSnapshot {
-        let SlotCounts {
-            levels,
-            overdue,
-            elapsed,
-        } = counts;
         // A turn may have come since the counting began.
-        let now = now.max(elapsed);
-        let mut slot_width = tick;
-        let mut shift = 0;
-        let levels = levels
-            .into_iter()
-            .map(|slots| {
-                let bits = slots.len().max(1).ilog2();
-                let is_empty = slots.iter().all(|&timers| timers == 0);
-                // The digits of this level and of those above it.
-                let [now, elapsed] =
-                    [now, elapsed].map(|tick| tick.checked_shr(shift).unwrap_or(0));
-                let is_this_rotation = now >> bits == elapsed >> bits;
-                let level = LevelSnapshot {
-                    slot_width,
-                    now: (is_empty || is_this_rotation)
-                        .then_some((now & ((1 << bits) - 1)) as usize),
-                    slots,
-                };
-                shift += bits;
-                slot_width = slot_width.saturating_mul(1 << bits);
-                level
-            })
-            .collect();
-        ShardSnapshot { levels, overdue }
+        let ticks = [now.max(counts.elapsed), counts.elapsed];
+        let (mut slot_width, mut shift) = (tick, 0);
+        let level = |slots: Vec<usize>| {
+            let bits = slots.len().max(1).ilog2();
+            let is_empty = slots.iter().all(|&timers| timers == 0);
+            // The digits of this level and of those above it.
+            let [now, elapsed] = ticks.map(|tick| tick.checked_shr(shift).unwrap_or(0));
+            let is_this_rotation = now >> bits == elapsed >> bits;
+            let digit = (now & ((1 << bits) - 1)) as usize;
+            let level = LevelSnapshot {
+                slot_width,
+                now: (is_empty || is_this_rotation).then_some(digit),
+                slots,
+            };
+            shift += bits;
+            slot_width = slot_width.saturating_mul(1 << bits);
+            level
+        };
+        ShardSnapshot {
+            levels: counts.levels.into_iter().map(level).collect(),
+            overdue: counts.overdue,
+        }
     }
 
     /// How many timers were counted in this shard.
     pub fn pending(&self) -> usize {
         sum(self.levels.iter().map(LevelSnapshot::pending)).saturating_add(self.overdue)
+    }
+
+    /// How many timers were counted whose time had passed.
+    fn late(&self) -> usize {
+        let passed = |level: &LevelSnapshot| {
+            let now = level.now.unwrap_or(level.slots.len());
+            sum(level.slots.iter().copied().take(now))
+        };
+        sum(self.levels.iter().map(passed)).saturating_add(self.overdue)
     }
 }
 
@@ -183,10 +159,8 @@ impl fmt::Display for Snapshot {
         )?;
         let levels = self.shards.iter().map(|shard| shard.levels.len()).max();
         for number in 0..levels.unwrap_or(0) {
-            let of_shards = self
-                .shards
-                .iter()
-                .flat_map(|shard| shard.levels.get(number));
+            let of_shards = self.shards.iter();
+            let of_shards = of_shards.flat_map(|shard| shard.levels.get(number));
             let width = of_shards.clone().map(|level| level.slot_width).max();
             let slots: Vec<_> = of_shards
                 .flat_map(|level| level.slots.iter().copied())
@@ -202,17 +176,6 @@ impl fmt::Display for Snapshot {
             )?;
         }
         Ok(())
-    }
-}
-
-impl ShardSnapshot {
-    /// How many timers were counted whose time had passed.
-    fn late(&self) -> usize {
-        let passed = |level: &LevelSnapshot| {
-            let now = level.now.unwrap_or(level.slots.len());
-            sum(level.slots.iter().copied().take(now))
-        };
-        sum(self.levels.iter().map(passed)).saturating_add(self.overdue)
     }
 }
 
