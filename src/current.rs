@@ -29,13 +29,10 @@ use crate::timer::local;
 /// Outside a tokio runtime, and in a runtime without a time driver. An `async` block makes its
 /// calls when it is polled.
 ///
-/// # Examples
-///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// tickwheel::sleep(tickwheel::Duration::from_millis(100)).await;
-/// # }
+/// # tokio_test::block_on(async {
+/// tickwheel::sleep(tickwheel::Duration::from_millis(1)).await;
+/// # });
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
@@ -45,21 +42,13 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Waits until `deadline`, on the current runtime's own timer.
 ///
 /// It behaves as [`tokio::time::sleep_until`] does. If the deadline has passed, the sleep is ready
-/// at the first poll. See [`Sleep`] for its guarantees.
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
+/// at the first poll. It panics as [`sleep`] does.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, sleep_until};
-///
-/// sleep_until(Instant::now() + Duration::from_millis(100)).await;
-/// # }
+/// # use tickwheel::{Duration, Instant, sleep_until};
+/// # tokio_test::block_on(async {
+/// sleep_until(Instant::now() + Duration::from_millis(1)).await;
+/// # });
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -85,17 +74,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// Outside a tokio runtime, and in a runtime without a time driver. A thread that has used a timer of
 /// one runtime, and then drives another one without a time driver, panics when it polls.
 ///
-/// # Examples
-///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, timeout};
-///
-/// let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
-/// assert!(timeout(Duration::from_millis(100), receiver).await.is_err());
-/// # drop(sender);
-/// # }
+/// # use tickwheel::{Duration, timeout};
+/// # tokio_test::block_on(async {
+/// let never = std::future::pending::<()>();
+/// assert!(timeout(Duration::from_millis(1), never).await.is_err());
+/// # });
 /// ```
 #[track_caller]
 #[inline]
@@ -103,24 +87,14 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(bound_after(duration), future.into_future())
 }
 
-/// Bounds the time of a future by an instant, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::timeout_at`] does. In all else it is as [`timeout`].
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
+/// As [`timeout`], until an instant, as [`tokio::time::timeout_at`].
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, timeout_at};
-///
-/// let deadline = Instant::now() + Duration::from_millis(100);
+/// # use tickwheel::{Duration, Instant, timeout_at};
+/// # tokio_test::block_on(async {
+/// let deadline = Instant::now() + Duration::from_millis(1);
 /// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
-/// # }
+/// # });
 /// ```
 #[track_caller]
 #[inline]
@@ -137,14 +111,12 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, interval};
-///
+/// # use tickwheel::{Duration, interval};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let mut beat = interval(Duration::from_secs(10));
 /// let first = beat.tick().await; // at once
 /// assert_eq!(beat.tick().await - first, Duration::from_secs(10));
-/// # }
+/// # });
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
@@ -152,25 +124,15 @@ pub fn interval(period: Duration) -> Interval {
     Interval::starting_now(local::shard(), period)
 }
 
-/// Ticks with a period, the first time at `start`, on the current runtime's own timer.
-///
-/// It behaves as [`tokio::time::interval_at`] does.
-///
-/// # Panics
-///
-/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
-///
-/// # Examples
+/// As [`interval`], the first time at `start`, as [`tokio::time::interval_at`].
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, interval_at};
-///
+/// # use tickwheel::{Duration, Instant, interval_at};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let start = Instant::now() + Duration::from_secs(1);
 /// let mut beat = interval_at(start, Duration::from_secs(15));
 /// assert_eq!(beat.tick().await, start);
-/// # }
+/// # });
 /// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
@@ -191,23 +153,16 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 ///
 /// Outside a tokio runtime, and in a runtime without a time driver.
 ///
-/// # Examples
-///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, remaining, scope, sleep, timeout};
-/// # async fn answer() { std::future::pending().await }
-///
-/// let start = Instant::now();
-/// let call = scope(start + Duration::from_secs(2), async {
-///     sleep(Duration::from_millis(500)).await;
-///     assert_eq!(remaining(), Some(Duration::from_millis(1500)));
-///     timeout(Duration::from_secs(30), answer()).await // it has 1.5 s in fact
+/// # use tickwheel::{Duration, Instant, remaining, scope, timeout};
+/// # async fn answer() -> u8 { 7 }
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let call = scope(Instant::now() + Duration::from_secs(2), async {
+///     assert_eq!(remaining(), Some(Duration::from_secs(2)));
+///     timeout(Duration::from_secs(30), answer()).await // it has 2 s in fact
 /// });
-/// assert!(call.await.expect("what it awaits elapses first").is_err());
-/// assert_eq!(start.elapsed(), Duration::from_secs(2));
-/// # }
+/// assert_eq!(call.await, Ok(Ok(7)));
+/// # });
 /// ```
 #[track_caller]
 #[inline]
@@ -222,23 +177,15 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
 ///
-/// # Examples
-///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
 /// use tickwheel::{Duration, future::FutureExt};
 ///
-/// let (_sender, receiver) = tokio::sync::oneshot::channel::<u8>();
-/// assert!(receiver.timeout(Duration::from_millis(10)).await.is_err());
-/// # }
+/// # tokio_test::block_on(async {
+/// assert!(std::future::pending::<()>().timeout(Duration::from_millis(1)).await.is_err());
+/// # });
 /// ```
 pub trait FutureExt: Future {
-    /// Bounds the time of this future: [`timeout`](crate::timeout()).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// Bounds the time of this future as [`timeout`](crate::timeout()) does, and panics as that.
     #[track_caller]
     #[inline]
     fn timeout(self, duration: Duration) -> Timeout<Self>
@@ -248,11 +195,7 @@ pub trait FutureExt: Future {
         Timeout::new(bound_after(duration), self)
     }
 
-    /// Bounds the time of this future by an instant: [`timeout_at`](crate::timeout_at()).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// Bounds the time of this future as [`timeout_at`](crate::timeout_at()) does, and panics as that.
     #[track_caller]
     #[inline]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>

@@ -24,15 +24,12 @@ use crate::shard::Shard;
 /// taken more than 5 ms late. Its [`MissedTickBehavior`] says what happens then.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, interval};
-///
-/// let start = Instant::now();
+/// # use tickwheel::{Duration, interval};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let mut heartbeat = interval(Duration::from_secs(15));
-/// heartbeat.tick().await; // the first tick is at once
+/// let start = heartbeat.tick().await; // the first tick is at once
 /// assert_eq!(heartbeat.tick().await, start + Duration::from_secs(15));
-/// # }
+/// # });
 /// ```
 pub struct Interval {
     sleep: Sleep,
@@ -87,26 +84,7 @@ impl Interval {
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if that runtime has shut down, as for [`Sleep::try_poll`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::future::poll_fn;
-    /// use tickwheel::{Duration, Instant, interval};
-    ///
-    /// let start = Instant::now();
-    /// let mut beat = interval(Duration::from_secs(15));
-    /// let mut ticks = Vec::new();
-    /// while let Ok(tick) = poll_fn(|cx| beat.try_poll_tick(cx)).await {
-    ///     ticks.push(tick - start);
-    ///     # if ticks.len() == 2 { break }
-    /// }
-    /// assert_eq!(ticks, [Duration::ZERO, Duration::from_secs(15)]);
-    /// # }
-    /// ```
+    /// [`Cancelled`] if that runtime has shut down, as for [`Sleep::try_poll`], with an example.
     pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
         if let Err(cancelled) = ready!(self.sleep.try_poll(cx)) {
             return Poll::Ready(Err(cancelled));

@@ -42,18 +42,13 @@ use crate::shard::Shard;
 /// It is what the next call may take, for the header of that call. It is never more than what is
 /// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is open.
 ///
-/// # Examples
-///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, remaining, scope};
-///
+/// # use tickwheel::{Duration, Instant, remaining, scope};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// assert_eq!(remaining(), None);
-/// let deadline = Instant::now() + Duration::from_secs(2);
-/// let header = scope(deadline, async { remaining().map(|left| left.as_millis()) });
-/// assert_eq!(header.await, Ok(Some(2000)));
-/// # }
+/// let call = scope(Instant::now() + Duration::from_secs(2), async { remaining() });
+/// assert_eq!(call.await, Ok(Some(Duration::from_secs(2))));
+/// # });
 /// ```
 pub fn remaining() -> Option<Duration> {
     current().map(ScopeDeadline::remaining)
@@ -65,17 +60,14 @@ pub fn remaining() -> Option<Duration> {
 /// deadline along:
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tickwheel::{Duration, Instant, remaining, scope, scope_deadline};
-///
+/// # use tickwheel::{Duration, Instant, remaining, scope, scope_deadline};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let outer = scope(Instant::now() + Duration::from_secs(2), async {
 ///     let deadline = scope_deadline().expect("a scope is open");
 ///     tokio::spawn(scope(deadline, async { remaining() })).await
 /// });
 /// assert_eq!(outer.await??, Ok(Some(Duration::from_secs(2))));
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub fn scope_deadline() -> Option<Instant> {
     current().map(ScopeDeadline::deadline)
@@ -133,14 +125,12 @@ pin_project! {
     /// of the future passes through, and the scope is closed by then.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::{Duration, Instant, scope, sleep};
-    ///
+    /// # use tickwheel::{Duration, Instant, scope, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
     /// let second = Instant::now() + Duration::from_secs(1);
     /// let call = scope(second, sleep(Duration::from_secs(5)));
     /// assert!(call.await.is_err(), "its deadline came first");
-    /// # }
+    /// # });
     /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
@@ -187,23 +177,7 @@ impl<F: Future> Scope<F> {
     /// # Errors
     ///
     /// [`Cancelled`] if that runtime has shut down while the future within was pending, as for
-    /// [`Sleep::try_poll`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::future::poll_fn;
-    /// use std::pin::pin;
-    /// use tickwheel::{Duration, Instant, remaining, scope};
-    ///
-    /// let second = Duration::from_secs(1);
-    /// let mut call = pin!(scope(Instant::now() + second, async { remaining() }));
-    /// let answer = poll_fn(|cx| call.as_mut().try_poll(cx)).await;
-    /// assert_eq!(answer, Ok(Ok(Some(second))));
-    /// # }
-    /// ```
+    /// [`Timeout::try_poll`](crate::Timeout::try_poll), with an example.
     pub fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

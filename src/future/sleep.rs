@@ -53,17 +53,15 @@ use crate::wheel::Key;
 /// Tokio's does so too.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use tickwheel::{Duration, Instant, sleep};
-///
+/// # use tickwheel::{Duration, sleep};
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// let mut nap = sleep(Duration::from_secs(10));
 /// tokio::select! {
 ///     () = &mut nap => unreachable!("ten seconds have not passed"),
 ///     () = sleep(Duration::from_secs(1)) => nap.reset_after(Duration::from_millis(5)),
 /// }
 /// nap.await;
-/// # }
+/// # });
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
@@ -133,10 +131,8 @@ impl Sleep {
         }
     }
 
-    /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
-    ///
-    /// Like [`tokio::time::Sleep::reset`] it takes a pinned reference, so that it can be called
-    /// through a projection. See [`reset_at`](Sleep::reset_at) for the rest.
+    /// As [`reset_at`](Sleep::reset_at). Like [`tokio::time::Sleep::reset`] it takes a pinned
+    /// reference, so that it can be called through a projection.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().reset_at(deadline);
     }
@@ -146,26 +142,12 @@ impl Sleep {
     /// A task that waits for this sleep stays registered, and is woken at the new deadline. If that
     /// has passed and the driver has come by since then, the task is woken before this returns. The
     /// call takes one lock of the timer's shard if the sleep is armed, and else none.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::{Duration, Instant, sleep};
-    ///
-    /// let start = Instant::now();
-    /// let mut nap = sleep(Duration::from_secs(10));
-    /// nap.reset_at(start + Duration::from_secs(3));
-    /// nap.await;
-    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
-    /// # }
-    /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
         let due = self.shard.clock().moment(deadline);
         self.reset_to(due, FirstPoll::Looks);
     }
 
-    /// Moves the deadline to `duration` from now. In all else it is as
-    /// [`reset_at`](Sleep::reset_at).
+    /// As [`reset_at`](Sleep::reset_at), to `duration` from now.
     pub fn reset_after(&mut self, duration: Duration) {
         let due = due_after(&self.shard, duration);
         self.reset_to(due, FirstPoll::after(duration));
@@ -188,17 +170,6 @@ impl Sleep {
 
     /// How long it is until the deadline, by the clock of the timer's runtime. Zero once that has
     /// passed.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::{Duration, sleep};
-    ///
-    /// let nap = sleep(Duration::from_secs(10));
-    /// sleep(Duration::from_secs(4)).await;
-    /// assert_eq!(nap.remaining(), Duration::from_secs(6));
-    /// # }
-    /// ```
     pub fn remaining(&self) -> Duration {
         let now = self.shard.clock().now_instant();
         self.deadline().saturating_duration_since(now)

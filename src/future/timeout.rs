@@ -39,17 +39,13 @@ pin_project! {
     /// When it is polled while it is pending and the runtime that drives its timer has shut down.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use tickwheel::{Duration, timeout};
-    /// # async fn request() -> u8 { 7 }
-    ///
-    /// let bounded = timeout(Duration::from_secs(1), Box::pin(request()));
-    /// match bounded.await {
-    ///     Ok(answer) => assert_eq!(answer, 7),
+    /// # use tickwheel::{Duration, timeout};
+    /// # tokio_test::block_on(async {
+    /// match timeout(Duration::from_secs(1), async { "pong" }).await {
+    ///     Ok(answer) => println!("{answer}"),
     ///     Err(elapsed) => println!("{elapsed}"),
     /// }
-    /// # }
+    /// # });
     /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
@@ -93,22 +89,13 @@ impl<F: Future> Timeout<F> {
     /// [`Sleep::try_poll`]. The inner future may be polled further with
     /// [`get_mut`](Timeout::get_mut) or [`into_inner`](Timeout::into_inner).
     ///
-    /// # Examples
-    ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::future::poll_fn;
-    /// use std::pin::pin;
-    /// use tickwheel::{Duration, timeout};
-    ///
-    /// let mut bounded = pin!(timeout(Duration::from_secs(1), async { 7 }));
-    /// match poll_fn(|cx| bounded.as_mut().try_poll(cx)).await {
-    ///     Ok(Ok(answer)) => assert_eq!(answer, 7),
-    ///     Ok(Err(elapsed)) => println!("{elapsed}"),
-    ///     Err(cancelled) => println!("{cancelled}"),
-    /// }
-    /// # }
+    /// # use tickwheel::{Duration, timeout};
+    /// # tokio_test::block_on(async {
+    /// let mut bounded = std::pin::pin!(timeout(Duration::from_secs(1), async { 7 }));
+    /// let end = std::future::poll_fn(|cx| bounded.as_mut().try_poll(cx)).await;
+    /// assert_eq!(end, Ok(Ok(7)));
+    /// # });
     /// ```
     pub fn try_poll(
         self: Pin<&mut Self>,
