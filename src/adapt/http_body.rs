@@ -5,7 +5,7 @@
 //! - The idle time counts only while the body has to be waited for, and nothing is armed for it at
 //!   other times. A client that reads slowly is not the body's fault.
 //! - The body within is polled first, so a body that has come to its end in time ends well. If the
-//!   task had no budget for that, no time is looked at.
+//!   task had no budget for that, no time is checked.
 //! - Nothing is armed once the body within says that it is at its end, or has failed.
 //! - After the end and after an error the body within is not polled.
 

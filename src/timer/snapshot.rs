@@ -1,6 +1,6 @@
 //! [`Snapshot`]: what every slot of every level held, in numbers.
 //!
-//! Invariant: a snapshot is a copy. A look at it touches no timer.
+//! Invariant: a snapshot is a copy. To read it touches no timer.
 
 use std::fmt;
 use std::time::Duration;

@@ -49,7 +49,7 @@
 //! # });
 //! ```
 //!
-//! A server whose calls end when their caller has stopped waiting. What it calls itself is told
+//! A server whose calls end when their caller has stopped waiting. What it calls itself learns
 //! how much of that is left:
 //!
 //! ```

@@ -63,7 +63,7 @@ use inner::{Entry, Inner};
 /// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, which has one key in 256 |
 ///
 /// A call by key acts on the deadline that is the key's when the call looks it up. If it finds that
-/// one at its end, it looks again, because a newer one may be under the key. What else a deadline
+/// one at its end, it finds the key again, because a newer one may be under the key. What else a deadline
 /// can do goes through its [`handle`](DeadlineMap::handle). To reset one key often, take the handle
 /// once: a reset by it needs no look-up and no lock.
 ///

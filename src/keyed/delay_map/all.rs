@@ -153,7 +153,7 @@ impl<K, V, S> DelayMap<K, V, S> {
                 }
             }));
             part.shrink_if_due();
-            self.inner.has_taken(part);
+            self.inner.finish_take(part);
             // After the lock, because these drops are user code.
             drop(removed);
             if let Err(panic) = outcome {

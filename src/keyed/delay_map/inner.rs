@@ -131,9 +131,9 @@ impl<K, V> Inner<K, V> {
     }
 
     /// The end of C1, and C2 to C4, after something was set for a tick. Unlocks the part.
-    pub(super) fn has_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
+    pub(super) fn finish_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
         if self.clock().is_pausable() {
-            return self.has_changed(part);
+            return self.finish_change(part);
         }
         let earliest = &self.earliest[part.number()];
         // What was written before may have been too early, and stays so. That costs one check, and
@@ -150,10 +150,10 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// As `has_set`, after something was taken out.
-    pub(super) fn has_taken(&self, part: LockedPart<'_, K, V>) {
+    /// As `finish_set`, after something was taken out.
+    pub(super) fn finish_take(&self, part: LockedPart<'_, K, V>) {
         if self.clock().is_pausable() {
-            self.has_changed(part);
+            self.finish_change(part);
         }
     }
 
@@ -162,12 +162,12 @@ impl<K, V> Inner<K, V> {
         let item = part.remove(index);
         part.shrink_if_due();
         part.release(1);
-        self.has_taken(part);
+        self.finish_take(part);
         item
     }
 
-    /// As `has_set`, after a part was changed in whatever way.
-    pub(super) fn has_changed(&self, part: LockedPart<'_, K, V>) {
+    /// As `finish_set`, after a part was changed in whatever way.
+    pub(super) fn finish_change(&self, part: LockedPart<'_, K, V>) {
         let (before, earliest) = self.write_earliest(&part);
         drop(part);
         self.after_change(before, earliest);
@@ -255,7 +255,7 @@ impl<K, V> Inner<K, V> {
             if let Some(index) = part.find_first(limit, &mut budget) {
                 return Some((part, index));
             }
-            self.has_changed(part);
+            self.finish_change(part);
         }
     }
 
@@ -264,7 +264,7 @@ impl<K, V> Inner<K, V> {
         let mut pending = 0;
         for mut part in self.table.lock_each() {
             pending += part.make_all_due(self.set_now(|now| now));
-            self.has_changed(part);
+            self.finish_change(part);
         }
         pending
     }
@@ -364,7 +364,7 @@ impl<K, V> Inner<K, V> {
             if let Search::Item(_) = search {
                 part.release(1);
             }
-            self.has_changed(part);
+            self.finish_change(part);
             if !matches!(search, Search::Nothing) {
                 return search;
             }

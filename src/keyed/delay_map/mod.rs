@@ -76,7 +76,7 @@ pub use stream::{Expirations, Expired};
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
-/// | [`first`](DelayMap::first), [`pop_first`](DelayMap::pop_first) | a look at each part, and the lock of one; amortised O(1) for each value |
+/// | [`first`](DelayMap::first), [`pop_first`](DelayMap::pop_first) | a read of each part, and the lock of one; amortised O(1) for each value |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
 /// The map calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops
@@ -273,14 +273,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         });
         let Some(index) = found else {
             part.insert(key, hash, value, setting, until);
-            inner.has_set(part, setting);
+            inner.finish_set(part, setting);
             return Ok(None);
         };
         part.set(index, setting);
         let item = part.item_mut(index);
         item.end = until;
         let replaced = mem::replace(&mut item.value, value);
-        inner.has_set(part, setting);
+        inner.finish_set(part, setting);
         // Before anything is given back, as in `let_go`.
         drop(key);
         Ok(Some(replaced))
@@ -341,7 +341,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let (present, end) = (item.deadline, item.end);
         let setting = self.inner.set_now(|now| deadline(present, now).min(end));
         part.set(index, setting);
-        self.inner.has_set(part, setting);
+        self.inner.finish_set(part, setting);
         Some(result)
     }
 
@@ -356,7 +356,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         };
         let now = self.inner.set_now(|now| now);
         let is_pending = part.make_due(index, now);
-        self.inner.has_changed(part);
+        self.inner.finish_change(part);
         is_pending
     }
 
@@ -433,7 +433,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     {
         let (part, index) = self.find(key)?;
         let at = part.item(index).deadline;
-        // The clock is read under the lock, after the last reset. So this tells no more than was
+        // The clock is read under the lock, after the last reset. So this is no more than was
         // set.
         Some(at.since(self.inner.clock().now()))
     }
