@@ -1,9 +1,9 @@
 //! The functions at the crate's root: tokio's names, on the current runtime's own timer.
 //!
 //! Each is the method of [`Timer`](crate::Timer) of its name, on the timer that
-//! [`Timer::current`](crate::Timer::current) gives. To look that up changes a count that all threads
-//! of the runtime share. So a timeout that is made on a worker notes its deadline alone. The first
-//! poll that finds its future pending looks the timer up, and arms it.
+//! [`Timer::current`](crate::Timer::current) gives. To look that up changes a count that all
+//! threads of the runtime share. So a timeout that is made on a worker notes its deadline alone.
+//! The first poll that finds its future pending looks the timer up, and arms it.
 //!
 //! Invariant: a timeout whose future is ready at once reads and writes nothing that threads share.
 
@@ -62,17 +62,17 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed and no
 /// timer is looked up. See [`Timeout`] for the rest.
 ///
-/// The time counts from the call. In a task, the timer is looked up by the first poll that finds the
-/// future pending. A timeout that another runtime polls first goes by that runtime's timer, and one
-/// that a thread without a runtime polls first by the [process's](crate::global). Its deadline stays
-/// the instant at which it was due where it was made. If the clock of that runtime is paused, another
-/// clock may come to that instant much later or earlier. tokio's timeout would go by the runtime
-/// where it was made.
+/// The time counts from the call. In a task, the timer is looked up by the first poll that finds
+/// the future pending. A timeout that another runtime polls first goes by that runtime's timer, and
+/// one that a thread without a runtime polls first by the [process's](crate::global). Its deadline
+/// stays the instant at which it was due where it was made. If the clock of that runtime is paused,
+/// another clock may come to that instant much later or earlier. tokio's timeout would go by the
+/// runtime where it was made.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in a runtime without a time driver. A thread that has used a timer of
-/// one runtime, and then drives another one without a time driver, panics when it polls.
+/// Outside a tokio runtime, and in a runtime without a time driver. A thread that has used a timer
+/// of one runtime, and then drives another one without a time driver, panics when it polls.
 ///
 /// ```
 /// # use tickwheel::{Duration, timeout};
@@ -195,7 +195,8 @@ pub trait FutureExt: Future {
         Timeout::new(bound_after(duration), self)
     }
 
-    /// Bounds the time of this future as [`timeout_at`](crate::timeout_at()) does, and panics as that.
+    /// Bounds the time of this future as [`timeout_at`](crate::timeout_at()) does, and panics as
+    /// that.
     #[track_caller]
     #[inline]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
@@ -235,9 +236,9 @@ fn bound_at(deadline: Instant) -> Bound {
 
 /// Whether a timeout that is made now may find its timer when it has to arm.
 ///
-/// It is so on a thread that drives a runtime, because the future is nearly always polled there too.
-/// Elsewhere a look-up that fails has to panic at the caller's line. Where a scope may be open, the
-/// limit has to be known in the time of the timer.
+/// It is so on a thread that drives a runtime, because the future is nearly always polled there
+/// too. Elsewhere a look-up that fails has to panic at the caller's line. Where a scope may be
+/// open, the limit has to be known in the time of the timer.
 #[inline]
 fn may_find_later() -> bool {
     local::is_on_known_worker() && !scope::may_be_open()

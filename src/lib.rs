@@ -192,8 +192,8 @@
 //! # The cost of the free functions
 //!
 //! [`sleep`], and a [`timeout`] that has to arm, ask tokio for the current runtime, which changes a
-//! reference count that all its threads share. A timeout whose future is ready at once asks nothing.
-//! To save the look-up, hold a [`Timer`] and call its methods, or use those of [`global`].
+//! reference count that all its threads share. A timeout whose future is ready at once asks
+//! nothing. To save the look-up, hold a [`Timer`] and call its methods, or use those of [`global`].
 //!
 //! # Features
 //!

@@ -1,9 +1,9 @@
 //! What an adapter makes of the task's cooperative budget, so that what is ready wins.
 //!
 //! An adapter polls what it wraps first, and a deadline only where that has to wait. But a task
-//! that has used up its budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels without
-//! a try. Many futures in one task, such as a `FuturesUnordered`, share a budget. So after a stall,
-//! when all of them have bytes, most of them are polled without any. Hence:
+//! that has used up its budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels
+//! without a try. Many futures in one task, such as a `FuturesUnordered`, share a budget. So after
+//! a stall, when all of them have bytes, most of them are polled without any. Hence:
 //!
 //! | the budget | the deadline |
 //! |---|---|
@@ -18,8 +18,8 @@ use std::task::{Context, Poll};
 
 use tokio::task::coop;
 
-/// Ready if what was just polled, and is pending, had a budget to be tried with. If it had none, the
-/// task is woken to come again.
+/// Ready if what was just polled, and is pending, had a budget to be tried with. If it had none,
+/// the task is woken to come again.
 #[inline]
 pub(super) fn poll_tried(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
     if had_budget {

@@ -11,9 +11,9 @@
 //! # Beside tokio-stream's trait
 //!
 //! tokio-stream's `StreamExt` has a `throttle` too. A call of `.throttle(..)` is ambiguous where
-//! both traits are imported. Then name the trait in the call: `tickwheel::stream::StreamExt::throttle(
-//! stream, duration)`. `idle_timeout` has a name of its own, so it can be called as a method beside
-//! tokio-stream's `timeout`, which does the same.
+//! both traits are imported. Then name the trait in the call:
+//! `tickwheel::stream::StreamExt::throttle(stream, duration)`. `idle_timeout` has a name of its
+//! own, so it can be called as a method beside tokio-stream's `timeout`, which does the same.
 //!
 //! None of them panics when it is polled in another runtime than the one that drives its timer, and
 //! that one has shut down.
@@ -98,8 +98,8 @@ impl<S: Stream + ?Sized> StreamExt for S {}
 
 pin_project! {
     /// A stream that gives an [`Elapsed`] for each gap that is too long:
-    /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout), with an example. For a stream of bytes,
-    /// such as a socket, see `io::IdleTimeout`.
+    /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout), with an example. For a stream of
+    /// bytes, such as a socket, see `io::IdleTimeout`.
     ///
     /// - **One for each gap.** After it the stream waits for the next item, however long that
     ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` reports again and

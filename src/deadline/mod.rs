@@ -257,9 +257,9 @@ impl ResetHandle {
     /// Changes the timeout. A pending deadline counts it from its last
     /// [`reset`](ResetHandle::reset), and expires at once if that makes it due already. A due that
     /// was set by [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at)
-    /// stands, and the new timeout counts from the next `reset` on. A timeout that is no shorter ends
-    /// no deadline that is in its grace after a stall. `false` if the deadline has expired or was
-    /// cancelled. Then the new timeout holds from the next
+    /// stands, and the new timeout counts from the next `reset` on. A timeout that is no shorter
+    /// ends no deadline that is in its grace after a stall. `false` if the deadline has expired or
+    /// was cancelled. Then the new timeout holds from the next
     /// [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         self.access().change(Change::SetTimeout(timeout))

@@ -9,10 +9,10 @@
 //! set only while `within` runs, which puts the former one back, also if what it runs panics. A
 //! limit never ends after the one that it is set within.
 //!
-//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A timer
-//! that is driven elsewhere may have another clock, if either was ever paused. For such a timer the
-//! limit is translated once: into its clock's present time plus what is left. For a timeout that is
-//! when it is made, for a scope when it is first polled.
+//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
+//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
+//! timer the limit is translated once: into its clock's present time plus what is left. For a
+//! timeout that is when it is made, for a scope when it is first polled.
 //!
 //! A loop within that tries again on each `Elapsed` must not go on for ever once the limit has
 //! passed. So a timeout that is made then is due a tick later. Meanwhile the scope ends, because it
@@ -40,7 +40,8 @@ use crate::shard::Shard;
 /// What is left of the innermost [`scope`]; `None` where no scope is open.
 ///
 /// It is what the next call may take, for the header of that call. It is never more than what is
-/// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is open.
+/// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is
+/// open.
 ///
 /// ```
 /// # use tickwheel::{Duration, Instant, remaining, scope};
@@ -94,8 +95,8 @@ pin_project! {
     /// [`Interval`](crate::Interval) or a [`Deadline`](crate::Deadline) within keeps its own time,
     /// and is dropped with the future.
     ///
-    /// A timeout within that the scope has shortened is due when the scope is. Which of the two gives
-    /// its [`Elapsed`] first is not promised.
+    /// A timeout within that the scope has shortened is due when the scope is. Which of the two
+    /// gives its [`Elapsed`] first is not promised.
     ///
     /// # A timer with coarse ticks, or with another clock
     ///
@@ -221,8 +222,8 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Of a scope that is made now. The first poll that is pending sets `bound` anew, by the clock of
-    /// the runtime that polls.
+    /// Of a scope that is made now. The first poll that is pending sets `bound` anew, by the clock
+    /// of the runtime that polls.
     #[inline]
     pub(crate) fn new(bound: Bound, deadline: Instant) -> End {
         End {
@@ -308,8 +309,8 @@ impl ScopeDeadline {
         self.deadline
     }
 
-    /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has passed
-    /// that is a tick from now. So a loop that tries again and again lets the scope end.
+    /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has
+    /// passed that is a tick from now. So a loop that tries again and again lets the scope end.
     fn end(self, clock: &Clock, now: Moment) -> Moment {
         let end = clock.moment(by(clock, self.deadline));
         if end > now {

@@ -351,8 +351,8 @@ pub(crate) enum FirstPoll {
     IsReady,
     /// The sleep may have been due when it was made, so the poll looks at the clock.
     Looks,
-    /// The sleep was not due when it was made. The poll looks at the clock only if that may be paused
-    /// and the driver may have passed the due since then.
+    /// The sleep was not due when it was made. The poll looks at the clock only if that may be
+    /// paused and the driver may have passed the due since then.
     LooksIfMissed,
 }
 
@@ -366,15 +366,16 @@ impl FirstPoll {
         }
     }
 
-    /// Whether a sleep was due when it was made, or may have been due then and is due now. `tick` is
-    /// the tick at which it is due.
+    /// Whether a sleep was due when it was made, or may have been due then and is due now. `tick`
+    /// is the tick at which it is due.
     #[inline]
     pub(crate) fn finds_due(self, shard: &Shard, due: Moment, tick: Tick) -> bool {
         match self {
             FirstPoll::IsReady => true,
             FirstPoll::Looks => shard.clock().is_due_now(due),
             // A sleep that is due at the next expiry or later fires with the turn that comes, as an
-            // armed one does. On the system's clock, whoever arms a tick that has passed is told so.
+            // armed one does. On the system's clock, whoever arms a tick that has passed is told
+            // so.
             FirstPoll::LooksIfMissed => {
                 shard.clock().is_pausable()
                     && shard.is_missed(tick)

@@ -116,8 +116,8 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// What bounds a timeout. The timer comes into it as late as it can: a timeout whose future is ready
-/// at the first poll needs none.
+/// What bounds a timeout. The timer comes into it as late as it can: a timeout whose future is
+/// ready at the first poll needs none.
 pub(crate) enum Bound {
     /// Its timer is found by the poll that has to arm it, on the thread of that poll.
     Free {
@@ -169,8 +169,8 @@ impl Bound {
         }
     }
 
-    /// Until `deadline`, by the timer that `find` finds on the thread that arms, whatever scopes are
-    /// open.
+    /// Until `deadline`, by the timer that `find` finds on the thread that arms, whatever scopes
+    /// are open.
     #[inline]
     pub(crate) fn free(find: fn() -> Arc<Shard>, deadline: Instant) -> Bound {
         Bound::Free {

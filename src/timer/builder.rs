@@ -97,7 +97,8 @@ impl Builder {
         self
     }
 
-    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing` have.
+    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing`
+    /// have.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self

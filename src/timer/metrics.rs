@@ -54,11 +54,11 @@ pub struct Metrics {
     /// How many deadlines passed within a stall, or before its grace was over, and were given that
     /// grace. See [`Builder::count_stalls`](crate::Builder::count_stalls).
     pub spared: u64,
-    /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the buckets
-    /// of a histogram as Prometheus has them, whose last one, without a limit, is `fired`. A timer
-    /// is late by the time from its due to the batch of the turn that wakes its task, or from when
-    /// it was armed if that was later. What a waker before it in the batch takes is not counted, nor
-    /// the rounding of the due to a tick.
+    /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the
+    /// buckets of a histogram as Prometheus has them, whose last one, without a limit, is `fired`.
+    /// A timer is late by the time from its due to the batch of the turn that wakes its task, or
+    /// from when it was armed if that was later. What a waker before it in the batch takes is not
+    /// counted, nor the rounding of the due to a tick.
     pub fired_within: [u64; 16],
     /// How late all timers that fired were together: the sum of that histogram.
     pub fired_late: Duration,

@@ -158,7 +158,8 @@ impl Timer {
         Interval::starting_now(self.shard().clone(), period)
     }
 
-    /// As [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is zero.
+    /// As [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is
+    /// zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::starting_at(self.shard().clone(), start, period)

@@ -22,9 +22,9 @@ pin_project! {
     /// long.
     ///
     /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. For a stream of items
-    /// see `stream::IdleTimeout`. The two directions share one deadline. Every byte moved, in either
-    /// direction, pushes it back. The deadline runs from the making of the stream on. If the stream
-    /// is first used later than that, call [`restart`](IdleTimeout::restart) then.
+    /// see `stream::IdleTimeout`. The two directions share one deadline. Every byte moved, in
+    /// either direction, pushes it back. The deadline runs from the making of the stream on. If the
+    /// stream is first used later than that, call [`restart`](IdleTimeout::restart) then.
     ///
     /// - **The I/O is polled first.** What is ready wins, also over a deadline that has passed: the
     ///   bytes may have come in time while the process was stalled. They start the deadline anew.

@@ -22,8 +22,8 @@ use crate::adapt::wait_timeout::WaitTimeout;
 
 /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
 ///
-/// [`TimeoutStream`](super::TimeoutStream) describes both of the two directions. Writes and seeks go
-/// through to what is within, without a timeout.
+/// [`TimeoutStream`](super::TimeoutStream) describes both of the two directions. Writes and seeks
+/// go through to what is within, without a timeout.
 ///
 /// ```
 /// # use tickwheel::{Duration, io::TimeoutReader};

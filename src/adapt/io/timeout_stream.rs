@@ -34,8 +34,8 @@ pin_project! {
     ///   cannot see that. The next one of its direction has what is left. To set the timeout again
     ///   starts anew.
     /// - **A timeout that is set while an operation waits** bounds it, and the whole of it counts
-    ///   from then on. If the operation waited without a timeout, its task is woken to poll, because
-    ///   only a poll can arm the timer.
+    ///   from then on. If the operation waited without a timeout, its task is woken to poll,
+    ///   because only a poll can arm the timer.
     ///
     /// Its errors are those of the stream, and those [of the deadline](crate::io#errors). It is as
     /// cancel safe as the stream within: nothing is buffered here. An operation that has to wait

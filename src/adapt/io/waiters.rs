@@ -43,8 +43,8 @@ struct WaitersState {
 }
 
 impl Waiters {
-    /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has woken
-    /// since a direction was registered last.
+    /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has
+    /// woken since a direction was registered last.
     pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
         let mut state = self.lock();
         let kept = state.wakers[direction as usize].as_ref();

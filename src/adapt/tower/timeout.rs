@@ -22,8 +22,8 @@ use crate::{Instant, Scope, Timer};
 /// Puts a [`Timeout`] around a service.
 ///
 /// `B` is the timeout of each call, or the closure of [`per_request`](TimeoutLayer::per_request).
-/// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. The module's page has
-/// [examples](super#examples).
+/// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. The module's page
+/// has [examples](super#examples).
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {
@@ -274,8 +274,8 @@ fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-/// What decides how a call is bounded, before the request is handed to the service: one duration for
-/// all, or what a closure reads in the request.
+/// What decides how a call is bounded, before the request is handed to the service: one duration
+/// for all, or what a closure reads in the request.
 pub trait Bound<Request> {
     /// Whether the call is a scope.
     const IS_SCOPE: bool;

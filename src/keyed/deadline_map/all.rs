@@ -113,8 +113,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// shown or not.
     ///
     /// `f` must not call the map: [the rule](DeadlineMap#closures). It may use the handle. Where
-    /// that ends a deadline, the waker of the task that awaits it runs under the lock too: to wake a
-    /// task of tokio's calls no map. If `f` panics, nothing is changed.
+    /// that ends a deadline, the waker of the task that awaits it runs under the lock too: to wake
+    /// a task of tokio's calls no map. If `f` panics, nothing is changed.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Timer};

@@ -6,8 +6,9 @@
 //! | `inner` | the parts and their entries, and how these are put in and taken out |
 //! | `all` | what is done to all keys at once |
 //!
-//! The map takes no lock inside another. A call finds the key's word under the lock of its part, lets
-//! that lock go, and then acts on the word. A reset that needs no lock of a shard is made at once.
+//! The map takes no lock inside another. A call finds the key's word under the lock of its part,
+//! lets that lock go, and then acts on the word. A reset that needs no lock of a shard is made at
+//! once.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -63,19 +64,19 @@ use inner::{Entry, Inner};
 /// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, which has one key in 256 |
 ///
 /// A call by key acts on the deadline that is the key's when the call looks it up. If it finds that
-/// one at its end, it finds the key again, because a newer one may be under the key. What else a deadline
-/// can do goes through its [`handle`](DeadlineMap::handle). To reset one key often, take the handle
-/// once: a reset by it needs no look-up and no lock.
+/// one at its end, it looks again, because a newer one may be under the key. What else a
+/// deadline can do goes through its [`handle`](DeadlineMap::handle). To reset one key often, take
+/// the handle once: a reset by it needs no look-up and no lock.
 ///
 /// A new map takes some hundred bytes, so a program may have many of them. Its parts are made when
 /// keys come that need them, and stay: a map that has held thousands of keys keeps some 50 KB. The
 /// map gives memory back as keys go, in whatever order. No call moves more than one key in 256.
 ///
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
-/// all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock of a part. If
-/// one of them panics, that call panics, no other key is harmed, and no place of a limit is lost.
-/// The map has a copy of each key, and a `Drop` that panics for both copies at once aborts the
-/// process, as any panic in a panic.
+/// all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock of a part.
+/// If one of them panics, that call panics, no other key is harmed, and no place of a limit is
+/// lost. The map has a copy of each key, and a `Drop` that panics for both copies at once aborts
+/// the process, as any panic in a panic.
 ///
 /// # Closures
 ///
@@ -153,8 +154,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         Ok(put.expect("it is put in whether or not the key was there"))
     }
 
-    /// As [`insert`](DeadlineMap::insert), but only under a key that is not in the map. `None` for a
-    /// key that is, its deadline pending or not: that deadline stays as it is. A closed map is an
+    /// As [`insert`](DeadlineMap::insert), but only under a key that is not in the map. `None` for
+    /// a key that is, its deadline pending or not: that deadline stays as it is. A closed map is an
     /// error in both cases.
     ///
     /// Of several calls that race for one key, exactly one gets a deadline.

@@ -42,7 +42,8 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// beginning of the call to its end is shown exactly once. What comes or goes meanwhile may be
     /// shown or not. A value that moves from one key to another may be shown twice, or not at all.
     ///
-    /// `act` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
+    /// `act` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
+    /// changed.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Timer};

@@ -49,8 +49,8 @@
 //!   again.
 //! - *The timer is taken away, and then something is set for the tick until which the stream
 //!   waits.* Nobody need wake it for that: C4 has woken it, and it has not checked since.
-//! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream checks once
-//!   too early, and waits again.
+//! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream checks
+//!   once too early, and waits again.
 //! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call
 //!   says so and then takes the waker. The stream leaves its waker and then asks whether it has
 //!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
@@ -305,8 +305,8 @@ impl<K, V> Inner<K, V> {
         self.table.lock_all().close();
     }
 
-    /// Whether inserts are refused. This is exact while a part is locked, because a call that closes
-    /// the map has all of them locked.
+    /// Whether inserts are refused. This is exact while a part is locked, because a call that
+    /// closes the map has all of them locked.
     pub(super) fn is_closed(&self) -> bool {
         self.table.is_closed() || self.timer.has_ended()
     }
@@ -386,8 +386,8 @@ impl<K, V> Inner<K, V> {
         self.waker.leave(waker);
     }
 
-    /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now. Call
-    /// this after the waker was left.
+    /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
+    /// Call this after the waker was left.
     pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         self.waker.begins_to_wait();
         let earliest = self.earliest_of_all();

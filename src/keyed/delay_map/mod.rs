@@ -90,8 +90,8 @@ pub use stream::{Expirations, Expired};
 /// [`retain`](DelayMap::retain), [`for_each`](DelayMap::for_each)) runs under the lock of one part.
 /// So does a key's `Eq`, and its `Clone` where the map makes a copy. They must not call the map or
 /// its stream, and must not wait for somebody who does: they would wait for ever. In debug builds
-/// such a call panics and says so. They may show the map by `{map:?}`, which takes no lock, and call
-/// other maps, unless the closures of those call this one.
+/// such a call panics and says so. They may show the map by `{map:?}`, which takes no lock, and
+/// call other maps, unless the closures of those call this one.
 ///
 /// # Example
 ///
@@ -377,8 +377,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(self.inner.take_out(part, index).into_pair())
     }
 
-    /// Takes the value of a key out, due or not, if `is_meant` says so of it. `None` if it does not,
-    /// and for a key that is not in the map. The check and the removal are one step.
+    /// Takes the value of a key out, due or not, if `is_meant` says so of it. `None` if it does
+    /// not, and for a key that is not in the map. The check and the removal are one step.
     ///
     /// `is_meant` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
     /// changed.
@@ -441,7 +441,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Calls `read` with the value of a key, due or not. `None` for a key that is not in the map.
     /// The delay of the value goes on.
     ///
-    /// `read` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is changed.
+    /// `read` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
+    /// changed.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -464,10 +465,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
     /// of the value goes on.
     ///
-    /// `change` must not call the map: [the rule](DelayMap#closures). What it drops is dropped under
-    /// the lock too, as the old value in `*value = new` is. To drop that after the lock, give it
-    /// back: `map.update(key, |value| std::mem::replace(value, new))`. If `change` panics, the value
-    /// stays as it left it.
+    /// `change` must not call the map: [the rule](DelayMap#closures). What it drops is dropped
+    /// under the lock too, as the old value in `*value = new` is. To drop that after the lock, give
+    /// it back: `map.update(key, |value| std::mem::replace(value, new))`. If `change` panics, the
+    /// value stays as it left it.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -477,8 +478,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(change(&mut part.item_mut(index).value))
     }
 
-    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one step. If `act` panics, the
-    /// delay goes on.
+    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one step. If `act` panics,
+    /// the delay goes on.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};

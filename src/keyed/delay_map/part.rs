@@ -177,8 +177,8 @@ impl<K, V> DelayPart<K, V> {
 
     /// Gives memory back if it is time. After it, items may have other indices.
     ///
-    /// The removals since the last time pay for what is moved: at least a quarter of the places were
-    /// emptied.
+    /// The removals since the last time pay for what is moved: at least a quarter of the places
+    /// were emptied.
     pub(super) fn shrink_if_due(&mut self) {
         let left = self.index.len();
         // Not by the capacity, which falls where many keys collide.

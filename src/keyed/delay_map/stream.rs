@@ -126,9 +126,9 @@ impl<K, V> Expirations<K, V> {
     }
 
     /// Waits for the next value, and puts it and whatever else is due into `buffer`, at most
-    /// `limit` values. Returns how many these are: zero once the stream has ended, or for a limit of
-    /// zero. The limit alone bounds one poll, so choose one that leaves other tasks their turn. It
-    /// is [cancel safe](Expirations#cancel-safety).
+    /// `limit` values. Returns how many these are: zero once the stream has ended, or for a limit
+    /// of zero. The limit alone bounds one poll, so choose one that leaves other tasks their turn.
+    /// It is [cancel safe](Expirations#cancel-safety).
     pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
         poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
     }

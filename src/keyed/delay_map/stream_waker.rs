@@ -10,9 +10,9 @@
 //!        +---------------------------(polled again: `stops_waiting`)-----+------------------------------------+
 //! ```
 //!
-//! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock. If
-//! an earlier call took it, the stream was woken and has not checked since. The order of a change
-//! and of a stream that begins to wait is in `clock::next_check`.
+//! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock.
+//! If an earlier call took it, the stream was woken and has not checked since. The order of a
+//! change and of a stream that begins to wait is in `clock::next_check`.
 
 use std::task::Waker;
 
