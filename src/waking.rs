@@ -58,7 +58,11 @@ impl Reporter {
             std::mem::forget(another);
         }
         self.waker_panics.fetch_add(1, Ordering::Relaxed);
-        report(|| report_panic(self.name.as_deref()));
+        #[cfg(feature = "tracing")]
+        report(|| {
+            let timer = self.name.as_deref();
+            tracing::error!(target: "tickwheel", timer, "a waker panicked; its panic was contained");
+        });
     }
 
     pub(crate) fn waker_panics(&self) -> u64 {
@@ -66,9 +70,19 @@ impl Reporter {
     }
 
     /// Reports that the driver was stalled, on the system's clock.
+    #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
     pub(crate) fn driver_was_stalled(&self, late: Duration) {
-        let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-        report(|| report_stall(self.name.as_deref(), late_ms));
+        #[cfg(feature = "tracing")]
+        report(|| {
+            let timer = self.name.as_deref();
+            let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+            tracing::warn!(
+                target: "tickwheel",
+                timer,
+                late_ms,
+                "the driver was stalled: something blocked the runtime's time driver"
+            );
+        });
     }
 
     /// A map has refused an insert.
@@ -82,28 +96,8 @@ impl Reporter {
     }
 }
 
-#[cfg(feature = "tracing")]
-fn report_stall(timer: Option<&str>, late_ms: u64) {
-    tracing::warn!(
-        target: "tickwheel",
-        timer,
-        late_ms,
-        "the driver was stalled: something blocked the runtime's time driver"
-    );
-}
-
-#[cfg(feature = "tracing")]
-fn report_panic(timer: Option<&str>) {
-    tracing::error!(target: "tickwheel", timer, "a waker panicked; its panic was contained");
-}
-
-#[cfg(not(feature = "tracing"))]
-fn report_stall(_: Option<&str>, _: u64) {}
-
-#[cfg(not(feature = "tracing"))]
-fn report_panic(_: Option<&str>) {}
-
 /// Runs a subscriber, and contains its panic.
+#[cfg(feature = "tracing")]
 fn report(event: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
         // A payload may panic when it is dropped.

@@ -4,44 +4,48 @@
 //! `Eq` of a key. If it calls the same map, the call waits for ever for a lock of its own thread. A
 //! debug build panics in place of that. It may call another map.
 
-/// Goes with the lock of a part, and is nothing in a release build.
+/// Goes with the lock of a part, and does nothing in a release build.
 pub(crate) struct Reentry {
-    #[cfg(debug_assertions)]
     table: usize,
 }
 
-#[cfg(debug_assertions)]
 std::thread_local! {
     /// The addresses of the tables of which this thread has a part locked.
     static TABLES: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-#[cfg(debug_assertions)]
 impl Reentry {
+    #[inline]
     pub(crate) fn new<T>(table: &T) -> Reentry {
         let table = std::ptr::from_ref(table).addr();
-        // It fails where the thread is about to end, which has run all closures by then.
-        let _ = TABLES.try_with(|tables| tables.borrow_mut().push(table));
+        if cfg!(debug_assertions) {
+            // It fails where the thread is about to end, which has run all closures by then.
+            let _ = TABLES.try_with(|tables| tables.borrow_mut().push(table));
+        }
         Reentry { table }
     }
 
     /// # Panics
     ///
     /// If this thread has a part of the table locked.
+    #[inline]
     pub(crate) fn check<T>(table: &T) {
         let table = std::ptr::from_ref(table).addr();
-        let is_held = TABLES.try_with(|tables| tables.borrow().contains(&table));
+        let is_held = || TABLES.try_with(|tables| tables.borrow().contains(&table));
         assert!(
-            !is_held.unwrap_or(false),
+            !(cfg!(debug_assertions) && is_held().unwrap_or(false)),
             "a map was called from a closure that was given to it, or from the `Eq` or `Clone` of \
              its key: these run under a lock of the map, and the call would wait for ever"
         );
     }
 }
 
-#[cfg(debug_assertions)]
 impl Drop for Reentry {
+    #[inline]
     fn drop(&mut self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
         let _ = TABLES.try_with(|tables| {
             let mut tables = tables.borrow_mut();
             if let Some(place) = tables.iter().rposition(|&table| table == self.table) {
@@ -49,15 +53,4 @@ impl Drop for Reentry {
             }
         });
     }
-}
-
-#[cfg(not(debug_assertions))]
-impl Reentry {
-    #[inline]
-    pub(crate) fn new<T>(_: &T) -> Reentry {
-        Reentry {}
-    }
-
-    #[inline]
-    pub(crate) fn check<T>(_: &T) {}
 }

@@ -309,11 +309,8 @@ pub trait Answer<Response, Error> {
     /// What becomes of the service's own error.
     fn error(error: Error) -> Self::Error;
 
-    /// What becomes of a call that was not answered in time.
-    fn elapsed(self, elapsed: Elapsed) -> Result<Response, Self::Error>;
-
-    /// What becomes of a call that waits when the runtime shuts down.
-    fn cancelled(self, cancelled: Cancelled) -> Result<Response, Self::Error>;
+    /// What becomes of a call that was not answered in time, or waits when the runtime shuts down.
+    fn late(self, shut_down: Option<Cancelled>) -> Result<Response, Self::Error>;
 }
 
 impl<Response, Error: Into<BoxError>> Answer<Response, Error> for () {
@@ -323,12 +320,8 @@ impl<Response, Error: Into<BoxError>> Answer<Response, Error> for () {
         error.into()
     }
 
-    fn elapsed(self, elapsed: Elapsed) -> Result<Response, BoxError> {
-        Err(elapsed.into())
-    }
-
-    fn cancelled(self, cancelled: Cancelled) -> Result<Response, BoxError> {
-        Err(cancelled.into())
+    fn late(self, shut_down: Option<Cancelled>) -> Result<Response, BoxError> {
+        Err(shut_down.map_or_else(|| Elapsed::new().into(), Cancelled::into))
     }
 }
 
@@ -342,11 +335,7 @@ where
         error
     }
 
-    fn elapsed(self, elapsed: Elapsed) -> Result<Response, Error> {
-        self(elapsed)
-    }
-
-    fn cancelled(self, _: Cancelled) -> Result<Response, Error> {
+    fn late(self, _: Option<Cancelled>) -> Result<Response, Error> {
         // The closure gives the only answer in the service's own types.
         self(Elapsed::new())
     }
@@ -391,8 +380,8 @@ where
         let mut answer = || this.answer.take().expect("polled after it was ready");
         Poll::Ready(match called {
             Ok(Ok(answered)) => answered.map_err(A::error),
-            Ok(Err(elapsed)) => answer().elapsed(elapsed),
-            Err(cancelled) => answer().cancelled(cancelled),
+            Ok(Err(_)) => answer().late(None),
+            Err(cancelled) => answer().late(Some(cancelled)),
         })
     }
 }

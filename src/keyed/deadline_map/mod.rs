@@ -89,8 +89,7 @@ use inner::{Entry, Inner};
 /// # Example
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// use tickwheel::{DeadlineMap, Duration, Timer};
 ///
 /// let minute = Duration::from_secs(60);
@@ -107,8 +106,7 @@ use inner::{Entry, Inner};
 /// assert_eq!(sessions.remaining("alice"), Some(11 * minute));
 /// newer.await?;
 /// assert!(sessions.is_empty());
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub struct DeadlineMap<K, S = DefaultHashBuilder> {
     inner: Arc<Inner<K>>,

@@ -185,7 +185,12 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// It is atomic for each key, and not against all of them: what is inserted meanwhile may be
     /// made due or not. It has one part of the map locked at a time.
     pub fn expire_all(&self) -> usize {
-        self.inner.expire_all()
+        let mut pending = 0;
+        for mut part in self.inner.table.lock_each() {
+            pending += part.make_all_due(self.inner.set_now(|now| now));
+            self.inner.finish_change(part);
+        }
+        pending
     }
 
     /// Drains the map, and ends the stream. Every later insert is an error. A second close finds

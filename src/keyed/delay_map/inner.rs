@@ -81,7 +81,7 @@ pub(super) struct Inner<K, V> {
     handles: AtomicUsize,
     /// Whoever sets it may make a stream.
     has_stream: AtomicBool,
-    waker: StreamWaker,
+    pub(super) waker: StreamWaker,
     /// The timer that wakes the stream, while it is armed or has fired, and its tick.
     stream_timer: Mutex<Option<(Key, Tick)>>,
 }
@@ -259,16 +259,6 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Makes everything due now. Returns how much was pending.
-    pub(super) fn expire_all(&self) -> usize {
-        let mut pending = 0;
-        for mut part in self.table.lock_each() {
-            pending += part.make_all_due(self.set_now(|now| now));
-            self.finish_change(part);
-        }
-        pending
-    }
-
     /// Takes everything out, each value with the time that it had left.
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
         let (mut taken, mut changes) = (Vec::new(), Vec::new());
@@ -297,12 +287,6 @@ impl<K, V> Inner<K, V> {
         let items = taken.into_iter().flatten();
         let with_time_left = |item: Item<K, V>| (item.key, item.value, item.deadline.since(now));
         items.map(with_time_left).collect()
-    }
-
-    /// The stream has ended with its runtime, and nothing more would come out of it. What is in the
-    /// map stays there to be drained.
-    pub(super) fn refuse_inserts(&self) {
-        self.table.lock_all().close();
     }
 
     /// Whether inserts are refused. This is exact while a part is locked, because a call that
@@ -343,11 +327,6 @@ impl<K, V> Inner<K, V> {
 
 /// For the stream.
 impl<K, V> Inner<K, V> {
-    /// S1: the stream is polled, and nobody needs to wake it.
-    pub(super) fn stop_waiting(&self) {
-        self.waker.stops_waiting();
-    }
-
     /// S2: takes out the first of what is due by a tick, in at most `budget` steps.
     ///
     /// No part is searched beyond the earliest tick of another one, and then they are compared
@@ -379,11 +358,6 @@ impl<K, V> Inner<K, V> {
         let nothing_comes = self.table.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
         // Nothing is put in any more, so a sum of zero stays zero.
         nothing_comes && self.table.permits() == 0
-    }
-
-    /// The beginning of S3.
-    pub(super) fn leave_waker(&self, waker: &Waker) {
-        self.waker.leave(waker);
     }
 
     /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
@@ -450,7 +424,7 @@ impl<K, V> Inner<K, V> {
     /// The stream goes. Call this last: from now on there may be another one.
     pub(super) fn release_stream(&self) {
         // Nobody wakes what is not there.
-        self.stop_waiting();
+        self.waker.stops_waiting();
         let waker = self.stop_stream_timer();
         self.has_stream.store(false, Ordering::Release);
         // After all else, because this is user code.

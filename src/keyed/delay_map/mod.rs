@@ -96,8 +96,7 @@ pub use stream::{Expirations, Expired};
 /// # Example
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio_test::block_on(async { tokio::time::pause();
 /// use futures::StreamExt;
 /// use tickwheel::{DelayMap, Duration, Timer};
 ///
@@ -111,8 +110,7 @@ pub use stream::{Expirations, Expired};
 /// assert_eq!(sessions.remove("bob"), Some(2));
 /// drop(sessions);
 /// assert!(expired.next().await.is_none());
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub struct DelayMap<K, V, S = DefaultHashBuilder> {
     inner: Arc<Inner<K, V>>,

@@ -42,13 +42,9 @@ pub struct Expired<K, V> {
 
 /// The stream of what has expired in a [`DelayMap`](super::DelayMap).
 ///
-/// It ends when the map is closed and empty, or when every handle of the map is dropped and the map
-/// is empty. It also ends when the timer's runtime has shut down. What is then left in the map can
-/// still be drained.
-///
-/// A map has one stream at a time. When it is dropped, the map keeps what it holds, and
-/// [`expirations`](super::DelayMap::expirations) gives another one. Where nobody is to take another
-/// one, [`close`](super::DelayMap::close) the map.
+/// It ends as the map's page says. When the timer's runtime has shut down, what is left in the map
+/// can still be drained. When the stream is dropped and nobody is to take
+/// [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
 ///
 /// From when it is first polled to its end, the timer's runtime has one task more, which does
 /// nothing. The stream learns from it that the runtime shuts down.
@@ -161,7 +157,7 @@ impl<K, V> Expirations<K, V> {
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
         for _ in 0..CHECKS {
             // S1.
-            self.inner.stop_waiting();
+            self.inner.waker.stops_waiting();
             if self.watch().has_ended() {
                 return self.end();
             }
@@ -172,7 +168,7 @@ impl<K, V> Expirations<K, V> {
                 Search::Nothing => {}
             }
             // S3. Nothing may come between the waker and the question whether this is the end.
-            self.inner.leave_waker(cx.waker());
+            self.inner.waker.leave(cx.waker());
             if self.inner.is_finished() {
                 return self.end();
             }
@@ -219,7 +215,8 @@ impl<K, V> Expirations<K, V> {
     fn end(&mut self) -> Poll<Option<Expired<K, V>>> {
         self.ended = true;
         if self.watch.take().is_some_and(|watch| watch.has_ended()) {
-            self.inner.refuse_inserts();
+            // Nothing more would come out. What is in the map stays there to be drained.
+            self.inner.table.lock_all().close();
         }
         drop(self.inner.stop_stream_timer());
         Poll::Ready(None)
