@@ -57,10 +57,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
-/// It returns the output of the future, or [`Elapsed`] if the future is not ready in time. It
-/// behaves as [`tokio::time::timeout`] does. The future is polled first, so a future that is ready
-/// wins over a deadline that has passed. If it is ready at the first poll, nothing is armed and no
-/// timer is looked up. See [`Timeout`] for the rest.
+/// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
+/// ready in time. It behaves as [`tokio::time::timeout`] does. The future is polled first, so a
+/// future that is ready wins over a deadline that has passed. If it is ready at the first poll,
+/// nothing is armed and no timer is looked up. See [`Timeout`] for the rest.
 ///
 /// The time counts from the call. In a task, the timer is looked up by the first poll that finds
 /// the future pending. A timeout that another runtime polls first goes by that runtime's timer, and
@@ -143,11 +143,12 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// Bounds a future and every timeout of this crate that is made within it, on the current
 /// runtime's own timer.
 ///
-/// It returns the output of the future, or [`Elapsed`] if the future is not ready before
-/// `deadline`. See [`Scope`] for what it bounds, and [`remaining`] for what is left of it.
+/// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
+/// ready before `deadline`. See [`Scope`] for what it bounds, and [`remaining`](crate::remaining)
+/// for what is left of it.
 ///
 /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. So
-/// are [`remaining`] and [`scope_deadline`].
+/// are [`remaining`](crate::remaining) and [`scope_deadline`](crate::scope_deadline).
 ///
 /// # Panics
 ///

@@ -134,9 +134,9 @@
 //!   which the driver had something to do. The grace is at least 100 ms and at most the timeout,
 //!   and there is one between two resets. A deadline that was last reset before the stall, and is
 //!   due before that grace ends, has it too. A stop that ends before anything of the timer was due
-//!   is no stall. All this holds for a
-//!   [`DeadlineMap`] and an idle timeout for sockets too, but not for a [`Sleep`], a [`Timeout`],
-//!   an [`Interval`] or a [`DelayMap`]. [`Builder::count_stalls`] switches it off, for leases.
+//!   is no stall. All this holds for a [`DeadlineMap`] and an idle timeout for sockets too, but not
+//!   for a [`Sleep`], a [`Timeout`], an [`Interval`] or a [`DelayMap`]. [`Builder::count_stalls`]
+//!   switches it off, for leases.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
 //!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
 //! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is
@@ -146,15 +146,15 @@
 //!   end, as with tokio, whose grid that is. [`Duration::MAX`] saturates. Nothing panics or wraps,
 //!   even after a hundred years of uptime.
 //! - **The runtime has shut down.** A runtime that shuts down drops its own tasks while they are
-//!   pending, and tells them nothing, as with tokio's timers. After that, everything that waits
+//!   pending and reports nothing to them, as with tokio's timers. After that, everything that waits
 //!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
 //!   polled then, as tokio's do, and their `try_poll` reports it. A [`Deadline`] resolves to
 //!   [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`] ends. The adapters for other
 //!   crates do not panic either: each reports an error, or goes on without the timer, as its page
-//!   says. Nothing hangs.
-//!   A thread outside of the runtime that arms a timer in the very moment in which the runtime ends
-//!   may meet a panic of tokio's. It is caught here, but a panic hook sees it, and with
-//!   `panic = "abort"` it ends the process. So join such threads before the runtime is dropped.
+//!   says. Nothing hangs. A thread outside of the runtime that arms a timer in the very moment in
+//!   which the runtime ends may meet a panic of tokio's. It is caught here, but a panic hook sees
+//!   it, and with `panic = "abort"` it ends the process. So join such threads before the runtime is
+//!   dropped.
 //! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
 //!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
 //!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's
@@ -209,10 +209,9 @@
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 //!
-//! A feature has the plain name of its crate, as its users know it. Three of these crates have no
-//! 1.0 yet: `tower-layer` and `tower-service` 0.3, `tracing` 0.1. If one of them goes
-//! to a next version, its feature follows in a breaking release of this crate. The same is true of
-//! `futures-core` 0.3, whose `Stream` is that of a [`DelayMap`], without a feature.
+//! Four of these crates have no 1.0 yet: `tower-layer` and `tower-service` 0.3, `tracing` 0.1, and
+//! `futures-core` 0.3, whose `Stream` is that of a [`DelayMap`], without a feature. If one of them
+//! goes to a next version, a breaking release of this crate follows.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -81,10 +81,7 @@ pin_project! {
 
 impl<B> TimeoutBody<B> {
     /// Wraps a body, without timeouts, on the current runtime's own timer.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(body: B) -> TimeoutBody<B> {
         TimeoutBody::with_timer(&Timer::current(), body)

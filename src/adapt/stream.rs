@@ -41,10 +41,7 @@ pub trait StreamExt: Stream {
     /// than `timeout`, on the current runtime's own timer.
     ///
     /// The first gap begins now. See [`IdleTimeout`] for the rest.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// It panics as [`Timer::current`] does.
     ///
     /// ```
     /// # tokio_test::block_on(async { tokio::time::pause();
@@ -69,10 +66,7 @@ pub trait StreamExt: Stream {
     /// timer.
     ///
     /// The first item is not held up. See [`Throttle`] for the rest.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// It panics as [`Timer::current`] does.
     ///
     /// ```
     /// # tokio_test::block_on(async { tokio::time::pause();

@@ -37,7 +37,7 @@ use crate::future::timeout::{Bound, poll_after_inner};
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
 
-/// What is left of the innermost [`scope`]; `None` where no scope is open.
+/// What is left of the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
 /// It is what the next call may take, for the header of that call. It is never more than what is
 /// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is
@@ -55,7 +55,8 @@ pub fn remaining() -> Option<Duration> {
     current().map(ScopeDeadline::remaining)
 }
 
-/// When the innermost [`scope`] ends; `None` where no scope is open. Reads no clock.
+/// When the innermost [`scope`](crate::scope()) ends; `None` where no scope is open. Reads no
+/// clock.
 ///
 /// A task that is spawned is not within the scope of the task that spawns it. This takes the
 /// deadline along:
@@ -75,7 +76,7 @@ pub fn scope_deadline() -> Option<Instant> {
 }
 
 pin_project! {
-    /// A future with a deadline that it passes on: [`scope`].
+    /// A future with a deadline that it passes on: [`scope`](crate::scope()).
     ///
     /// The scope is open while the future is polled. It bounds:
     ///

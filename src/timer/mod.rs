@@ -100,7 +100,11 @@ impl Timer {
     }
 
     /// The current runtime's own timer, which the free functions use. The first use makes it, with
-    /// the defaults. Panics as [`new`](Timer::new) does.
+    /// the defaults.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in one without a time driver.
     #[track_caller]
     pub fn current() -> Timer {
         local::timer()

@@ -102,10 +102,7 @@ pin_project! {
 
 impl<T> IdleTimeout<T> {
     /// Gives a stream an idle timeout, on the current runtime's own timer.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout::with_timer(&Timer::current(), stream, timeout)

@@ -87,10 +87,7 @@ pin_project! {
 
 impl<T, D> TimeoutHalf<T, D> {
     /// Wraps a reader or a writer, without a timeout, on the current runtime's own timer.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(io: T) -> Self {
         Self::with_timer(&Timer::current(), io)

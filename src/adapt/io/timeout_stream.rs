@@ -63,10 +63,7 @@ pin_project! {
 
 impl<S> TimeoutStream<S> {
     /// Wraps a stream, without timeouts, on the current runtime's own timer.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in a runtime without a time driver.
+    /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(stream: S) -> TimeoutStream<S> {
         TimeoutStream::with_timer(&Timer::current(), stream)
