@@ -227,7 +227,6 @@ pub mod global;
 mod keyed;
 mod runtime;
 mod shard;
-mod shrinking;
 mod sync;
 pub mod time;
 mod timer;

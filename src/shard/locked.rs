@@ -85,6 +85,39 @@ impl Shard {
     }
 }
 
+impl Shard {
+    /// Looks for the next expiry anew after a timer was unlinked from its slot. On the system's
+    /// clock a next expiry that is too early costs one empty turn. On a clock that can be paused it
+    /// would pull virtual time along.
+    #[inline]
+    fn defer_without(
+        &self,
+        wheel: &Wheel<Entry>,
+        unlinked: Unlinked,
+        held: &LockHeld,
+    ) -> ExpiryChange {
+        if self.clock.is_pausable() {
+            self.defer_on_pausable(wheel, unlinked, held)
+        } else {
+            ExpiryChange::None
+        }
+    }
+
+    #[inline(never)]
+    fn defer_on_pausable(
+        &self,
+        wheel: &Wheel<Entry>,
+        unlinked: Unlinked,
+        held: &LockHeld,
+    ) -> ExpiryChange {
+        self.next_expiry.defer(held, |expiry| {
+            wheel
+                .may_change(unlinked, expiry.number())
+                .then(|| earliest_in(wheel))
+        })
+    }
+}
+
 impl<'a> Locked<'a> {
     /// Lets the lock go, and returns what is left to do.
     #[inline(always)]
@@ -130,9 +163,7 @@ impl<'a> Locked<'a> {
     /// Links a new timer.
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, due: DueSource, waker: Option<Waker>) -> Key {
-        // A blank entry is a constant. What it gets after that is written to where it stays.
-        let (key, entry) = self.state.wheel.insert_mut(tick.number(), Entry::BLANK);
-        std::mem::forget(std::mem::replace(entry, Entry { waker, due }));
+        let key = link(&mut self.state.wheel, tick, due, waker);
         self.after.change = self.shard.next_expiry.lower_to(tick, &self.held);
         key
     }
@@ -155,17 +186,14 @@ impl<'a> Locked<'a> {
     /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
     #[inline(always)] // Into `disarm`, which is half of arming and disarming.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
-        let wheel = &mut self.state.wheel;
-        let Some((entry, unlinked)) = wheel.remove_with(key, Entry::take) else {
-            return false;
-        };
         debug_assert!(
             self.after.waker.is_none(),
             "it would be dropped under the lock"
         );
-        // The word has other owners, so this frees nothing under the lock.
-        drop(entry.due);
-        self.after.waker = entry.waker;
+        let Some((waker, unlinked)) = self.state.wheel.disarm(key, Entry::empty) else {
+            return false;
+        };
+        self.after.waker = waker;
         self.defer_without(unlinked);
         true
     }
@@ -231,7 +259,7 @@ impl<'a> Locked<'a> {
 
     /// Sees where the next of the timers lie. `true` if these were all.
     pub(super) fn look(&self, counter: &mut SlotCounter) -> bool {
-        self.state.wheel.look(counter)
+        self.state.wheel.count_some(counter)
     }
 
     /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.
@@ -239,21 +267,12 @@ impl<'a> Locked<'a> {
         let _ = self.shard.next_expiry.defer(&self.held, |_| Some(tick));
     }
 
-    /// Looks for the next expiry anew after a timer was unlinked from its slot. On the system's
-    /// clock a next expiry that is too early costs one empty turn. On a clock that can be paused it
-    /// would pull virtual time along.
     #[inline]
     fn defer_without(&mut self, unlinked: Unlinked) {
-        if self.shard.clock.is_pausable() {
-            let wheel = &self.state.wheel;
-            let defer = self.shard.next_expiry.defer(&self.held, |expiry| {
-                unlinked
-                    .may_change(expiry.number())
-                    .then(|| earliest_in(wheel))
-            });
-            if defer != ExpiryChange::None {
-                self.after.change = defer;
-            }
+        let wheel = &self.state.wheel;
+        let deferred = self.shard.defer_without(wheel, unlinked, &self.held);
+        if deferred != ExpiryChange::None {
+            self.after.change = deferred;
         }
     }
 }
@@ -282,10 +301,23 @@ impl Entry {
         due: DueSource::Linked,
     };
 
+    /// Leaves nothing in the entry, and returns its waker.
     #[inline]
-    fn take(&mut self) -> Entry {
-        std::mem::replace(self, Entry::BLANK)
+    fn empty(&mut self) -> Option<Waker> {
+        // The word has other owners, so this frees nothing under the lock.
+        self.due = DueSource::Linked;
+        self.waker.take()
     }
+}
+
+/// Links a new timer.
+#[inline(always)]
+fn link(wheel: &mut Wheel<Entry>, tick: Tick, due: DueSource, waker: Option<Waker>) -> Key {
+    // A blank entry is a constant. What it gets after that is written to where it stays.
+    let (key, entry) = wheel.arm(tick.number(), || Entry::BLANK);
+    std::mem::forget(std::mem::replace(&mut entry.due, due));
+    std::mem::forget(std::mem::replace(&mut entry.waker, waker));
+    key
 }
 
 impl ShardState {

@@ -1,14 +1,14 @@
 //! What a wheel holds, for people: the number of timers in each slot, for a snapshot, and a drawing
 //! of every timer, for a person who debugs.
 //!
-//! Invariant: nothing here changes the wheel. A timer keeps its place in the slab for as long as it
-//! is armed, whatever slot it moves to. So a count that passes each place once counts no timer
-//! twice, and none that stays armed is missed, however the wheel changes between two looks.
+//! Invariant: nothing here changes the wheel. A timer keeps its place in the storage for as long as
+//! it is armed, whatever slot it moves to. So a count that passes each place once counts no timer
+//! twice, and none that stays armed is missed, however the wheel changes between two steps.
 
 use std::fmt;
 
 use super::Wheel;
-use super::slots::{Home, List};
+use super::slots::{List, Position};
 use super::turn::JUDGED;
 
 /// The number of timers in each slot, level by level, and the number of overdue timers.
@@ -16,37 +16,37 @@ use super::turn::JUDGED;
 pub(crate) struct SlotCounts {
     pub(crate) levels: Vec<Vec<usize>>,
     pub(crate) overdue: usize,
-    /// The tick that the wheel had worked up to at the last look. The slots of a level are those of
+    /// The tick that the wheel had worked up to at the last step. The slots of a level are those of
     /// the rotation in which this tick lies.
     pub(crate) elapsed: u64,
 }
 
-/// Counts the timers of a wheel in looks of a bounded length, between which the wheel may change.
+/// Counts the timers of a wheel in steps of a bounded length, between which the wheel may change.
 ///
-/// A look only copies where timers lie, into room that is there already. So whoever holds a lock
-/// over the wheel holds it for no counting and no allocation.
+/// [`Wheel::count_some`] only copies where timers lie, into room that is there already. So whoever
+/// holds a lock over the wheel holds it for no counting and no allocation.
 #[derive(Debug)]
 pub(crate) struct SlotCounter {
-    /// How many places one look passes.
-    places: usize,
-    next: usize,
-    /// How many places there were at the first look. A wheel that grows faster than it is counted
+    /// How many places one step passes.
+    places: u32,
+    next: u32,
+    /// How many places there were at the first step. A wheel that grows faster than it is counted
     /// would have no end else.
-    end: Option<usize>,
+    end: Option<u32>,
     slots: usize,
     levels: usize,
-    pub(super) seen: Vec<Home>,
+    pub(super) seen: Vec<Position>,
     counts: SlotCounts,
 }
 
 impl SlotCounter {
-    /// A counter whose looks take no longer than a turn with that budget. Such a turn cascades
-    /// [`JUDGED`] times as many timers, and touches the place of each and of its neighbours. A look
+    /// A counter whose steps take no longer than a turn with that budget. Such a turn cascades
+    /// [`JUDGED`] times as many timers, and touches the place of each and of its neighbours. A step
     /// passes as many places, one after the other.
     pub(crate) fn with_budget(budget: usize) -> SlotCounter {
         let places = budget * JUDGED;
         SlotCounter {
-            places,
+            places: places as u32,
             next: 0,
             end: None,
             slots: 0,
@@ -56,16 +56,16 @@ impl SlotCounter {
         }
     }
 
-    /// Counts what the last look has seen. The caller holds no lock.
+    /// Counts what the last step has seen. The caller holds no lock.
     pub(crate) fn count(&mut self) {
         let SlotCounts {
             levels, overdue, ..
         } = &mut self.counts;
         levels.resize_with(self.levels, || vec![0; self.slots]);
-        for home in self.seen.drain(..) {
-            match home {
-                Home::OVERDUE => *overdue += 1,
-                home => levels[home.level()][home.slot()] += 1,
+        for position in self.seen.drain(..) {
+            match position {
+                Position::SORTED => *overdue += 1,
+                position => levels[position.level()][position.slot()] += 1,
             }
         }
     }
@@ -76,17 +76,18 @@ impl SlotCounter {
 }
 
 impl<T> Wheel<T> {
-    /// Sees where the timers in the next places of the slab lie. `true` if there are no more
+    /// Copies where the timers in the next places of the storage lie. `true` if there are no more
     /// places.
-    pub(crate) fn look(&self, counter: &mut SlotCounter) -> bool {
+    pub(crate) fn count_some(&self, counter: &mut SlotCounter) -> bool {
         counter.slots = 1 << self.digit_bits;
         counter.levels = counter.levels.max(self.levels());
         counter.counts.elapsed = self.elapsed;
-        let capacity = self.nodes.capacity();
-        let end = (*counter.end.get_or_insert(capacity)).min(capacity);
-        let next = end.min(counter.next.saturating_add(counter.places));
-        let nodes = (counter.next..next).filter_map(|place| self.nodes.get(place));
-        counter.seen.extend(nodes.map(|node| node.home));
+        let places = self.nodes.end();
+        let end = (*counter.end.get_or_insert(places)).min(places);
+        let first = self.nodes.skip_vacant(counter.next);
+        let next = end.min(first.saturating_add(counter.places));
+        let nodes = (first..next).filter_map(|index| self.nodes.get(index));
+        counter.seen.extend(nodes.map(|node| node.position));
         counter.next = next;
         next == end || self.is_empty()
     }
@@ -134,8 +135,8 @@ impl<T> Wheel<T> {
             }
             writeln!(f)
         };
-        write!(f, "  overdue:")?;
-        for (due, _) in self.overdue.keys() {
+        write!(f, "  sorted:")?;
+        for (due, _) in self.sorted.keys() {
             write!(f, " {due}")?;
         }
         writeln!(f)?;

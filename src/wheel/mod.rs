@@ -47,19 +47,18 @@
 //!    around it. So each list is in insertion order also across levels, and ties fire in that
 //!    order.
 //!
-//! With 64 slots, eleven levels span every `u64`, so there is no largest delay. The storage is one
-//! slab of nodes, linked by `u32` indices. A [`Key`] holds the place of its timer in the slab, and
-//! the timer's number in the order of all insertions.
+//! With 64 slots, eleven levels span every `u64`, so there is no largest delay. The nodes of the
+//! timers lie in segments of 1,024 places, and are linked by `u32` indices. A [`Key`] holds the
+//! index of its timer, and the timer's number in the order of all insertions.
 //!
 //! Invariants:
 //!
-//! - No timer of a level is due before `elapsed`. It is later than `now` only where the owner has
-//!   looked for the first timer of all.
+//! - No timer of a level is due before `elapsed`, and `elapsed` is never later than `now`.
 //! - No two timers of a wheel have the same key, whenever they are armed.
-//! - Every place of the slab has an index below `u32::MAX`. So no index is mistaken for the link
-//!   that leads nowhere.
 
 mod debug;
+mod key;
+mod segments;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -70,58 +69,57 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::num::NonZeroU64;
 
-use slab::Slab;
-
-use crate::shrinking::Shrinking;
 pub(crate) use debug::{SlotCounter, SlotCounts};
+pub use key::Key;
+use segments::Segments;
 pub(crate) use slots::Unlinked;
-use slots::{Home, Level, MAX_SLOTS, Node};
-pub(crate) use turn::Decision;
+use slots::{Digit, Level, MAX_SLOTS, Node, Position};
 use turn::Step;
+pub(crate) use turn::{Decision, Found};
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
 ///
 /// | operation | cost |
 /// |---|---|
-/// | [`insert`](Wheel::insert) | O(levels) to grow, else a few instructions |
+/// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
-/// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | O([`capacity`](Wheel::capacity)) |
+/// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
-/// These costs are amortised over the growing and shrinking of the storage. Timers that are
-/// inserted after their due has passed wait in an ordered map of their own. There each operation is
-/// O(log n) in the number of such timers.
+/// Timers that are inserted after their due has passed wait in an ordered map of their own. There
+/// each operation is O(log n) in the number of such timers.
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more. Once it was removed or has fired,
-/// another timer may use its place. The storage shrinks when less than an eighth of it is in use,
-/// as far as the timers that are left in it allow. See the [module's documentation](self) for an
-/// example and for how it works.
+/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of 1,024 places.
+/// It grows by one segment at a time, and a segment goes when its last timer goes, in whatever
+/// order the timers go; one empty segment is kept. So no call moves the timers of a large wheel to
+/// another place, and a timer that stays keeps one segment. See the
+/// [module's documentation](self) for an example and for how it works.
 pub struct Wheel<T> {
-    nodes: Slab<Node<T>>,
+    nodes: Segments<Node<T>>,
     levels: Vec<Level>,
     /// Bit `k` is set exactly while level `k` holds a timer.
     occupied: u64,
     /// A level's digit is this many bits wide.
     digit_bits: u32,
-    /// Entry `i` is the level whose digit holds bit `i` of a tick. This table saves the hot path a
+    /// That many ones.
+    slot_mask: u64,
+    /// Entry `i` is the digit that holds bit `i` of a tick. This table saves the hot path a
     /// division.
-    level_of_bit: [u8; 64],
+    digit_of_bit: [Digit; 64],
     /// The tick that the wheel has worked up to. No timer of the levels is due before it.
     elapsed: u64,
-    /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished,
-    /// and behind it after a look for the first timer.
+    /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished.
     now: u64,
-    /// The indices of timers whose due lay before `elapsed` when they were linked, by due and by
-    /// rank.
-    overdue: BTreeMap<(u64, u64), u32>,
-    /// The rank of the next timer that is linked as overdue. By ranks, ties keep their order.
+    /// The indices of timers in no level, by due and by rank: those whose due lay before `elapsed`
+    /// when they were linked, and those among which the first one was looked for.
+    sorted: BTreeMap<(u64, u64), u32>,
+    /// The rank of the next timer that is sorted. By ranks, ties keep their order.
     next_rank: u64,
     /// The coarse slot that is being cascaded. Its start is `elapsed`.
-    cascading: Option<Home>,
+    cascading: Option<Position>,
     next_sequence: NonZeroU64,
-    shrinking: Shrinking,
 }
 
 impl<T> Wheel<T> {
@@ -134,12 +132,13 @@ impl<T> Wheel<T> {
     /// first.
     #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
-        self.insert_mut(due, value).0
+        self.arm(due, || value).0
     }
 
     /// Disarms a timer and returns its value. `None` if it has fired or was removed before.
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.take(key).map(|(value, _)| value)
+        self.get(key)?;
+        self.remove_node(key.index())
     }
 
     /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed
@@ -177,46 +176,8 @@ impl<T> Wheel<T> {
     /// It is the earliest due itself, with one exception. If the earliest due lies in a coarse slot
     /// that holds many timers or is being cascaded, it is the start of that slot.
     pub fn next_turn(&self) -> Option<u64> {
-        let at_the_earliest = self.next_turn_at_the_earliest()?;
-        let looked_through = self.look_through();
-        Some(looked_through.map_or(at_the_earliest, |(due, _)| due))
-    }
-
-    /// A tick before which no timer is due, found without a look at the timers of a slot. `None` if
-    /// the wheel is empty.
-    ///
-    /// It is never later than [`next_turn`](Wheel::next_turn), and earlier only in a coarse slot. A
-    /// turn at that tick makes progress. After it has finished, this tick is later, or no timer is
-    /// left.
-    pub(crate) fn next_turn_at_the_earliest(&self) -> Option<u64> {
-        if let Some((&(due, _), _)) = self.overdue.first_key_value() {
-            return Some(due);
-        }
-        if self.next_to_cascade().is_some() {
-            return Some(self.elapsed);
-        }
-        self.earliest_slot().map(|(.., start)| start)
-    }
-
-    /// The earliest timer in the coarse slot whose time comes next, if it holds few: its due and
-    /// its index.
-    fn look_through(&self) -> Option<(u64, u32)> {
-        /// At most this many timers are looked through. The look has a bound because a turn too
-        /// many costs little.
-        const LOOKED_THROUGH: usize = 16;
-        if !self.overdue.is_empty() || self.next_to_cascade().is_some() {
-            return None;
-        }
-        let (level, slot, _) = self.earliest_slot().filter(|&(level, ..)| level > 0)?;
-        let mut timers = self.levels[level].slot(slot).iter(&self.nodes);
-        let earliest = timers
-            .by_ref()
-            .take(LOOKED_THROUGH)
-            .map(|(index, node)| (node.due, index))
-            // Of several, the one that was linked first.
-            .min_by_key(|&(due, _)| due);
-        // Only if these were all. Otherwise the earliest may be among the rest.
-        timers.next().is_none().then_some(earliest)?
+        let sorted = self.first_sorted().map(|(due, _)| due);
+        sorted.into_iter().chain(self.earliest_in_slots()).min()
     }
 
     /// The tick that the wheel was last advanced to.
@@ -231,7 +192,7 @@ impl<T> Wheel<T> {
 
     /// Whether no timer is armed.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.nodes.len() == 0
     }
 
     /// How many levels there are now: 1 when fresh, more on overflow, and fewer when the top ones
@@ -243,53 +204,6 @@ impl<T> Wheel<T> {
     /// How many timers were ever armed.
     pub(crate) fn inserted(&self) -> u64 {
         self.next_sequence.get() - 1
-    }
-
-    /// Arms a timer, and lets the caller change its value.
-    #[inline]
-    pub(crate) fn insert_mut(&mut self, due: u64, value: T) -> (Key, &mut T) {
-        let sequence = self.next_sequence;
-        self.next_sequence = sequence.saturating_add(1);
-        if self.nodes.len() == self.nodes.capacity() {
-            self.grow_nodes();
-        }
-        let (index, value) = self.insert_node(due, sequence, value);
-        (Key { index, sequence }, value)
-    }
-
-    /// Disarms a timer. Returns its value, and what it means for the next turn that it was
-    /// unlinked.
-    #[inline]
-    pub(crate) fn take(&mut self, key: Key) -> Option<(T, Unlinked)> {
-        self.get_mut(key)?;
-        Some(self.remove_node(key.index))
-    }
-
-    /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
-    /// drop. Then nothing is copied out of the slab. Returns what `take` returns, and what it means
-    /// for the next turn that the timer was unlinked.
-    #[inline]
-    pub(crate) fn remove_with<R>(
-        &mut self,
-        key: Key,
-        take: impl FnOnce(&mut T) -> R,
-    ) -> Option<(R, Unlinked)> {
-        let node = self.node_mut(key)?;
-        let taken = take(&mut node.value);
-        let (due, home, links) = (node.due, node.home, node.links);
-        let unlinked = self.unlink_from(home, links, due);
-        std::mem::forget(self.nodes.remove(key.index as usize));
-        self.shrink_if_due();
-        Some((taken, unlinked))
-    }
-
-    /// Moves a timer to another due. Returns what it means for the next turn that it was unlinked
-    /// from its old slot.
-    pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Unlinked> {
-        self.get_mut(key)?;
-        let unlinked = self.unlink(key.index);
-        self.link(key.index, due);
-        Some(unlinked)
     }
 }
 
@@ -304,67 +218,31 @@ impl<T> Wheel<T> {
     ///
     /// Fewer slots mean more levels, and so more cascading. There is seldom a reason not to use 64.
     pub fn with_slots(slots: usize) -> Self {
-        Self::with_capacity_and_slots(0, slots)
-    }
-
-    /// An empty wheel at tick 0 with room for this many timers. Its storage need not grow before
-    /// it holds more.
-    ///
-    /// The wheel keeps this room as long as it lives. Neither shrinking nor
-    /// [`clear`](Wheel::clear) gives it back.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::with_capacity(10_000);
-    /// let key = wheel.insert(20, ());
-    /// wheel.remove(key);
-    /// assert!(wheel.capacity() >= 10_000);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If you ask for room for about four billion timers or more.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self::with_capacity_and_slots(capacity, MAX_SLOTS)
-    }
-
-    /// What [`with_capacity`](Wheel::with_capacity) and [`with_slots`](Wheel::with_slots) do, in
-    /// one.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::with_capacity_and_slots(100, 8).starting_at(5_000);
-    /// wheel.insert(5_008, ());
-    /// assert_eq!(wheel.levels(), 2);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If you ask for room for about four billion timers or more.
-    pub fn with_capacity_and_slots(capacity: usize, slots: usize) -> Self {
-        assert!(capacity < u32::MAX as usize, "{TOO_MANY}");
         let digit_bits = slots
             .clamp(2, MAX_SLOTS)
             .next_power_of_two()
             .trailing_zeros();
-        let mut level_of_bit = [0; 64];
-        for (level, bit) in level_of_bit.iter_mut().zip(0_u32..) {
+        let digit_of_bit = std::array::from_fn(|bit| {
             // At most 63, because a digit is at least one bit wide.
-            *level = (bit / digit_bits) as u8;
-        }
+            let level = bit as u8 / digit_bits as u8;
+            Digit {
+                level,
+                shift: level * digit_bits as u8,
+            }
+        });
         Wheel {
-            nodes: Slab::with_capacity(capacity),
+            nodes: Segments::new(),
             levels: Vec::new(),
             occupied: 0,
             digit_bits,
-            level_of_bit,
+            slot_mask: (1 << digit_bits) - 1,
+            digit_of_bit,
             elapsed: 0,
             now: 0,
-            overdue: BTreeMap::new(),
+            sorted: BTreeMap::new(),
             next_rank: 0,
             cascading: None,
             next_sequence: NonZeroU64::MIN,
-            shrinking: Shrinking::keeping(capacity),
         }
     }
 
@@ -391,10 +269,9 @@ impl<T> Wheel<T> {
         self
     }
 
-    /// Drops every timer without firing it. O([`capacity`](Wheel::capacity)).
+    /// Drops every timer without firing it, and gives the memory back.
     ///
-    /// [`now`](Wheel::now) stays, and a key from before never finds a later timer. The wheel gives
-    /// its memory back, except the room that [`with_capacity`](Wheel::with_capacity) was asked for.
+    /// [`now`](Wheel::now) stays, and a key from before never finds a later timer.
     ///
     /// If the drop of a value panics, the wheel is empty and usable all the same.
     ///
@@ -411,15 +288,18 @@ impl<T> Wheel<T> {
     }
 
     /// Takes everything out at once. The wheel is then empty, of the same kind and at the same
-    /// tick.
+    /// tick. What it held is freed with what this returns.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
-        let slots = 1 << self.digit_bits;
         let empty = Wheel {
             next_sequence: self.next_sequence,
-            ..Wheel::with_capacity_and_slots(self.shrinking.asked(), slots).starting_at(self.now)
+            ..Wheel::with_slots(1 << self.digit_bits).starting_at(self.now)
         };
-        let full = std::mem::replace(self, empty);
-        full.nodes.into_iter().map(|(_, node)| node.value)
+        let Wheel { nodes, sorted, .. } = std::mem::replace(self, empty);
+        nodes.into_nodes().map(move |node| {
+            // It goes with the nodes, because it may be as large.
+            let _ = &sorted;
+            node.value
+        })
     }
 }
 
@@ -534,8 +414,7 @@ impl<T> Wheel<T> {
 
     /// Every timer that is armed: its key, its due and its value. They come in no order.
     ///
-    /// The iterator looks at every place of the storage, used or not:
-    /// O([`capacity`](Wheel::capacity)).
+    /// The iterator looks at every place of the storage, used or not.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -553,7 +432,7 @@ impl<T> Wheel<T> {
 
     /// The value of every timer. They come in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
+        self.nodes.iter_mut().map(|node| &mut node.value)
     }
 }
 
@@ -578,10 +457,10 @@ impl<T> Iterator for Advance<'_, T> {
     fn next(&mut self) -> Option<(u64, T)> {
         let wheel = &mut *self.0;
         loop {
-            match wheel.step(wheel.now) {
+            match wheel.step() {
                 Step::Due(index) => {
-                    let due = wheel.nodes[index as usize].due;
-                    return Some((due, wheel.remove_node(index).0));
+                    let due = wheel.nodes[index].due;
+                    return Some((due, wheel.remove_node(index)?));
                 }
                 Step::Cascaded => {}
                 Step::Finished => return None,
@@ -607,7 +486,7 @@ impl<T> FusedIterator for Advance<'_, T> {}
 /// }
 /// assert_eq!(wheel.iter().len(), 2);
 /// ```
-pub struct Iter<'a, T>(slab::Iter<'a, Node<T>>);
+pub struct Iter<'a, T>(segments::Iter<'a, Node<T>>);
 
 impl<'a, T> Iterator for Iter<'a, T> {
     type Item = (Key, u64, &'a T);
@@ -615,7 +494,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
     fn next(&mut self) -> Option<Self::Item> {
         let (index, node) = self.0.next()?;
         // No timer has the sequence zero.
-        let key = Key::from_parts((index as u32, node.sequence))?;
+        let key = Key::from_parts((index, node.sequence))?;
         Some((key, node.due, &node.value))
     }
 
@@ -646,248 +525,5 @@ impl<'a, T> IntoIterator for &'a Wheel<T> {
 
     fn into_iter(self) -> Iter<'a, T> {
         self.iter()
-    }
-}
-
-/// Names one timer of a [`Wheel`], also long after that timer has gone: a key never
-/// finds a later timer.
-///
-/// ```
-/// use tickwheel::wheel::Wheel;
-///
-/// let mut wheel = Wheel::new();
-/// let key = wheel.insert(5, "request");
-/// assert_eq!(wheel.remove(key), Some("request"));
-/// wheel.insert(5, "another, in the same place");
-/// assert_eq!(wheel.remove(key), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    index: u32,
-    sequence: NonZeroU64,
-}
-
-impl Key {
-    #[inline]
-    pub(crate) fn new(index: u32, sequence: NonZeroU64) -> Key {
-        Key { index, sequence }
-    }
-
-    /// What `new` was given, for an owner that stores the two apart.
-    #[inline]
-    pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
-        (self.index, Some(self.sequence))
-    }
-
-    /// The key as two numbers.
-    pub(crate) fn to_parts(self) -> (u32, u64) {
-        (self.index, self.sequence.get())
-    }
-
-    /// The key of which `to_parts` gave these numbers. `None` for a sequence of zero, because no
-    /// key has it.
-    pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
-        NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
-    }
-}
-
-/// What [`Wheel::find_due`] finds, for an owner that has an index of its own over the timers.
-///
-/// Such an owner keeps no [`Key`]: an index is half of one, and is good as long as its timer is in
-/// the wheel.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// The first timer that is due. It is still in the wheel.
-    Due(u32),
-    Nothing,
-    /// The budget was spent before the search had an end.
-    Unfinished,
-}
-
-impl<T> Wheel<T> {
-    /// Arms a timer, and returns its index.
-    pub(crate) fn insert_at(&mut self, due: u64, value: T) -> u32 {
-        self.insert(due, value).index
-    }
-
-    /// Moves a timer that is there to another due.
-    pub(crate) fn relink_at(&mut self, index: u32, due: u64) {
-        self.unlink(index);
-        self.link(index, due);
-    }
-
-    /// Takes out a timer that is there.
-    pub(crate) fn remove_at(&mut self, index: u32) -> T {
-        self.remove_node(index).0
-    }
-
-    /// One more than the largest index that a timer may have.
-    pub(crate) fn end_of_indices(&self) -> u32 {
-        self.nodes.capacity() as u32
-    }
-
-    /// Whether there is a timer with that index.
-    pub(crate) fn contains_index(&self, index: u32) -> bool {
-        self.nodes.contains(index as usize)
-    }
-
-    /// The tick at which a timer that is there is due.
-    pub(crate) fn due_at(&self, index: u32) -> u64 {
-        self.nodes[index as usize].due
-    }
-
-    /// The value of a timer that is there.
-    pub(crate) fn at(&self, index: u32) -> &T {
-        &self.nodes[index as usize].value
-    }
-
-    /// The value of a timer that is there.
-    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        &mut self.nodes[index as usize].value
-    }
-
-    /// Finds the first timer that is due by `now`, in at most `budget` steps, which are taken from
-    /// the budget.
-    pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
-        self.now = self.now.max(now);
-        while *budget > 0 {
-            *budget -= 1;
-            match self.step(self.now) {
-                Step::Due(index) => return Found::Due(index),
-                Step::Cascaded => {}
-                Step::Finished => return Found::Nothing,
-            }
-        }
-        Found::Unfinished
-    }
-
-    /// Finds the first timer, due or not, in at most `budget` steps, which are taken from the
-    /// budget.
-    ///
-    /// The timers of a coarse slot are in no order. So where they are many, they are cascaded
-    /// before their time, which each of them pays for once. What is then linked before them waits
-    /// among the overdue, where it takes O(log n).
-    pub(crate) fn find_first(&mut self, budget: &mut usize) -> Found {
-        while *budget > 0 {
-            *budget -= 1;
-            if self.is_empty() {
-                return Found::Nothing;
-            }
-            let at_hand = self.first_at_hand().or_else(|| self.look_through());
-            if let Some((_, index)) = at_hand {
-                return Found::Due(index);
-            }
-            self.step(u64::MAX);
-        }
-        Found::Unfinished
-    }
-
-    /// The first timer, if it is among the overdue or in a slot of one tick.
-    fn first_at_hand(&self) -> Option<(u64, u32)> {
-        if let Some((&(due, _), &index)) = self.overdue.first_key_value() {
-            return Some((due, index));
-        }
-        if self.next_to_cascade().is_some() {
-            return None;
-        }
-        let (level, slot, due) = self.earliest_slot()?;
-        let first = self.levels[level].slot(slot).first();
-        Some((due, first.filter(|_| level == 0)?))
-    }
-
-    /// Moves all timers together, into a store that is as large as they need. After it, their
-    /// indices are those from zero on. Their order stays, and no key of before is good.
-    pub(crate) fn move_together(&mut self) {
-        let mut order = Vec::with_capacity(self.len());
-        for level in &mut self.levels {
-            for slot in level.occupied_slots() {
-                order.extend(level.slot(slot).iter(&self.nodes).map(|(index, _)| index));
-            }
-            *level = Level::EMPTY;
-        }
-        let overdue = std::mem::take(&mut self.overdue);
-        let store = Slab::with_capacity(self.nodes.len());
-        let mut old = std::mem::replace(&mut self.nodes, store);
-        let mut moved =
-            |from: u32, nodes: &mut Slab<Node<T>>| nodes.insert(old.remove(from as usize)) as u32;
-        for from in order {
-            let index = moved(from, &mut self.nodes);
-            let home = self.nodes[index as usize].home;
-            let links = self.levels[home.level()].append(&mut self.nodes, index, home);
-            self.nodes[index as usize].links = links;
-        }
-        let overdue = overdue.into_iter();
-        self.overdue = overdue
-            .map(|(rank, from)| (rank, moved(from, &mut self.nodes)))
-            .collect::<BTreeMap<_, _>>();
-        self.shrinking = Shrinking::default();
-        self.shrinking.grown(self.nodes.capacity());
-    }
-}
-
-const TOO_MANY: &str = "a wheel holds at most u32::MAX - 1 timers";
-
-impl<T> Wheel<T> {
-    /// How many timers fit before the storage grows.
-    ///
-    /// The capacity falls when timers go and less than an eighth of it is in use, as far as the
-    /// timers that are left allow. A wheel from [`with_capacity`](Wheel::with_capacity) never falls
-    /// below the room that it was asked for.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel: Wheel<()> = (0..100_000).map(|due| (due, ())).collect();
-    /// assert!(wheel.capacity() >= 100_000);
-    /// assert_eq!(wheel.advance(100_000).count(), 100_000);
-    /// assert!(wheel.capacity() < 10_000);
-    /// ```
-    pub fn capacity(&self) -> usize {
-        self.nodes.capacity()
-    }
-
-    #[inline]
-    fn node(&self, key: Key) -> Option<&Node<T>> {
-        self.nodes
-            .get(key.index as usize)
-            .filter(|node| node.sequence == key.sequence.get())
-    }
-
-    #[inline]
-    fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        self.nodes
-            .get_mut(key.index as usize)
-            .filter(|node| node.sequence == key.sequence.get())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow_nodes(&mut self) {
-        // Doubles, just like the slab itself would.
-        self.nodes
-            .reserve((2 * self.nodes.len()).max(4) - self.nodes.len());
-        assert!(self.nodes.capacity() < u32::MAX as usize, "{TOO_MANY}");
-        self.shrinking.grown(self.nodes.capacity());
-    }
-
-    #[inline]
-    fn shrink_if_due(&mut self) {
-        if self.shrinking.is_due(self.nodes.len()) {
-            self.shrink();
-        }
-    }
-
-    /// For the end of a turn. Memory that the removals did not give back may have come free since.
-    fn shrink_if_worth_a_look(&mut self) {
-        let (left, capacity) = (self.nodes.len(), self.nodes.capacity());
-        if self.shrinking.is_worth_a_look(left, capacity) {
-            self.shrink();
-        }
-    }
-
-    /// Gives memory back, as far as the timers that are left allow it.
-    #[cold]
-    #[inline(never)]
-    fn shrink(&mut self) {
-        self.shrinking.shrink(&mut self.nodes);
     }
 }

@@ -1,107 +1,132 @@
 //! Where timers lie: the slots of the levels, and linking a timer into them and out of them.
 //!
-//! - A *list* holds the timers of one slot. It is doubly linked through the nodes of the slab by
-//!   indices of 32 bits, so a node carries eight bytes of links and no pointer.
+//! - A *list* holds the timers of one slot. It is doubly linked through the nodes by indices of 32
+//!   bits, so a node carries eight bytes of links and no pointer.
 //! - A *level* is the lists of its slots, and a bitmap of those that hold a timer. So empty slots
 //!   cost nothing: one count of trailing zeros finds the next slot with a timer.
 //!
 //! Invariants:
 //!
 //! - A timer is linked at the level of the highest digit in which its due differs from `elapsed`,
-//!   in the slot of its own digit there. A timer whose due lies before `elapsed` is among the
-//!   overdue.
-//! - A node is in exactly one list, the one that its `home` names. Only overdue nodes are in none.
-//!   The nodes of a list stand in the order in which they were linked, so ties fire in insertion
-//!   order.
+//!   in the slot of its own digit there. A timer whose due lies before `elapsed` is sorted.
+//! - A node is in exactly one list, the one that its `position` names. Only sorted nodes are in
+//!   none. The nodes of a list stand in the order in which they were linked, so ties fire in
+//!   insertion order.
+//! - A sorted node was linked before each node of a list that has the same due.
 //! - A bit of the bitmap is set exactly while the list of its slot is not empty.
 //!
-//! Arming and disarming are the hot path. So a node goes into the slab blank, and its fields are
-//! written there. A node that is built elsewhere and then copied has to wait for its own fields,
+//! Arming and disarming are the hot path, and each is one flat function. A node is written and read
+//! in its place. A node that is built elsewhere and then copied has to wait for its own fields,
 //! because a core cannot forward several narrow stores to one wide load.
 
-use std::num::NonZeroU64;
+use super::segments::{NONE, Segments};
+use super::{Key, Wheel};
 
-use slab::Slab;
-
-use super::Wheel;
-
-/// What it means for the next turn that a timer was unlinked.
+/// What is left of a timer that was unlinked from its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unlinked {
     due: u64,
-    /// Set if it was the last timer of its slot: the slot is 2 to the power of this many ticks
-    /// wide.
-    emptied: Option<u32>,
-}
-
-impl Unlinked {
-    /// Whether a turn that is to come at tick `expiry` may have been meant for this timer. If
-    /// not, it is still the wheel's next turn, or it was meant for timers that are
-    /// still in the wheel.
-    pub(crate) fn may_change(self, expiry: u64) -> bool {
-        self.due <= expiry
-            || self
-                .emptied
-                .is_some_and(|width| self.due >> width << width <= expiry)
-    }
+    /// The slot of which it was the last timer, if it was.
+    emptied: Position,
 }
 
 impl<T> Wheel<T> {
-    /// Puts a new node into the slab, and links it where its due belongs.
+    /// Arms a timer with the value that `make` makes, and lets the caller change it.
     #[inline]
-    pub(super) fn insert_node(
-        &mut self,
-        due: u64,
-        sequence: NonZeroU64,
-        value: T,
-    ) -> (u32, &mut T) {
-        // The slab has fewer places than there are indices. See `grow_nodes`.
-        let index = self.nodes.vacant_key() as u32;
+    pub(crate) fn arm(&mut self, due: u64, make: impl FnOnce() -> T) -> (Key, &mut T) {
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.saturating_add(1);
+        let index = self.nodes.vacant_index();
+        let key = Key::new(index, sequence);
         if due < self.elapsed || self.cascading.is_some() {
-            return (index, self.insert_late(index, due, sequence, value));
+            return (key, self.arm_late(due, key, make()));
         }
-        let (home, links) = self.append(index, due);
-        let node = self.nodes.vacant_entry().insert(Node::blank(value));
-        (node.due, node.home, node.links) = (due, home, links);
-        node.sequence = sequence.get();
-        (index, &mut node.value)
+        let (level, slot) = self.slot_of(due);
+        let previous = self.append(index, level, slot);
+        let node = self.nodes.take_place().put(Node {
+            due,
+            sequence: sequence.get(),
+            links: Links::last(previous),
+            position: Position::of_slot(level, slot),
+            _filling: Filling::Zero,
+            value: make(),
+        });
+        (key, &mut node.value)
     }
 
-    /// Puts a new node in that is overdue, or while a slot is cascaded.
+    /// Arms a timer that is overdue, or while a slot is cascaded.
     #[cold]
-    fn insert_late(&mut self, index: u32, due: u64, sequence: NonZeroU64, value: T) -> &mut T {
-        let node = self.nodes.vacant_entry().insert(Node::blank(value));
-        node.sequence = sequence.get();
-        self.link(index, due);
-        &mut self.nodes[index as usize].value
+    fn arm_late(&mut self, due: u64, key: Key, value: T) -> &mut T {
+        self.nodes.take_place().put(Node {
+            due,
+            sequence: key.to_parts().1,
+            links: Links::last(NONE),
+            position: Position::SORTED,
+            _filling: Filling::Zero,
+            value,
+        });
+        self.link(key.index(), due);
+        &mut self.nodes[key.index()].value
     }
 
-    /// Appends a node to the list where a due belongs. Returns what the caller must store in the
-    /// node.
+    /// Appends a node to the list of a slot. Returns the node before it, which the caller stores.
     #[inline]
-    fn append(&mut self, index: u32, due: u64) -> (Home, Links) {
-        let home = self.home_of(due);
-        if home.level() >= self.levels.len() {
-            grow(&mut self.levels, home.level());
+    fn append(&mut self, index: u32, level: usize, slot: usize) -> u32 {
+        let at = match self.levels.get_mut(level) {
+            Some(level) => level,
+            None => grow(&mut self.levels, level),
+        };
+        let list = &mut at.slots[slot];
+        let previous = std::mem::replace(&mut list.tail, index);
+        if previous == NONE {
+            list.head = index;
+            at.occupied |= 1 << slot;
+            self.occupied |= 1 << level;
+        } else {
+            self.nodes[previous].links.next = index;
         }
-        self.occupied |= 1 << home.level();
-        let links = self.levels[home.level()].append(&mut self.nodes, index, home);
-        (home, links)
+        previous
     }
 
-    /// Takes a node out of its list and out of the slab.
-    pub(super) fn remove_node(&mut self, index: u32) -> (T, Unlinked) {
-        let unlinked = self.unlink(index);
-        let node = self.nodes.remove(index as usize);
-        self.shrink_if_due();
-        (node.value, unlinked)
+    /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
+    /// drop. Then nothing is copied out of the storage. Returns what `take` returns, and what is
+    /// left of the timer.
+    #[inline]
+    pub(crate) fn disarm<R>(
+        &mut self,
+        key: Key,
+        take: impl FnOnce(&mut T) -> R,
+    ) -> Option<(R, Unlinked)> {
+        let (taken, due, position, links) = self.nodes.remove_with(key.index(), |node| {
+            if !key.is_of(node) {
+                return None;
+            }
+            let taken = take(&mut node.value);
+            Some((taken, node.due, node.position, node.links))
+        })?;
+        Some((taken, self.unlink_from(position, links, due)))
+    }
+
+    /// Moves a timer to another due. Returns what it means for the next turn that it was unlinked
+    /// from its old slot.
+    pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Unlinked> {
+        self.get(key)?;
+        let unlinked = self.unlink(key.index());
+        self.link(key.index(), due);
+        Some(unlinked)
+    }
+
+    /// Takes a node out of its list and out of the storage.
+    pub(super) fn remove_node(&mut self, index: u32) -> Option<T> {
+        let node = self.nodes.remove(index)?;
+        self.unlink_from(node.position, node.links, node.due);
+        Some(node.value)
     }
 
     /// Links a node that is in no list, where its due belongs.
     pub(super) fn link(&mut self, index: u32, due: u64) {
-        self.nodes[index as usize].due = due;
         if due < self.elapsed {
-            self.link_overdue(index, due);
+            self.link_sorted(index, due);
         } else if self.cascading.is_some() {
             self.link_during_cascade(index, due);
         } else {
@@ -110,24 +135,35 @@ impl<T> Wheel<T> {
     }
 
     pub(super) fn link_into_level(&mut self, index: u32, due: u64) {
-        let (home, links) = self.append(index, due);
-        let node = &mut self.nodes[index as usize];
-        (node.home, node.links) = (home, links);
+        self.link_into_slot(index, due, self.position_of(due));
     }
 
-    /// The home of a timer whose due does not lie before `elapsed`.
-    #[inline]
-    fn home_of(&self, due: u64) -> Home {
-        let level = self.level_of(due ^ self.elapsed);
-        let slot = due >> (level as u32 * self.digit_bits) & ((1 << self.digit_bits) - 1);
-        Home::of_slot(level, slot as usize)
+    fn link_into_slot(&mut self, index: u32, due: u64, position: Position) {
+        let previous = self.append(index, position.level(), position.slot());
+        let node = &mut self.nodes[index];
+        (node.due, node.position, node.links) = (due, position, Links::last(previous));
     }
 
-    /// The level of the highest digit in which two ticks differ, given their exclusive or.
+    /// The position of a timer whose due does not lie before `elapsed`.
     #[inline]
-    fn level_of(&self, difference: u64) -> usize {
+    pub(super) fn position_of(&self, due: u64) -> Position {
+        let (level, slot) = self.slot_of(due);
+        Position::of_slot(level, slot)
+    }
+
+    /// The level and the slot of a timer whose due does not lie before `elapsed`.
+    #[inline]
+    fn slot_of(&self, due: u64) -> (usize, usize) {
+        let digit = self.digit_of(due ^ self.elapsed);
+        let slot = (due >> digit.shift & self.slot_mask) as usize;
+        (usize::from(digit.level), slot & (MAX_SLOTS - 1))
+    }
+
+    /// The highest digit in which two ticks differ, given their exclusive or.
+    #[inline]
+    fn digit_of(&self, difference: u64) -> Digit {
         // The lowest bit is set so that a difference of zero is level 0 too.
-        usize::from(self.level_of_bit[(difference | 1).ilog2() as usize])
+        self.digit_of_bit[(difference | 1).ilog2() as usize]
     }
 
     /// Links a timer while a slot is cascaded. A timer that belongs below this slot goes to the end
@@ -135,87 +171,97 @@ impl<T> Wheel<T> {
     #[cold]
     fn link_during_cascade(&mut self, index: u32, due: u64) {
         match self.cascading {
-            Some(home)
-                if self.next_to_cascade().is_some()
-                    && self.level_of(due ^ self.elapsed) < home.level() =>
+            Some(position)
+                if self.next_to_cascade().is_some() && self.slot_of(due).0 < position.level() =>
             {
-                // The bits of this level and this slot are set already.
-                let links = self.levels[home.level()].append(&mut self.nodes, index, home);
-                let node = &mut self.nodes[index as usize];
-                (node.home, node.links) = (home, links);
+                self.link_into_slot(index, due, position);
             }
             _ => self.link_into_level(index, due),
         }
     }
 
     #[cold]
-    fn link_overdue(&mut self, index: u32, due: u64) {
+    pub(super) fn link_sorted(&mut self, index: u32, due: u64) {
         let rank = self.next_rank;
         self.next_rank += 1;
-        let node = &mut self.nodes[index as usize];
-        (node.home, node.links) = (Home::OVERDUE, Links::of_rank(rank));
-        self.overdue.insert((due, rank), index);
-        if self.elapsed > self.now && self.overdue.len() > self.nodes.len() / 2 {
-            self.go_back_to_now();
-        }
+        let node = &mut self.nodes[index];
+        (node.due, node.position) = (due, Position::SORTED);
+        node.links = Links::of_rank(rank);
+        self.sorted.insert((due, rank), index);
     }
 
-    /// Links every timer as if nobody had looked for the first one before its time. So one look at
-    /// a wheel with far timers alone does not make an ordered map of all that comes after it. The
-    /// timers that came since then, which are the most, pay for it.
-    #[cold]
-    fn go_back_to_now(&mut self) {
-        let mut order: Vec<_> = std::mem::take(&mut self.overdue).into_values().collect();
-        for level in &mut self.levels {
-            for slot in level.occupied_slots() {
-                order.extend(level.slot(slot).iter(&self.nodes).map(|(index, _)| index));
-            }
-            *level = Level::EMPTY;
-        }
-        (self.occupied, self.elapsed, self.cascading) = (0, self.now, None);
-        for index in order {
-            self.link(index, self.nodes[index as usize].due);
-        }
-    }
-
-    /// Takes a node out of its list or from among the overdue. It stays in the slab.
+    /// Takes a node out of its list, or from among the sorted ones. It stays in the storage.
     pub(super) fn unlink(&mut self, index: u32) -> Unlinked {
-        let node = &self.nodes[index as usize];
-        let (due, home, links) = (node.due, node.home, node.links);
-        self.unlink_from(home, links, due)
+        let node = &self.nodes[index];
+        let (due, position, links) = (node.due, node.position, node.links);
+        self.unlink_from(position, links, due)
     }
 
-    /// Unlinks a node whose home, links and due the caller has read.
+    /// Unlinks a node that had this position, these links and this due.
     #[inline]
-    pub(super) fn unlink_from(&mut self, home: Home, links: Links, due: u64) -> Unlinked {
-        if home == Home::OVERDUE {
-            return self.unlink_overdue(due, links);
+    fn unlink_from(&mut self, position: Position, links: Links, due: u64) -> Unlinked {
+        if position == Position::SORTED {
+            return self.unlink_sorted(due, links);
         }
-        let level = &mut self.levels[home.level()];
-        let emptied = level.join_around(&mut self.nodes, home.slot(), links);
-        if emptied && level.is_empty() {
-            self.occupied &= !(1 << home.level());
+        let Links { previous, next } = links;
+        let level = &mut self.levels[position.level()];
+        let list = &mut level.slots[position.slot()];
+        match previous {
+            NONE => list.head = next,
+            previous => self.nodes[previous].links.next = next,
         }
-        Unlinked {
-            due,
-            emptied: emptied.then(|| home.level() as u32 * self.digit_bits),
+        match next {
+            NONE => list.tail = previous,
+            next => self.nodes[next].links.previous = previous,
         }
+        if (previous, next) != (NONE, NONE) {
+            let emptied = Position::NOWHERE;
+            return Unlinked { due, emptied };
+        }
+        level.occupied &= !(1 << position.slot());
+        if level.occupied == 0 {
+            self.occupied &= !(1 << position.level());
+        }
+        let emptied = position;
+        Unlinked { due, emptied }
     }
 
     #[cold]
-    fn unlink_overdue(&mut self, due: u64, links: Links) -> Unlinked {
-        self.overdue.remove(&(due, links.to_rank()));
-        Unlinked {
-            due,
-            emptied: Some(u64::BITS - 1),
+    fn unlink_sorted(&mut self, due: u64, links: Links) -> Unlinked {
+        self.sorted.remove(&(due, links.to_rank()));
+        let emptied = Position::SORTED;
+        Unlinked { due, emptied }
+    }
+
+    /// Whether a turn that is to come at tick `expiry` may have been meant for a timer that was
+    /// just unlinked. If not, it is still the wheel's next turn, or it was meant for timers that are
+    /// still in the wheel.
+    pub(crate) fn may_change(&self, unlinked: Unlinked, expiry: u64) -> bool {
+        let Unlinked { due, emptied } = unlinked;
+        match emptied {
+            Position::SORTED => true,
+            Position::NOWHERE => due <= expiry,
+            slot => {
+                let shift = slot.level() as u32 * self.digit_bits;
+                due >> shift << shift <= expiry
+            }
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn grow(levels: &mut Vec<Level>, level: usize) {
+fn grow(levels: &mut Vec<Level>, level: usize) -> &mut Level {
     levels.resize_with(level + 1, || Level::EMPTY);
+    &mut levels[level]
+}
+
+/// A digit of a tick.
+#[derive(Clone, Copy)]
+pub(super) struct Digit {
+    pub(super) level: u8,
+    /// How many bits are below it.
+    pub(super) shift: u8,
 }
 
 /// The widest digit: a slot for each of its values has a bit in the bitmap of its level.
@@ -235,7 +281,7 @@ impl Level {
         slots: [List::EMPTY; MAX_SLOTS],
     };
 
-    #[inline]
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.occupied == 0
     }
@@ -254,35 +300,11 @@ impl Level {
         &self.slots[slot]
     }
 
-    /// Appends a node to the list of its slot. See [`List::append`].
-    #[inline]
-    pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32, home: Home) -> Links {
-        self.occupied |= 1 << home.slot();
-        self.slots[home.slot()].append(nodes, index)
-    }
-
-    /// Joins the neighbours of a node that goes out of its slot. `true` if the slot is empty now.
-    #[inline]
-    pub(super) fn join_around<T>(
-        &mut self,
-        nodes: &mut Slab<Node<T>>,
-        slot: usize,
-        links: Links,
-    ) -> bool {
-        let list = &mut self.slots[slot];
-        list.join_around(nodes, links);
-        let emptied = list.is_empty();
-        if emptied {
-            self.occupied &= !(1 << slot);
-        }
-        emptied
-    }
-
     #[cfg(test)]
-    pub(super) fn check<T>(&self, nodes: &Slab<Node<T>>, level: usize) -> usize {
+    pub(super) fn check<T>(&self, nodes: &Segments<Node<T>>, level: usize) -> usize {
         (0..MAX_SLOTS)
             .map(|slot| {
-                let length = self.slots[slot].check(nodes, Home::of_slot(level, slot));
+                let length = self.slots[slot].check(nodes, Position::of_slot(level, slot));
                 let bit = self.occupied >> slot & 1 == 1;
                 assert_eq!(
                     bit,
@@ -295,22 +317,20 @@ impl Level {
     }
 }
 
-/// The link that leads nowhere.
-const NONE: u32 = u32::MAX;
-
-/// Where a node is: in the list of a slot of a level, or among the overdue.
+/// Where a node is: in the list of a slot of a level, or among the sorted ones.
 ///
 /// One number holds both the level and the slot. The slot takes the low `MAX_DIGIT_BITS` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Home(u32);
+pub(super) struct Position(u32);
 
-impl Home {
-    /// The home of timers whose due lay before `elapsed` when they were linked.
-    pub(super) const OVERDUE: Home = Home(u32::MAX);
+impl Position {
+    pub(super) const SORTED: Position = Position(u32::MAX);
+
+    const NOWHERE: Position = Position(u32::MAX - 1);
 
     #[inline]
-    pub(super) fn of_slot(level: usize, slot: usize) -> Home {
-        Home((level << MAX_DIGIT_BITS | slot) as u32)
+    pub(super) fn of_slot(level: usize, slot: usize) -> Position {
+        Position((level << MAX_DIGIT_BITS | slot) as u32)
     }
 
     #[inline]
@@ -324,20 +344,20 @@ impl Home {
     }
 }
 
-/// One timer in the slab.
+/// One timer in the storage.
 pub(super) struct Node<T> {
     pub(super) due: u64,
     /// Unique in the wheel for ever. It tells this timer from a later one in the same place.
     pub(super) sequence: u64,
     pub(super) links: Links,
-    pub(super) home: Home,
+    pub(super) position: Position,
     _filling: Filling,
     pub(super) value: T,
 }
 
-/// Fills the gap beside a node's home, because a copy of the node would have to wait for a gap.
+/// Fills the gap beside a node's position, because a copy of the node would have to wait for a gap.
 ///
-/// It is always zero, so that the slab can use its other values to mark a free place.
+/// It is always zero, so that its other values can mark a free place.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Filling {
@@ -351,26 +371,16 @@ pub(super) struct Links {
     next: u32,
 }
 
-impl<T> Node<T> {
-    /// A node in which only the value is set yet.
-    #[inline]
-    pub(super) const fn blank(value: T) -> Self {
-        Node {
-            due: 0,
-            sequence: 0,
-            links: Links {
-                previous: 0,
-                next: 0,
-            },
-            home: Home(0),
-            _filling: Filling::Zero,
-            value,
-        }
-    }
-}
-
 /// A node that is in no list has no use for its links, so they can hold a number.
 impl Links {
+    #[inline]
+    fn last(previous: u32) -> Links {
+        Links {
+            previous,
+            next: NONE,
+        }
+    }
+
     pub(super) fn of_rank(rank: u64) -> Links {
         Links {
             previous: (rank >> 32) as u32,
@@ -396,61 +406,28 @@ impl List {
         tail: NONE,
     };
 
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.head == NONE
-    }
-
     pub(super) fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
-    }
-
-    /// Appends a node that is in no list. Returns the links that the caller must store in the node.
-    #[inline]
-    pub(super) fn append<T>(&mut self, nodes: &mut Slab<Node<T>>, index: u32) -> Links {
-        let previous = std::mem::replace(&mut self.tail, index);
-        match previous {
-            NONE => self.head = index,
-            previous => nodes[previous as usize].links.next = index,
-        }
-        Links {
-            previous,
-            next: NONE,
-        }
-    }
-
-    /// Joins the neighbours of a node of this list, given its links.
-    #[inline]
-    pub(super) fn join_around<T>(&mut self, nodes: &mut Slab<Node<T>>, links: Links) {
-        let Links { previous, next } = links;
-        match previous {
-            NONE => self.head = next,
-            previous => nodes[previous as usize].links.next = next,
-        }
-        match next {
-            NONE => self.tail = previous,
-            next => nodes[next as usize].links.previous = previous,
-        }
     }
 
     /// The nodes of this list, first to last.
     pub(super) fn iter<'a, T>(
         &self,
-        nodes: &'a Slab<Node<T>>,
+        nodes: &'a Segments<Node<T>>,
     ) -> impl Iterator<Item = (u32, &'a Node<T>)> {
         let mut index = self.head;
         std::iter::from_fn(move || {
             let at = index;
-            let node = (at != NONE).then(|| &nodes[at as usize])?;
+            let node = (at != NONE).then(|| &nodes[at])?;
             index = node.links.next;
             Some((at, node))
         })
     }
 
     /// Asserts that the links forth and back agree, and that every node names this list as its
-    /// home. Returns the length of the list.
+    /// position. Returns the length of the list.
     #[cfg(test)]
-    pub(super) fn check<T>(&self, nodes: &Slab<Node<T>>, home: Home) -> usize {
+    pub(super) fn check<T>(&self, nodes: &Segments<Node<T>>, position: Position) -> usize {
         let mut previous = NONE;
         let mut length = 0;
         for (index, node) in self.iter(nodes) {
@@ -459,7 +436,7 @@ impl List {
                 "node {index} does not link back to the one before it"
             );
             assert_eq!(
-                node.home, home,
+                node.position, position,
                 "node {index} does not know the list that it is in"
             );
             previous = index;

@@ -6,12 +6,11 @@
 //! Invariant: between two steps every timer lies where `link` would put it. Only the timers of the
 //! slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
 //!
-//! A step may go beyond `now`, for an owner that looks for the first timer before it is due.
-//! `elapsed` is ahead of `now` then. A timer that is linked before it is among the overdue, and
-//! comes out at its own tick: the turns up to then find nothing else to do.
+//! The timers of a coarse slot are in no order. An owner that looks for the first timer of all makes
+//! them sorted, each once. `elapsed` waits for its time all the same.
 
 use super::Wheel;
-use super::slots::Home;
+use super::slots::Position;
 
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
 pub(crate) enum Decision {
@@ -50,10 +49,10 @@ impl<T> Wheel<T> {
         self.now = self.now.max(now);
         let mut left = budget * JUDGED;
         while left > 0 {
-            match self.step(self.now) {
+            match self.step() {
                 Step::Due(index) => {
                     left = left.saturating_sub(JUDGED);
-                    let node = &mut self.nodes[index as usize];
+                    let node = &mut self.nodes[index];
                     match judge(node.due, &mut node.value) {
                         Decision::Fire => drop(self.remove_node(index)),
                         // Always later than this turn. Otherwise the turn would not end.
@@ -70,47 +69,67 @@ impl<T> Wheel<T> {
         false
     }
 
-    /// Makes one bounded step towards tick `by`: finds one timer that is due by then, or cascades
-    /// one.
-    pub(super) fn step(&mut self, by: u64) -> Step {
-        if let Some((&(due, _), &index)) = self.overdue.first_key_value() {
-            return if due <= by {
-                Step::Due(index)
-            } else {
-                Step::Finished
+    /// Makes one bounded step: finds one timer that is due by `now`, or cascades one.
+    pub(super) fn step(&mut self) -> Step {
+        let sorted = self.first_sorted();
+        if let Some(index) = self.next_to_cascade() {
+            return match sorted {
+                Some((due, first)) if due <= self.elapsed => Step::Due(first),
+                _ => self.cascade(index),
             };
         }
-        if let Some(index) = self.next_to_cascade() {
-            return self.cascade(index);
-        }
         self.cascading = None;
-        let earliest = self.earliest_slot().filter(|&(.., start)| start <= by);
-        let first = earliest.and_then(|(level, slot, _)| self.levels[level].slot(slot).first());
-        let (Some((level, slot, start)), Some(index)) = (earliest, first) else {
-            self.elapsed = self.elapsed.max(self.now);
-            self.levels.truncate(self.levels());
-            self.shrink_if_worth_a_look();
-            return Step::Finished;
+        let slot = self.earliest_slot();
+        // Of two with the same due, the sorted one was linked first.
+        match sorted {
+            Some((due, first)) if slot.is_none_or(|(.., start)| due <= start) => {
+                return if due <= self.now {
+                    Step::Due(first)
+                } else {
+                    self.finish()
+                };
+            }
+            _ => {}
+        }
+        let Some((level, slot, start)) = slot.filter(|&(.., start)| start <= self.now) else {
+            return self.finish();
+        };
+        let Some(index) = self.levels[level].slot(slot).first() else {
+            return self.finish();
         };
         self.elapsed = start;
         if level == 0 {
             return Step::Due(index);
         }
-        self.cascading = Some(Home::of_slot(level, slot));
+        self.cascading = Some(Position::of_slot(level, slot));
         self.cascade(index)
+    }
+
+    /// Nothing more is due by `now`.
+    fn finish(&mut self) -> Step {
+        self.elapsed = self.now;
+        self.levels.truncate(self.levels());
+        Step::Finished
     }
 
     /// The first timer of the slot that is being cascaded, if any is still there.
     pub(super) fn next_to_cascade(&self) -> Option<u32> {
-        let home = self.cascading?;
-        self.levels[home.level()].slot(home.slot()).first()
+        let position = self.cascading?;
+        self.levels[position.level()].slot(position.slot()).first()
     }
 
     fn cascade(&mut self, index: u32) -> Step {
         self.unlink(index);
-        let due = self.nodes[index as usize].due;
+        let due = self.nodes[index].due;
         self.link_into_level(index, due);
         Step::Cascaded
+    }
+
+    /// The due and the index of the first timer that is sorted.
+    #[inline]
+    pub(super) fn first_sorted(&self) -> Option<(u64, u32)> {
+        let (&(due, _), &index) = self.sorted.first_key_value()?;
+        Some((due, index))
     }
 
     /// The level, the slot and the starting tick of the earliest slot that holds a timer.
@@ -130,5 +149,90 @@ impl<T> Wheel<T> {
         // level may have none above it.
         let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
         self.elapsed & above | (slot as u64) << shift
+    }
+}
+
+/// What a search for a timer finds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// This timer. It is still in the wheel.
+    Due(u32),
+    Nothing,
+    /// The budget was spent before the search had an end.
+    Unfinished,
+}
+
+impl<T> Wheel<T> {
+    /// Finds the first timer that is due by `now`, in at most `budget` steps, which are taken from
+    /// the budget.
+    pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
+        self.now = self.now.max(now);
+        while *budget > 0 {
+            *budget -= 1;
+            match self.step() {
+                Step::Due(index) => return Found::Due(index),
+                Step::Cascaded => {}
+                Step::Finished => return Found::Nothing,
+            }
+        }
+        Found::Unfinished
+    }
+
+    /// Finds the first timer, due or not, in at most `budget` steps, which are taken from the
+    /// budget.
+    ///
+    /// The timers of a coarse slot are in no order. So where they are many, they are sorted before
+    /// their time, which each of them pays for once, in O(log n).
+    pub(crate) fn find_first(&mut self, budget: &mut usize) -> Found {
+        while *budget > 0 {
+            *budget -= 1;
+            if let Some(index) = self.next_to_cascade() {
+                self.cascade(index);
+                continue;
+            }
+            self.cascading = None;
+            let sorted = self.first_sorted();
+            let Some((level, slot, start)) = self.earliest_slot() else {
+                return sorted.map_or(Found::Nothing, |(_, index)| Found::Due(index));
+            };
+            let in_slot = match sorted {
+                Some((due, first)) if due <= start => return Found::Due(first),
+                _ => self.first_of_few(level, slot),
+            };
+            if let Some((due, index)) = in_slot {
+                let before = sorted.filter(|&(sorted, _)| sorted <= due);
+                return Found::Due(before.map_or(index, |(_, sorted)| sorted));
+            }
+            if let Some(index) = self.levels[level].slot(slot).first() {
+                self.unlink(index);
+                self.link_sorted(index, self.nodes[index].due);
+            }
+        }
+        Found::Unfinished
+    }
+
+    /// The tick of the earliest timer in the slots, or that of the beginning of its slot.
+    pub(super) fn earliest_in_slots(&self) -> Option<u64> {
+        if self.next_to_cascade().is_some() {
+            return Some(self.elapsed);
+        }
+        let (level, slot, start) = self.earliest_slot()?;
+        Some(self.first_of_few(level, slot).map_or(start, |(due, _)| due))
+    }
+
+    /// The due and the index of a slot's first timer, if the slot is of one tick or holds few.
+    fn first_of_few(&self, level: usize, slot: usize) -> Option<(u64, u32)> {
+        /// The search has a bound because a turn too many costs little.
+        const FEW: usize = 16;
+        let mut timers = self.levels[level].slot(slot).iter(&self.nodes);
+        let most = if level == 0 { 1 } else { FEW };
+        let earliest = timers
+            .by_ref()
+            .take(most)
+            .map(|(index, node)| (node.due, index))
+            // Of several, the one that was linked first.
+            .min_by_key(|&(due, _)| due);
+        // Only if these were all. Otherwise the earliest may be among the rest.
+        (level == 0 || timers.next().is_none()).then_some(earliest)?
     }
 }

@@ -19,8 +19,6 @@ pub(super) struct DelayPart<K, V> {
     items: Wheel<Item<K, V>>,
     /// Indices of items, by the hash of the key.
     index: HashTable<u32>,
-    /// How many items were taken out since the items were last moved together.
-    taken: usize,
 }
 
 pub(super) struct Item<K, V> {
@@ -49,15 +47,14 @@ pub(super) enum Search<K, V> {
     Unfinished,
 }
 
-/// A store with no more places than this is not worth the trouble.
-const KEPT_PLACES: usize = 1024;
+/// An index with no more buckets than this is not worth the trouble.
+const KEPT_BUCKETS: usize = 1024;
 
 impl<K, V> DelayPart<K, V> {
     pub(super) fn new() -> DelayPart<K, V> {
         DelayPart {
             items: Wheel::new(),
             index: HashTable::new(),
-            taken: 0,
         }
     }
 
@@ -128,22 +125,21 @@ impl<K, V> DelayPart<K, V> {
     /// Makes every item due by a setting of now. Returns how many deadlines had not passed.
     pub(super) fn make_all_due(&mut self, now: Setting) -> usize {
         let mut pending = 0;
-        for index in 0..self.items.end_of_indices() {
-            if self.items.contains_index(index) {
-                pending += usize::from(self.make_due(index, now));
-            }
+        let mut from = 0;
+        while let Some(index) = self.items.next_index(from) {
+            pending += usize::from(self.make_due(index, now));
+            from = index + 1;
         }
         pending
     }
 
-    /// Takes an item out. Follow this with `shrink_if_due`, once the caller holds no other index.
+    /// Takes an item out. Follow this with `shrink_if_due`.
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);
         let is_it = |&other: &u32| other == index;
         if let Ok(entry) = self.index.find_entry(hash_of(item.hash), is_it) {
             entry.remove();
         }
-        self.taken += 1;
         item
     }
 
@@ -175,21 +171,13 @@ impl<K, V> DelayPart<K, V> {
         all.items.take_all()
     }
 
-    /// Gives memory back if it is time. After it, items may have other indices.
-    ///
-    /// The removals since the last time pay for what is moved: at least a quarter of the places
-    /// were emptied.
+    /// Gives memory of the index back if it is time.
     pub(super) fn shrink_if_due(&mut self) {
         let left = self.index.len();
         // Not by the capacity, which falls where many keys collide.
         let buckets = self.index.num_buckets();
-        if buckets > KEPT_PLACES && left < buckets / 8 {
+        if buckets > KEPT_BUCKETS && left < buckets / 8 {
             self.shrink_index();
-        }
-        let places = self.items.capacity();
-        let is_sparse = places > KEPT_PLACES && left < places / 8;
-        if is_sparse && self.taken > places / 4 {
-            self.move_together();
         }
     }
 
@@ -199,19 +187,6 @@ impl<K, V> DelayPart<K, V> {
         // With room for half as many again, so that it does not grow at the next insert.
         self.index
             .shrink_to(left + left / 2, |&index| hash_of(items.at(index).hash));
-    }
-
-    /// Moves all items together, into stores that are as large as they need.
-    #[cold]
-    fn move_together(&mut self) {
-        self.items.move_together();
-        self.index = HashTable::with_capacity(self.items.len());
-        for index in 0..self.items.len() as u32 {
-            let items = &self.items;
-            let hash = |&index: &u32| hash_of(items.at(index).hash);
-            self.index.insert_unique(hash(&index), index, hash);
-        }
-        self.taken = 0;
     }
 }
 

@@ -1,18 +1,18 @@
-//! Counting the timers of each slot in looks, between which the wheel changes.
+//! Counting the timers of each slot in steps, between which the wheel changes.
 //!
-//! Invariant: a look passes a bounded number of places. A timer that stays armed is counted once.
+//! Invariant: a step passes a bounded number of places. A timer that stays armed is counted once.
 
 use std::collections::HashMap;
 
 use super::*;
 
-/// Eight places at a look.
+/// Eight places at a step.
 const BUDGET: usize = 1;
 
 /// Counts all timers while nothing changes.
 pub(super) fn of<T>(wheel: &Wheel<T>) -> SlotCounts {
     let mut counter = SlotCounter::with_budget(BUDGET);
-    while !wheel.look(&mut counter) {
+    while !wheel.count_some(&mut counter) {
         counter.count();
     }
     counter.count();
@@ -40,14 +40,14 @@ fn what_stays_armed_while_it_is_counted_counts_once() {
         for key in keys.drain(..random.usize(0..=keys.len())) {
             wheel.remove(key);
         }
-        let home_of = |wheel: &Wheel<()>, key: &Key| wheel.node(*key).map(|node| node.home);
+        let position_of = |wheel: &Wheel<()>, key: &Key| wheel.node(*key).map(|node| node.position);
         let mut unmoved: HashMap<Key, _> = keys
             .iter()
-            .map(|key| (*key, home_of(&wheel, key)))
+            .map(|key| (*key, position_of(&wheel, key)))
             .collect();
         let (before, mut armed) = (wheel.len(), 0);
         let mut counter = SlotCounter::with_budget(BUDGET);
-        while !wheel.look(&mut counter) {
+        while !wheel.count_some(&mut counter) {
             counter.count();
             for _ in 0..random.usize(0..40) {
                 match (random.u8(0..4), keys.len()) {
@@ -65,7 +65,7 @@ fn what_stays_armed_while_it_is_counted_counts_once() {
                     }
                 }
             }
-            unmoved.retain(|key, home| home_of(&wheel, key) == *home);
+            unmoved.retain(|key, position| position_of(&wheel, key) == *position);
         }
         counter.count();
         let counts = counter.into_counts();
@@ -76,8 +76,10 @@ fn what_stays_armed_while_it_is_counted_counts_once() {
             "{counted}, but {stayed} stayed of {before}, and {armed} came: seed {seed}"
         );
         let mut at_least = HashMap::<_, usize>::new();
-        for home in unmoved.into_values().flatten() {
-            *at_least.entry((home.level(), home.slot())).or_default() += 1;
+        for position in unmoved.into_values().flatten() {
+            *at_least
+                .entry((position.level(), position.slot()))
+                .or_default() += 1;
         }
         for ((level, slot), at_least) in at_least {
             assert!(counts.levels[level][slot] >= at_least, "seed {seed}");
@@ -86,17 +88,17 @@ fn what_stays_armed_while_it_is_counted_counts_once() {
 }
 
 #[test]
-fn a_look_passes_a_bounded_number_of_places() {
+fn a_step_passes_a_bounded_number_of_places() {
     let mut wheel: Wheel<()> = (0..1_000).map(|due| (due, ())).collect();
     let mut counter = SlotCounter::with_budget(BUDGET);
-    let mut looks = 0;
-    while !wheel.look(&mut counter) {
+    let mut steps = 0;
+    while !wheel.count_some(&mut counter) {
         assert!(counter.seen.len() <= 8 && counter.seen.capacity() == 8);
         counter.count();
-        looks += 1;
-        assert!(looks < 1_024, "it goes on for as long as the wheel grows");
+        steps += 1;
+        assert!(steps < 1_008, "it goes on for as long as the wheel grows");
         // It grows as fast as it is counted, and yet there is an end.
         wheel.extend((0..8).map(|due| (due, ())));
     }
-    assert_eq!(looks + 1, 1_024 / 8, "the places that there were at first");
+    assert_eq!(steps + 1, 1_008 / 8, "the places that there were at first");
 }

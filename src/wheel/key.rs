@@ -1,0 +1,116 @@
+//! Naming a timer: by its key, or by its index alone.
+//!
+//! An owner with an index of its own over the timers, as a map has, keeps no [`Key`]. The index of a
+//! timer is half of one, and is good as long as the timer is in the wheel.
+//!
+//! Invariant: a key finds its own timer or none, because the sequence in it is unique for ever.
+
+use std::num::NonZeroU64;
+
+use super::Wheel;
+use super::slots::Node;
+
+/// Names one timer of a [`Wheel`], also long after that timer has gone: a key never
+/// finds a later timer.
+///
+/// ```
+/// use tickwheel::wheel::Wheel;
+///
+/// let mut wheel = Wheel::new();
+/// let key = wheel.insert(5, "request");
+/// assert_eq!(wheel.remove(key), Some("request"));
+/// wheel.insert(5, "another, in the same place");
+/// assert_eq!(wheel.remove(key), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    index: u32,
+    sequence: NonZeroU64,
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn new(index: u32, sequence: NonZeroU64) -> Key {
+        Key { index, sequence }
+    }
+
+    /// What `new` was given, for an owner that stores the two apart.
+    #[inline]
+    pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
+        (self.index, Some(self.sequence))
+    }
+
+    #[inline]
+    pub(super) fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Whether it is the key of this node, which has its index.
+    #[inline]
+    pub(super) fn is_of<T>(self, node: &Node<T>) -> bool {
+        node.sequence == self.sequence.get()
+    }
+
+    /// The key as two numbers.
+    pub(crate) fn to_parts(self) -> (u32, u64) {
+        (self.index, self.sequence.get())
+    }
+
+    /// The key of which `to_parts` gave these numbers. `None` for a sequence of zero, because no
+    /// key has it.
+    pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
+        NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
+    }
+}
+
+impl<T> Wheel<T> {
+    #[inline]
+    pub(super) fn node(&self, key: Key) -> Option<&Node<T>> {
+        let node = self.nodes.get(key.index)?;
+        key.is_of(node).then_some(node)
+    }
+
+    #[inline]
+    pub(super) fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
+        let node = self.nodes.get_mut(key.index)?;
+        key.is_of(node).then_some(node)
+    }
+}
+
+impl<T> Wheel<T> {
+    /// Arms a timer, and returns its index.
+    pub(crate) fn insert_at(&mut self, due: u64, value: T) -> u32 {
+        self.insert(due, value).index
+    }
+
+    /// Moves a timer that is there to another due.
+    pub(crate) fn relink_at(&mut self, index: u32, due: u64) {
+        self.unlink(index);
+        self.link(index, due);
+    }
+
+    /// Takes out a timer that is there.
+    pub(crate) fn remove_at(&mut self, index: u32) -> T {
+        self.remove_node(index).expect("the timer is there")
+    }
+
+    /// The first index from this one on that a timer has.
+    pub(crate) fn next_index(&self, from: u32) -> Option<u32> {
+        self.nodes.next_index(from)
+    }
+
+    /// The tick at which a timer that is there is due.
+    pub(crate) fn due_at(&self, index: u32) -> u64 {
+        self.nodes[index].due
+    }
+
+    /// The value of a timer that is there.
+    pub(crate) fn at(&self, index: u32) -> &T {
+        &self.nodes[index].value
+    }
+
+    /// The value of a timer that is there.
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        &mut self.nodes[index].value
+    }
+}
