@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::lateness::FiredCounts;
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockHeld, LockedWord, Word};
-use super::{Counts, Shard};
+use super::{ArmError, Counts, Shard};
 use crate::clock::tick::{Tick, TickLength};
 use crate::sync::lock;
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
@@ -85,7 +85,44 @@ impl Shard {
     }
 }
 
+/// Half of all calls arm or disarm a timer and do nothing else. These two do what a [`Locked`] would
+/// do for them, each in one piece: a `Locked` has something to drop if a panic comes, so the
+/// compiler keeps it in memory.
 impl Shard {
+    /// Locks, links a new timer, and lets the lock go. Not if the shard is closed, or if the wheel
+    /// was turned to that tick already.
+    #[inline(always)]
+    pub(super) fn link_alone(
+        &self,
+        tick: Tick,
+        waker: Waker,
+    ) -> Result<(Key, ExpiryChange), ArmError> {
+        let mut state = lock(&self.state);
+        let is_closed = self.clock.ended().is_some();
+        if is_closed || tick.number() <= state.wheel.now() {
+            drop(state);
+            // The waker was made before the lock, and is dropped here, after it.
+            drop(waker);
+            return Err(if is_closed {
+                ArmError::Closed
+            } else {
+                ArmError::Fired
+            });
+        }
+        let key = link(&mut state.wheel, tick, DueSource::Linked, Some(waker));
+        let held = LockHeld::by_lock_of_shard();
+        Ok((key, self.next_expiry.lower_to(tick, &held)))
+    }
+
+    /// Locks, takes a timer out if it has not fired, and lets the lock go. Returns its waker.
+    #[inline(always)]
+    pub(super) fn unlink_alone(&self, key: Key) -> Option<(Option<Waker>, ExpiryChange)> {
+        let mut state = lock(&self.state);
+        let (waker, unlinked) = state.wheel.disarm(key, Entry::empty)?;
+        let held = LockHeld::by_lock_of_shard();
+        Some((waker, self.defer_without(&state.wheel, unlinked, &held)))
+    }
+
     /// Looks for the next expiry anew after a timer was unlinked from its slot. On the system's
     /// clock a next expiry that is too early costs one empty turn. On a clock that can be paused it
     /// would pull virtual time along.

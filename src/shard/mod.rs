@@ -137,20 +137,8 @@ impl Shard {
     /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
     /// up to it. Then the timer has fired, and nothing is armed.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, ArmError> {
-        let mut locked = self.lock();
-        let is_closed = locked.is_closed();
-        if is_closed || tick <= locked.turned_to() {
-            let _ = locked.unlock().tell_driver();
-            // The waker was made before the lock, and is dropped here, after it.
-            drop(waker);
-            return Err(if is_closed {
-                ArmError::Closed
-            } else {
-                ArmError::Fired
-            });
-        }
-        let key = locked.link(tick, DueSource::Linked, Some(waker));
-        if locked.unlock().tell_driver() {
+        let (key, change) = self.link_alone(tick, waker)?;
+        if self.tell_driver(change) {
             self.disarm(key);
             return Err(ArmError::Fired);
         }
@@ -159,10 +147,11 @@ impl Shard {
 
     /// Takes a timer out if it has not fired.
     pub(crate) fn disarm(&self, key: Key) {
-        let mut locked = self.lock();
-        locked.unlink(key);
-        // The waker is dropped here, after the lock.
-        locked.unlock().tell_driver();
+        if let Some((waker, change)) = self.unlink_alone(key) {
+            self.tell_driver(change);
+            // After the lock.
+            drop(waker);
+        }
     }
 
     /// Moves an armed timer, whose waker stays. The wheel may have been turned to the new tick
@@ -271,8 +260,12 @@ impl Shard {
 
     /// Tells the driver what became of the next expiry. The caller holds no lock. `true` if tokio's
     /// time driver has already worked up to the tick of the new expiry.
-    #[inline]
+    #[inline(always)] // Most often there is nothing to tell.
     fn tell_driver(&self, change: ExpiryChange) -> bool {
+        change != ExpiryChange::None && self.tell_driver_of(change)
+    }
+
+    fn tell_driver_of(&self, change: ExpiryChange) -> bool {
         match change {
             ExpiryChange::None => false,
             ExpiryChange::Earlier(tick) => self
