@@ -14,8 +14,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     unpoisoned(mutex.lock())
 }
 
-/// The guard of a lock. Poison is ignored: no panic leaves half changed what the locks of this crate
-/// hold.
+/// The guard of a lock. Poison is ignored: no panic leaves half changed what the locks of this
+/// crate hold.
 #[inline]
 pub(crate) fn unpoisoned<G>(guard: LockResult<G>) -> G {
     guard.unwrap_or_else(PoisonError::into_inner)

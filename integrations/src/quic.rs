@@ -27,9 +27,9 @@ use tickwheel::{Deadline, ResetHandle, Timer};
 /// Give it to [`quinn::Endpoint::new`], or to [`quinn::Endpoint::new_with_abstract_socket`]. Both
 /// sides of a connection may have different runtimes.
 ///
-/// - Give it a timer that counts stalls, as in the example. quinn reads the datagrams that have come
-///   before it acts on a timer, so after a stall it needs no grace. With one, its timers would be
-///   late by that.
+/// - Give it a timer that counts stalls, as in the example. quinn reads the datagrams that have
+///   come before it acts on a timer, so after a stall it needs no grace. With one, its timers would
+///   be late by that.
 /// - Each connection holds one armed timer while it lives, and none when it is closed and drained.
 /// - quinn's clock is tokio's, also while that is paused. So take a timer of the runtime that the
 ///   endpoint is used in, or a clock that runs as that does.

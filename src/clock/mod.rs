@@ -144,8 +144,8 @@ impl Clock {
         line_before.map_or(Tick::FIRST, |line| self.tick.current(line).next())
     }
 
-    /// From when a reset at `now` counts: the next step of the system's clock, so that all resets of a
-    /// step agree. On a clock that can be paused it is exact, because a test may ask for that.
+    /// From when a reset at `now` counts: the next step of the system's clock, so that all resets
+    /// of a step agree. On a clock that can be paused it is exact, because a test may ask for that.
     #[inline]
     pub(crate) fn reset_start(&self, now: Moment) -> Moment {
         match self.source {
@@ -213,8 +213,8 @@ impl Clock {
         &self.stalls
     }
 
-    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None` if
-    /// the deadline has expired.
+    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None`
+    /// if the deadline has expired.
     pub(crate) fn grace_at(&self, deadline: PassedDeadline, now: Moment) -> Option<Moment> {
         self.stalls.grace_at(deadline, now, || self.is_virtual())
     }

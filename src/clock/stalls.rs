@@ -28,9 +28,9 @@
 //!
 //! `waits_since` is the tick from which on what is due waits for the driver. While nothing is late
 //! it is the tick of the alarm. When the driver comes, it is the tick of that, and after the turn
-//! that of the next one. A call that sets the alarm anew leaves it as it is where the driver is late
-//! already. It never lies before the moment in which it is written, since what is linked in the past
-//! has waited for nobody.
+//! that of the next one. A call that sets the alarm anew leaves it as it is where the driver is
+//! late already. It never lies before the moment in which it is written, since what is linked in
+//! the past has waited for nobody.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -100,8 +100,8 @@ impl Stalls {
         }
     }
 
-    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None` if
-    /// the deadline has expired.
+    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None`
+    /// if the deadline has expired.
     pub(crate) fn grace_at(
         &self,
         deadline: PassedDeadline,

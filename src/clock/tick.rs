@@ -169,8 +169,8 @@ impl TickLength {
         Tick(self.rounded_up(deadline.to_bits()).min(self.last))
     }
 
-    /// The first moment at or after `now` from which a reset counts. They lie a millisecond apart, or
-    /// a tick where that is shorter, so that all resets of one such step agree.
+    /// The first moment at or after `now` from which a reset counts. They lie a millisecond apart,
+    /// or a tick where that is shorter, so that all resets of one such step agree.
     #[inline]
     pub(crate) fn reset_start(self, now: Moment) -> Moment {
         let nanos = now.to_bits();

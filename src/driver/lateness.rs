@@ -3,8 +3,8 @@
 //! A turn is late by the time from the tick that its alarm was set for to the last timer that it
 //! fires. Seconds are counted on the timer's clock.
 //!
-//! Invariant: only the running thread writes. A reader may see a second that is just being replaced,
-//! and takes the number for what it is, a gauge. So all operations are Relaxed.
+//! Invariant: only the running thread writes. A reader may see a second that is just being
+//! replaced, and takes the number for what it is, a gauge. So all operations are Relaxed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -241,8 +241,8 @@ impl TokioAlarm {
     }
 }
 
-/// A sleep of tokio's at `end_of_time`, which fires only when the time driver ends. `None` if it has
-/// ended: whoever arms finds that out.
+/// A sleep of tokio's at `end_of_time`, which fires only when the time driver ends. `None` if it
+/// has ended: whoever arms finds that out.
 fn end_of_time_driver(end_of_time: Instant, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
     let mut sleep = Box::pin(sleep_until(end_of_time));
     // Before the first reset or poll a sleep is in no timers, and shows nothing of the time driver.

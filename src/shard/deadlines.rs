@@ -98,7 +98,8 @@ impl Shard {
         registered.map_or_else(Status::Settled, |()| Status::Pending)
     }
 
-    /// Changes when a deadline is due, and moves its timer. `false` if the word has come to its end.
+    /// Changes when a deadline is due, and moves its timer. `false` if the word has come to its
+    /// end.
     pub(crate) fn change_word(&self, word: &Word, change: Change) -> bool {
         let mut locked = self.lock();
         // Read under the lock, or a call that was held up before it would count from long ago.

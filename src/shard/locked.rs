@@ -85,8 +85,8 @@ impl Shard {
     }
 }
 
-/// Half of all calls arm or disarm a timer and do nothing else. These two do what a [`Locked`] would
-/// do for them, each in one piece: a `Locked` has something to drop if a panic comes, so the
+/// Half of all calls arm or disarm a timer and do nothing else. These two do what a [`Locked`]
+/// would do for them, each in one piece: a `Locked` has something to drop if a panic comes, so the
 /// compiler keeps it in memory.
 impl Shard {
     /// Locks, links a new timer, and lets the lock go. Not if the shard is closed, or if the wheel

@@ -28,8 +28,8 @@
 //! - No user code runs under the lock. A thread clones a waker before it takes the lock, and wakes
 //!   or drops one after it has let the lock go. A key of a map never comes here. Hence a poisoned
 //!   lock means nothing, and poison is ignored.
-//! - A timer fires only if its due has come. A timer that fired is out of the wheel when the lock is
-//!   let go.
+//! - A timer fires only if its due has come. A timer that fired is out of the wheel when the lock
+//!   is let go.
 //! - A key is good as long as its timer has neither fired nor been disarmed. A stale key finds no
 //!   timer, never another one.
 
@@ -374,8 +374,8 @@ impl Shard {
         }
     }
 
-    /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers of
-    /// all that is pending.
+    /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers
+    /// of all that is pending.
     pub(crate) fn close(&self) -> Vec<Waker> {
         let end = self.clock.ended();
         let entries = self.lock().close(|entry, held| {

@@ -9,9 +9,9 @@
 //! | `ONCE` | a moment | pending, due then: after `reset_after`, `reset_at`, `extend` |
 //! | `SETTLED` | an outcome | at its end |
 //!
-//! On the system's clock a reset counts from the next whole millisecond, or from the next tick where
-//! that comes sooner. So all resets of one millisecond make the same word, and all but the first
-//! write nothing.
+//! On the system's clock a reset counts from the next whole millisecond, or from the next tick
+//! where that comes sooner. So all resets of one millisecond make the same word, and all but the
+//! first write nothing.
 //!
 //! Invariant: while a thread holds the lock of the deadline's shard, no other thread can do more
 //! than make the due later. A settled word stays settled, and the timeout stays the same. The timer
@@ -330,7 +330,8 @@ impl LockedWord<'_> {
             .due_of(state)
             .map_or(Duration::ZERO, |due| due.since(now));
         match state {
-            // A reset may have come since `now` was read, and counts from a moment that may lie ahead.
+            // A reset may have come since `now` was read, and counts from a moment that may lie
+            // ahead.
             State::Counting(_) => left.min(self.timeout()),
             State::Once(_) | State::Settled(_) => left,
         }

@@ -125,8 +125,8 @@ fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
     LAST_USED.try_with(remember).unwrap_or_default()
 }
 
-/// Whether this thread drives a runtime, and has found the timer of one there before. So its runtime
-/// surely has a time driver, unless it drives another one by now.
+/// Whether this thread drives a runtime, and has found the timer of one there before. So its
+/// runtime surely has a time driver, unless it drives another one by now.
 #[inline]
 pub(crate) fn is_on_known_worker() -> bool {
     HAS_FOUND.with(Cell::get) && runtime::worker_index().is_some()

@@ -1,7 +1,7 @@
 //! Naming a timer: by its key, or by its index alone.
 //!
-//! An owner with an index of its own over the timers, as a map has, keeps no [`Key`]. The index of a
-//! timer is half of one, and is good as long as the timer is in the wheel.
+//! An owner with an index of its own over the timers, as a map has, keeps no [`Key`]. The index of
+//! a timer is half of one, and is good as long as the timer is in the wheel.
 //!
 //! Invariant: a key finds its own timer or none, because the sequence in it is unique for ever.
 

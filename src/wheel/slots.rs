@@ -234,8 +234,8 @@ impl<T> Wheel<T> {
     }
 
     /// Whether a turn that is to come at tick `expiry` may have been meant for a timer that was
-    /// just unlinked. If not, it is still the wheel's next turn, or it was meant for timers that are
-    /// still in the wheel.
+    /// just unlinked. If not, it is still the wheel's next turn, or it was meant for timers that
+    /// are still in the wheel.
     pub(crate) fn may_change(&self, unlinked: Unlinked, expiry: u64) -> bool {
         let Unlinked { due, emptied } = unlinked;
         match emptied {

@@ -6,8 +6,8 @@
 //! Invariant: between two steps every timer lies where `link` would put it. Only the timers of the
 //! slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
 //!
-//! The timers of a coarse slot are in no order. An owner that looks for the first timer of all makes
-//! them sorted, each once. `elapsed` waits for its time all the same.
+//! The timers of a coarse slot are in no order. An owner that looks for the first timer of all
+//! makes them sorted, each once. `elapsed` waits for its time all the same.
 
 use super::Wheel;
 use super::slots::Position;

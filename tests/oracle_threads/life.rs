@@ -376,7 +376,8 @@ impl<'a> Life<'a> {
         let mut bases = vec![setting(begin, true, first.earliest(begin))];
         // The timeouts, as the instants that they would be if they counted from the beginning.
         let mut timeouts = vec![setting(begin, true, begin.before + first.shortest(begin))];
-        // First of all, because a call that began earlier may count a timeout that was set within it.
+        // First of all, because a call that began earlier may count a timeout that was set within
+        // it.
         for event in self.possible.iter().filter(|event| event.answer) {
             if let Act::SetTimeout(timeout) = event.act {
                 let is_sure = self.is_sure(event);

@@ -1,5 +1,5 @@
-//! The adapters, and `try_poll`, which they are made of, in another runtime than the one that drives
-//! their timer, when that one has shut down.
+//! The adapters, and `try_poll`, which they are made of, in another runtime than the one that
+//! drives their timer, when that one has shut down.
 //!
 //! Invariant: each reports it in its own way, none panics, and none hangs.
 

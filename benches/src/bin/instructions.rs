@@ -6,9 +6,9 @@
 //! CARGO_PROFILE_RELEASE_LTO=thin cargo run --release -p tickwheel-bench --bin instructions
 //! ```
 //!
-//! The first is how cargo builds a program unless it is told otherwise; the second lets the compiler
-//! inline across crates. It runs either way, and the counts differ, so compare only tables that were
-//! built alike.
+//! The first is how cargo builds a program unless it is told otherwise; the second lets the
+//! compiler inline across crates. It runs either way, and the counts differ, so compare only tables
+//! that were built alike.
 //!
 //! The program calls itself under callgrind, once for each row and contender, with two counts. The
 //! difference is what one operation takes: start and end drop out. Counted is the calling thread

@@ -1,10 +1,10 @@
-//! The longest single call among two million timers: a program that holds so many does not care what
-//! a call takes in the mean, but for how long one may stop its worker.
+//! The longest single call among two million timers: a program that holds so many does not care
+//! what a call takes in the mean, but for how long one may stop its worker.
 //!
 //! One thread does all of it, and what counts is the CPU of that thread from call to call. So a
 //! neighbour on the machine is not in the figures, and the driver's work is. Sleeps are armed at
-//! their first poll, moved, and dropped where they lie. The boxes around them are freed when nothing
-//! is measured any more: what an allocator does then is its own affair.
+//! their first poll, moved, and dropped where they lie. The boxes around them are freed when
+//! nothing is measured any more: what an allocator does then is its own affair.
 //!
 //! The longest turn is the longest that a task which does nothing but yield was kept waiting, while
 //! all of the timers become due within a second. They were armed more than four seconds ahead, so
@@ -54,8 +54,8 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
         name::TOKIO => Box::pin(sleeps(scale, tokio::time::sleep, tokio::time::Sleep::reset)),
         _ => Box::pin(queue(scale)),
     };
-    // glibc maps a large block by itself, and moves no byte to make it larger, until the program has
-    // freed one that is nearly 32 MB. A program that has run for a while has done so.
+    // glibc maps a large block by itself, and moves no byte to make it larger, until the program
+    // has freed one that is nearly 32 MB. A program that has run for a while has done so.
     drop(black_box(vec![1_u8; 31 << 20]));
     let runtime = runtime(1);
     let longest = runtime.block_on(runtime.spawn(unconstrained(measured)));

@@ -39,7 +39,8 @@ fn build() -> Command {
 pub fn run(settings: &Settings) -> Vec<Record> {
     let mut records = Vec::new();
     let million = settings.either(1_000_000, 100_000);
-    // Storage that doubles holds twice of what it needs just above a power of two, which is 1,048,576.
+    // Storage that doubles holds twice of what it needs just above a power of two, which is
+    // 1,048,576.
     let above = settings.either(1_060_000, 106_000);
     for (rows, count) in [
         (&["memory-sleep", "survivors-sleep"][..], million),
