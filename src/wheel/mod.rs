@@ -48,8 +48,8 @@
 //!    order.
 //!
 //! With 64 slots, eleven levels span every `u64`, so there is no largest delay. The nodes of the
-//! timers lie in segments of 1,024 places, and are linked by `u32` indices. A [`Key`] holds the
-//! index of its timer, and the timer's number in the order of all insertions.
+//! timers lie in segments, each a slab of 512 places, and are linked by `u32` indices. A [`Key`]
+//! holds the index of its timer, and the timer's number in the order of all insertions.
 //!
 //! Invariants:
 //!
@@ -91,7 +91,7 @@ pub(crate) use turn::{Decision, Found};
 /// Timers that are inserted after their due has passed wait in an ordered map of their own. There
 /// each operation is O(log n) in the number of such timers.
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of 1,024 places.
+/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of 512 places.
 /// It grows by one segment at a time, and a segment goes when its last timer goes, in whatever
 /// order the timers go; one empty segment is kept. So no call moves the timers of a large wheel to
 /// another place, and a timer that stays keeps one segment. See the

@@ -43,7 +43,7 @@ impl<T> Wheel<T> {
         }
         let (level, slot) = self.slot_of(due);
         let previous = self.append(index, level, slot);
-        let node = self.nodes.take_place().put(Node {
+        let node = self.nodes.put(Node {
             due,
             sequence: sequence.get(),
             links: Links::last(previous),
@@ -57,7 +57,7 @@ impl<T> Wheel<T> {
     /// Arms a timer that is overdue, or while a slot is cascaded.
     #[cold]
     fn arm_late(&mut self, due: u64, key: Key, value: T) -> &mut T {
-        self.nodes.take_place().put(Node {
+        self.nodes.put(Node {
             due,
             sequence: key.to_parts().1,
             links: Links::last(NONE),
