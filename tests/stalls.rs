@@ -226,6 +226,31 @@ fn an_extension_in_a_grace_counts_from_now() {
 }
 
 #[test]
+fn an_extension_before_the_due_takes_no_grace_away() {
+    on_the_only_thread(|timer| async move {
+        for tries in 1.. {
+            // The driver knows of the stall by this one.
+            let (_first, _) = short_deadline(&timer).await;
+            let made = Instant::now();
+            let deadline = timer.deadline(430 * MS);
+            let handle = deadline.handle();
+            stall();
+            let_the_driver_turn(&timer).await;
+            let is_before = made.elapsed() < 425 * MS;
+            let is_extended = handle.extend(MS);
+            thread::sleep(60 * MS);
+            let is_kept = handle.is_pending();
+            // The grace lasts until 400 ms after the stall, which may have begun 200 ms late.
+            if is_before && made.elapsed() < 550 * MS {
+                assert!(is_extended && is_kept, "it was due within the grace");
+                return;
+            }
+            assert!(tries < 5, "inconclusive: the machine is too slow");
+        }
+    });
+}
+
+#[test]
 fn a_shorter_timeout_ends_a_deadline_in_its_grace() {
     in_each_grace(|handle, _| handle.set_timeout(100 * MS) && !handle.is_pending());
 }

@@ -229,8 +229,9 @@ impl ResetHandle {
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
-    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
-    /// or was cancelled.
+    /// [`reset`](ResetHandle::reset) counts the timeout again. The due stands as it is set: it has
+    /// the grace of a stall only if it falls into that. `false` if the deadline has expired or was
+    /// cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let access = self.access();
         access.change(Change::MoveTo(access.now().after(delay.into())))

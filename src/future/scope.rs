@@ -313,12 +313,15 @@ impl ScopeDeadline {
     /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has
     /// passed that is a tick from now. So a loop that tries again and again lets the scope end.
     fn end(self, clock: &Clock, now: Moment) -> Moment {
-        let end = clock.moment(by(clock, self.deadline));
-        if end > now {
-            end
-        } else {
+        if self.has_passed(clock, now) {
             now.after(clock.tick().span(1))
+        } else {
+            clock.moment(by(clock, self.deadline))
         }
+    }
+
+    fn has_passed(self, clock: &Clock, now: Moment) -> bool {
+        clock.moment(by(clock, self.deadline)) <= now
     }
 
     /// What is left. It reads the clock.
@@ -342,24 +345,29 @@ pub(crate) fn may_be_open() -> bool {
 /// The sleep of a timeout: for `duration`, or until the limit if that comes first.
 #[cold]
 pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    let now = shard.clock().now();
-    let own = now.after(duration.into());
-    let due = match current() {
-        None => own,
-        Some(limit) => own.min(limit.end(shard.clock(), now)),
-    };
-    Sleep::new(shard, due, FirstPoll::after(duration))
+    let own = shard.clock().now().after(duration.into());
+    bounded_sleep(shard, own, FirstPoll::after(duration))
 }
 
 /// The sleep of a timeout: until `deadline`, or until the limit if that comes first.
 #[cold]
 pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
     let own = shard.clock().moment(deadline);
-    let due = match current() {
-        None => own,
-        Some(limit) => own.min(limit.end(shard.clock(), shard.clock().now())),
+    bounded_sleep(shard, own, FirstPoll::Looks)
+}
+
+fn bounded_sleep(shard: Arc<Shard>, own: Moment, first_poll: FirstPoll) -> Sleep {
+    let Some(limit) = current() else {
+        return Sleep::new(shard, own, first_poll);
     };
-    Sleep::new(shard, due, FirstPoll::Looks)
+    let (clock, now) = (shard.clock(), shard.clock().now());
+    let end = limit.end(clock, now);
+    if limit.has_passed(clock, now) {
+        // Also in place of an own due that has passed: a loop may well take what `remaining` says.
+        Sleep::new(shard, end, FirstPoll::Looks)
+    } else {
+        Sleep::new(shard, own.min(end), first_poll)
+    }
 }
 
 /// A deadline of a limit, in the time of `clock`.

@@ -25,15 +25,21 @@ impl Reentry {
         Reentry { table }
     }
 
+    /// Whether this thread has a part of the table locked, as far as the build can tell.
+    #[inline]
+    pub(crate) fn is_held<T>(table: &T) -> bool {
+        let table = std::ptr::from_ref(table).addr();
+        let is_held = || TABLES.try_with(|tables| tables.borrow().contains(&table));
+        cfg!(debug_assertions) && is_held().unwrap_or(false)
+    }
+
     /// # Panics
     ///
     /// If this thread has a part of the table locked.
     #[inline]
     pub(crate) fn check<T>(table: &T) {
-        let table = std::ptr::from_ref(table).addr();
-        let is_held = || TABLES.try_with(|tables| tables.borrow().contains(&table));
         assert!(
-            !(cfg!(debug_assertions) && is_held().unwrap_or(false)),
+            !Reentry::is_held(table),
             "a map was called from a closure that was given to it, or from the `Eq` or `Clone` of \
              its key: these run under a lock of the map, and the call would wait for ever"
         );

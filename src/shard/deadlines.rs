@@ -150,9 +150,14 @@ impl Shard {
                 true
             }
             Change::Extend(by) => {
+                let stalls = self.clock.stalls();
                 word.set_once(|due| match grace_end {
                     Some(end) => now.after(by).max(end),
-                    None => due.after(by),
+                    // It may be due before the grace of a stall ends, and would have had that.
+                    None => {
+                        let end = stalls.grace_end(passed(word, due));
+                        due.after(by).max(end.unwrap_or(due))
+                    }
                 });
                 false
             }

@@ -57,7 +57,8 @@ pub struct Metrics {
     /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the
     /// buckets of a histogram as Prometheus has them, whose last one, without a limit, is `fired`.
     /// A timer is late by the time from its due to the batch of the turn that wakes its task, or
-    /// from when it was armed if that was later. What a waker before it in the batch takes is not
+    /// from when it was armed if that was later. But what was armed while the driver was held up,
+    /// and was due then too, counts from its due. What a waker before it in the batch takes is not
     /// counted, nor the rounding of the due to a tick.
     pub fired_within: [u64; 16],
     /// How late all timers that fired were together: the sum of that histogram.

@@ -66,6 +66,18 @@ fn a_call_to_its_own_map_in_a_closure_panics_in_debug_builds() {
             assert!(is_refused(|| map.for_each(|_, _| assert!(map.len() < 9))));
             assert!(is_refused(|| map.for_each(|key, _| assert!(map.reset(key)))));
             assert!(is_refused(|| map.for_each(|_, _| drop(map.close()))));
+            // A deadline that is dropped in the panic must not panic again.
+            assert!(is_refused(|| map.for_each(|_, _| drop(map.insert(2, MS)))));
+            assert!(is_refused(
+                || map.for_each(|_, _| drop(map.insert_if_absent(2, MS)))
+            ));
+            let own = Cell::new(map.insert(3, HOUR).ok());
+            let panics = |_: &u32, _: &tickwheel::ResetHandle| {
+                let _own = own.take();
+                assert!(!map.is_empty());
+            };
+            assert!(is_refused(|| map.for_each(panics)));
+            assert!(map.remove(&3), "its entry stayed");
             assert_eq!((map.len(), map.is_closed()), (1, false));
         });
     });

@@ -80,6 +80,32 @@ fn code_that_tries_for_ever_ends_without_a_budget_too() {
     assert!(Instant::now() >= deadline);
 }
 
+#[test]
+fn loops_that_take_what_is_left_end_without_a_budget() {
+    type Try = fn() -> tickwheel::Timeout<std::future::Pending<()>>;
+    const TRIES: [Try; 4] = [
+        || global::timeout(remaining().unwrap(), pending()),
+        || global::timeout_at(scope_deadline().unwrap(), pending()),
+        || global::timeout(Duration::ZERO, pending()),
+        || global::timeout_at(Instant::now() - SECOND, pending()),
+    ];
+    for attempt in TRIES {
+        let (ends, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_millis(30);
+            let within = global::scope(deadline, async move {
+                loop {
+                    let _ = attempt().await;
+                }
+            });
+            let ended: Result<(), Elapsed> = futures::executor::block_on(within);
+            let _ = ends.send(ended.is_err());
+        });
+        let ended = end.recv_timeout(crate::common::PATIENCE);
+        assert_eq!(ended, Ok(true), "it tries for ever");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_nested_scopes_the_earliest_deadline_holds() {
     for (outer, inner) in [(2, 5), (5, 2)] {

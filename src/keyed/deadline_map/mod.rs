@@ -40,6 +40,7 @@ use tokio::time::Instant;
 use crate::clock::tick::Moment;
 use crate::deadline::{self, Access, ResetHandle, WarnBefore};
 use crate::error::{Cancelled, InsertError};
+use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{Mark, Outcome, Reset, Word};
 use crate::shard::{Change, Shard};
@@ -178,6 +179,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         replaces: bool,
     ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
         let inner = &self.inner;
+        // Before anything is armed, because the drop of that would call the map again.
+        Reentry::check(&inner.table);
         let entry_key = key.clone();
         let shard = inner.timer.shard();
         let now = shard.clock().now();
@@ -506,7 +509,14 @@ impl<K> Future for KeyedDeadline<K> {
 
 impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
-        let own = self.inner.take_own(&self.word);
+        // A panic of a closure may drop it there. A second panic would end the process, so the
+        // entry stays, with a deadline that has ended.
+        let is_in_closure = Reentry::is_held(&self.inner.table) && std::thread::panicking();
+        let own = if is_in_closure {
+            None
+        } else {
+            self.inner.take_own(&self.word)
+        };
         let Access { shard, word, .. } = self.access();
         deadline::cancel_unawaited(shard, word);
         // The key of the entry is dropped here, after the locks. The key of `self` is dropped next.
