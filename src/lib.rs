@@ -174,12 +174,12 @@
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good. One task
 //!   that sleeps a millisecond again and again takes
-//!   <!-- figure times by-task-lone drop-in tokio -->1.4<!-- end --> times as much CPU here as
+//!   <!-- figure times by-task-lone drop-in tokio -->0.9<!-- end --> times as much CPU here as
 //!   with tokio: its timer is tokio's and this crate's in one.
 //! - **For one owner that needs no keys.** A place in tokio-util's `DelayQueue` takes
 //!   <!-- figure median memory-sleep delay-queue -->58 bytes<!-- end -->, a value of a
 //!   [`DelayMap`] of 16 bytes
-//!   <!-- figure median memory-delay-map tickwheel -->86 bytes<!-- end -->, and values come
+//!   <!-- figure median memory-delay-map tickwheel -->83 bytes<!-- end -->, and values come
 //!   out of the queue with less CPU.
 //! - **For an accuracy below a millisecond.** tokio's clock has that grid, and so has all that
 //!   stands on it.
