@@ -58,7 +58,7 @@ pub use stream::{Expirations, Expired};
 /// Any number of clones insert, reset and remove from any task or thread, by `&self`. The one
 /// [`Expirations`] is the stream, and its consumer may use the map from its own loop.
 ///
-/// - A value never comes out early. It is late by at most two ticks of the timer, besides tokio's
+/// - A value never comes out early. It is late by at most one tick of the timer, besides tokio's
 ///   rounding and scheduling.
 /// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
