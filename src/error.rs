@@ -76,6 +76,20 @@ impl Cancelled {
     pub(crate) const DRAINED: Cancelled = Cancelled(Cause::Drained);
     pub(crate) const SHUTDOWN: Cancelled = Cancelled(Cause::Shutdown);
 
+    /// For a deadline's word.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0 as u64
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Cancelled {
+        Cancelled(match bits {
+            0 => Cause::Handle,
+            1 => Cause::Replaced,
+            2 => Cause::Drained,
+            _ => Cause::Shutdown,
+        })
+    }
+
     /// Whether a newer deadline under the same key of a map took its place.
     pub fn is_replaced(&self) -> bool {
         self.0 == Cause::Replaced

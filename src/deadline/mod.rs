@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::clock::tick::Moment;
 use crate::error::Cancelled;
 use crate::runtime::coop;
-use crate::shard::word::{Mark, Outcome, Reset, Status, Word};
+use crate::shard::word::{EXPIRED, Mark, Word};
 use crate::shard::{Change, Report, Shard};
 pub use warning::{Stage, WarnBefore};
 
@@ -144,29 +144,18 @@ pub(crate) fn poll(
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Cancelled>> {
     let coop = ready!(coop::poll_proceed(cx));
-    let status = match word.status() {
+    let outcome = match word.outcome() {
         // A deadline that has passed is ready, whether or not the driver has come to it.
-        Status::Pending => shard.poll_word(word, cx.waker()),
-        settled => settled,
+        Poll::Pending => ready!(shard.poll_word(word, cx.waker())),
+        Poll::Ready(outcome) => outcome,
     };
-    match status {
-        Status::Pending => Poll::Pending,
-        Status::Settled(outcome) => {
-            coop.made_progress();
-            Poll::Ready(match outcome {
-                Outcome::Expired => Ok(()),
-                Outcome::Cancelled => Err(Cancelled::BY_HANDLE),
-                Outcome::Replaced => Err(Cancelled::REPLACED),
-                Outcome::Drained => Err(Cancelled::DRAINED),
-                Outcome::ShutDown => Err(Cancelled::SHUTDOWN),
-            })
-        }
-    }
+    coop.made_progress();
+    Poll::Ready(outcome)
 }
 
 /// Cancels a deadline that nobody awaits any more.
 pub(crate) fn cancel_unawaited(shard: &Arc<Shard>, word: &Word) {
-    if word.status() == Status::Pending {
+    if word.outcome().is_pending() {
         shard.drop_word(word);
     }
 }
@@ -175,7 +164,7 @@ impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deadline")
             .field("timeout", &self.word.timeout())
-            .field("status", &self.word.status())
+            .field("outcome", &self.word.outcome())
             .finish_non_exhaustive()
     }
 }
@@ -274,18 +263,18 @@ impl ResetHandle {
     /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
     /// cancelled before.
     pub fn cancel(&self) -> bool {
-        self.access().settle(Outcome::Cancelled)
+        self.access().settle(Err(Cancelled::BY_HANDLE))
     }
 
     /// Expires the deadline now, which resolves to `Ok(())`. `false` if it has expired or was
     /// cancelled before.
     pub fn expire(&self) -> bool {
-        self.access().settle(Outcome::Expired)
+        self.access().settle(EXPIRED)
     }
 
     /// Whether the deadline has neither expired nor been cancelled.
     pub fn is_pending(&self) -> bool {
-        self.word.status() == Status::Pending && self.access().is_pending()
+        self.word.outcome().is_pending() && self.access().is_pending()
     }
 
     /// When the deadline expires if nothing resets it. This is never before the last reset plus the
@@ -350,16 +339,12 @@ impl Access<'_> {
     /// Resets from `now`.
     #[inline]
     pub(crate) fn reset(self, now: Moment) -> bool {
-        match self.try_reset(now) {
-            Reset::Moved => true,
-            Reset::TooLate => false,
-            Reset::NeedsLock => self.change(Change::Reset),
-        }
+        self.try_reset(now) || self.change(Change::Reset)
     }
 
-    /// As `reset`, if that needs no lock.
+    /// As `reset`, and `false` if that needs the lock.
     #[inline]
-    pub(crate) fn try_reset(self, now: Moment) -> Reset {
+    pub(crate) fn try_reset(self, now: Moment) -> bool {
         self.word.reset(now, self.shard.clock().reset_start(now))
     }
 
@@ -368,13 +353,13 @@ impl Access<'_> {
         self.shard.change_word(self.word, change)
     }
 
-    pub(crate) fn settle(self, outcome: Outcome) -> bool {
+    pub(crate) fn settle(self, outcome: Result<(), Cancelled>) -> bool {
         self.settle_at(self.now(), outcome).is_some()
     }
 
     /// Brings the deadline to its end, and returns the time that it had left at `now`. `None` if it
     /// had come to its end before.
-    pub(crate) fn settle_at(self, now: Moment, outcome: Outcome) -> Option<Duration> {
+    pub(crate) fn settle_at(self, now: Moment, outcome: Result<(), Cancelled>) -> Option<Duration> {
         self.shard.settle_word(self.word, now, outcome)
     }
 

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{Deadline, ResetHandle};
 use crate::error::Cancelled;
-use crate::future::sleep::{Sleep, SleepEnd};
+use crate::future::sleep::Sleep;
 
 /// How far a deadline has come: [`WarnBefore::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,12 +86,12 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
         if let Some(look) = &mut self.look {
-            ready!(look.poll_timer(cx));
+            let _ = ready!(look.poll_timer(cx));
         }
         if let Some(due) = self.handle.deadline() {
             let is_new = self.warned_of != Some(due);
             let look = self.look.insert(self.look_for(due));
-            if ready!(look.poll_timer(cx)) == SleepEnd::Elapsed && is_new {
+            if ready!(look.poll_timer(cx)).is_ok() && is_new {
                 self.warned_of = Some(due);
                 self.look = Some(self.look_for(due));
                 return Poll::Ready(Ok(Stage::Warning));

@@ -30,7 +30,7 @@ use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
 use crate::clock::stalls::Lateness;
 use crate::clock::tick::{Moment, Tick};
-use crate::shard::{Batch, Shard, TurnOutcome};
+use crate::shard::Shard;
 use crate::sync::lock;
 
 /// What the running thread works with.
@@ -218,10 +218,9 @@ impl Driver {
                     at = self.clock.now();
                     has_woken = false;
                 }
-                let batch = Batch { at, waited_since };
-                match shard.turn(present, batch, wakers) {
-                    TurnOutcome::Until(tick) => expiry = expiry.min(tick),
-                    TurnOutcome::BatchFull => is_finished = false,
+                match shard.turn(present, at, waited_since, wakers) {
+                    Some(next) => expiry = expiry.min(next),
+                    None => is_finished = false,
                 }
                 drop(shard);
                 has_woken |= !wakers.is_empty();

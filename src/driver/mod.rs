@@ -71,7 +71,7 @@ use crate::waking::Reporter;
 use lateness::WorstLateness;
 use requests::{Request, Requests};
 use thread_alarm::ThreadAlarm;
-use tokio_alarm::{AlarmWaker, TokioAlarm};
+use tokio_alarm::TokioAlarm;
 pub(crate) use watch::Watch;
 
 /// What turns the wheels of one timer.
@@ -114,7 +114,7 @@ impl Driver {
     /// Begins to drive these shards on the runtime of `handle`. Call this in the context of that
     /// runtime.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
-        let alarm = TokioAlarm::new(self.clock.clone(), AlarmWaker::new(self));
+        let alarm = TokioAlarm::new(self.clock.clone(), Arc::downgrade(self));
         *self.runtime() = Some(handle.clone());
         *self.core() = Some(Core::new(Alarm::Tokio(alarm), shards));
     }

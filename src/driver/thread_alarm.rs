@@ -23,20 +23,16 @@ pub(super) struct ThreadAlarm {
 }
 
 struct Shared {
-    setting: Mutex<Setting>,
-    is_earlier: Condvar,
-}
-
-struct Setting {
     /// The tick that it is set for; `NEVER` also once it has fired.
-    at: Tick,
+    at: Mutex<Tick>,
+    is_earlier: Condvar,
 }
 
 impl ThreadAlarm {
     /// Starts the thread. It keeps the driver, and so neither ever ends.
     pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
         let shared = Arc::new(Shared {
-            setting: Mutex::new(Setting { at: Tick::NEVER }),
+            at: Mutex::new(Tick::NEVER),
             is_earlier: Condvar::new(),
         });
         let (of_thread, driver) = (shared.clone(), driver.clone());
@@ -48,16 +44,13 @@ impl ThreadAlarm {
 
     /// The tick that it is set for.
     pub(super) fn at(&self) -> Tick {
-        self.shared.lock().at
+        *self.shared.lock()
     }
 
     /// Sets the alarm for the beginning of a tick.
     pub(super) fn set(&self, tick: Tick) {
-        let mut setting = self.shared.lock();
-        let is_earlier = tick < setting.at;
-        setting.at = tick;
-        drop(setting);
-        if is_earlier {
+        let before = std::mem::replace(&mut *self.shared.lock(), tick);
+        if tick < before {
             self.shared.is_earlier.notify_one();
         }
     }
@@ -73,26 +66,24 @@ impl Shared {
 
     /// Waits until the alarm's tick has begun, and unsets the alarm.
     fn wait(&self, clock: &Clock) {
-        let mut setting = self.lock();
+        let mut at = self.lock();
         loop {
-            setting = if setting.at == Tick::NEVER {
-                let waited = self.is_earlier.wait(setting);
-                unpoisoned(waited)
+            at = if *at == Tick::NEVER {
+                unpoisoned(self.is_earlier.wait(at))
             } else {
-                let begins = clock.start_of(setting.at).into_std();
+                let begins = clock.start_of(*at).into_std();
                 let left = begins.saturating_duration_since(std::time::Instant::now());
                 if left.is_zero() {
-                    setting.at = Tick::NEVER;
+                    *at = Tick::NEVER;
                     return;
                 }
-                let waited = self.is_earlier.wait_timeout(setting, left);
-                unpoisoned(waited).0
+                unpoisoned(self.is_earlier.wait_timeout(at, left)).0
             };
         }
     }
 
     /// Nothing panics under this lock.
-    fn lock(&self) -> MutexGuard<'_, Setting> {
-        lock(&self.setting)
+    fn lock(&self) -> MutexGuard<'_, Tick> {
+        lock(&self.at)
     }
 }

@@ -77,10 +77,10 @@ pub(super) enum SetOutcome {
 
 impl TokioAlarm {
     /// A new alarm, which is unset. Call this in the context of the runtime that drives it.
-    pub(super) fn new(clock: Arc<Clock>, alarm_waker: AlarmWaker) -> TokioAlarm {
+    pub(super) fn new(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
         // One of its own, which is never muted.
-        let end_waker = Waker::from(Arc::new(AlarmWaker::of(alarm_waker.driver.clone())));
-        let alarm_waker = Arc::new(alarm_waker);
+        let end_waker = Waker::from(Arc::new(AlarmWaker::new(driver.clone())));
+        let alarm_waker = Arc::new(AlarmWaker::new(driver));
         let end = (!clock.is_pausable())
             .then(|| end_of_time_driver(clock.start_of(clock.last_tick()), &end_waker));
         TokioAlarm {
@@ -265,18 +265,14 @@ fn poll_alive(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
 }
 
 /// What the alarm wakes.
-pub(super) struct AlarmWaker {
+struct AlarmWaker {
     driver: Weak<Driver>,
     /// The alarm is being unset, and so elapses for nobody.
     is_muted: AtomicBool,
 }
 
 impl AlarmWaker {
-    pub(super) fn new(driver: &Arc<Driver>) -> AlarmWaker {
-        AlarmWaker::of(Arc::downgrade(driver))
-    }
-
-    fn of(driver: Weak<Driver>) -> AlarmWaker {
+    fn new(driver: Weak<Driver>) -> AlarmWaker {
         AlarmWaker {
             driver,
             is_muted: AtomicBool::new(false),

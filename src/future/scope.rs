@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::sleep::{FirstPoll, Sleep, SleepEnd};
+use crate::future::sleep::{FirstPoll, Sleep, panic_shut_down};
 use crate::future::timeout::{Bound, poll_after_inner};
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
@@ -185,7 +185,7 @@ impl<F: Future> Scope<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.end, cx).map(SleepEnd::of_bounded)
+        poll_bounded(this.future, this.end, cx)
     }
 }
 
@@ -195,23 +195,22 @@ impl<F: Future> Future for Scope<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let bounded = ready!(poll_bounded(this.future, this.end, cx));
-        Poll::Ready(bounded.map_err(SleepEnd::elapsed))
+        Poll::Ready(bounded.unwrap_or_else(|_| panic_shut_down()))
     }
 }
 
-/// Polls a future within a scope. Returns how the scope ended if it did so before the future. It
-/// panics only if the future does.
-pub(crate) fn poll_bounded<F: Future>(
+/// Polls a future within a scope. It panics only if the future does.
+fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
     end: &mut End,
     cx: &mut Context<'_>,
-) -> Poll<Result<F::Output, SleepEnd>> {
+) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
     let limit = ScopeDeadline::until(end.deadline);
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = within(limit, || future.poll(cx)) {
-        return Poll::Ready(Ok(output));
+        return Poll::Ready(Ok(Ok(output)));
     }
-    end.poll(had_budget, cx).map(Err)
+    end.poll(had_budget, cx).map_ok(|()| Err(Elapsed::new()))
 }
 
 /// What ends a scope.
@@ -233,7 +232,7 @@ impl End {
         }
     }
 
-    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let (sleep, deadline) = (self.bound.sleep(), self.deadline);
         let now = Instant::now();
         if sleep.is_new() {
@@ -249,7 +248,7 @@ impl End {
         }
         if had_budget && now >= deadline {
             sleep.elapse();
-            return Poll::Ready(SleepEnd::Elapsed);
+            return Poll::Ready(Ok(()));
         }
         poll_after_inner(sleep, had_budget, cx)
     }

@@ -26,9 +26,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::tick::{Moment, Tick};
-use crate::error::{Cancelled, Elapsed};
+use crate::error::Cancelled;
 use crate::runtime::coop;
-use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
+use crate::shard::{NotArmed, Shard};
 use crate::wheel::Key;
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -159,12 +159,12 @@ impl Sleep {
         self.first_poll = first_poll;
         let Some(key) = self.key() else { return };
         match self.shard.move_to(key, self.due_tick()) {
-            MoveOutcome::Pending => {}
-            MoveOutcome::HadFired => self.forget_key(),
-            MoveOutcome::Fires => {
+            Some(Poll::Pending) => {}
+            Some(Poll::Ready(())) => {
                 self.forget_key();
                 self.phase = Phase::Elapsed;
             }
+            None => self.forget_key(),
         }
     }
 
@@ -199,8 +199,12 @@ impl Sleep {
     /// assert!(end.unwrap_err().is_shutdown());
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[inline]
     pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        self.poll_ended(cx).map(SleepEnd::or_cancelled)
+        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.poll_within_budget(cx)
     }
 
     /// Ends it, wherever its timer is.
@@ -244,19 +248,13 @@ impl Sleep {
         &self.shard
     }
 
-    /// Polls, and returns how the sleep ended. It never panics.
-    #[inline]
-    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
-        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
-        self.poll_within_budget(cx)
-    }
-
     /// Polls while the task's budget is not used up. It takes a unit of the budget only for
     /// progress, because nearly all polls stay pending and would have to give it back.
     #[inline]
-    pub(crate) fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+    pub(crate) fn poll_within_budget(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cancelled>> {
         let ended = ready!(self.poll_timer(cx));
         if let Poll::Ready(budget) = coop::poll_proceed(cx) {
             budget.made_progress();
@@ -264,16 +262,16 @@ impl Sleep {
         Poll::Ready(ended)
     }
 
-    /// Polls outside of the task's budget, and returns how the sleep ended.
+    /// Polls outside of the task's budget.
     #[inline]
-    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let ended = match (self.phase, self.key()) {
-            (Phase::Elapsed, _) => return Poll::Ready(SleepEnd::Elapsed),
+            (Phase::Elapsed, _) => return Poll::Ready(Ok(())),
             (_, None) => ready!(self.poll_unarmed(cx)),
             (_, Some(key)) => ready!(self.poll_armed(key, cx)),
         };
         // A sleep that was shut down keeps its key and its phase, so that it ends so again.
-        if ended == SleepEnd::Elapsed {
+        if ended.is_ok() {
             self.forget_key();
             self.phase = Phase::Elapsed;
         }
@@ -281,30 +279,30 @@ impl Sleep {
     }
 
     #[inline]
-    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let tick = self.due_tick();
         if self.first_poll.finds_due(&self.shard, self.due, tick) {
-            return Poll::Ready(SleepEnd::Elapsed);
+            return Poll::Ready(Ok(()));
         }
         match self.shard.arm(tick, cx.waker().clone()) {
             Ok(key) => (self.key_index, self.key_sequence) = key.into_halves(),
-            Err(ArmError::Fired) => return Poll::Ready(SleepEnd::Elapsed),
+            Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
             // Its deadline passed while nobody polled it, maybe before the runtime shut down.
-            Err(ArmError::Closed) if self.has_passed() => return Poll::Ready(SleepEnd::Elapsed),
-            Err(ArmError::Closed) => return Poll::Ready(SleepEnd::ShutDown),
+            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),
+            Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
         }
         self.phase = Phase::Touched;
         Poll::Pending
     }
 
-    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+    fn poll_armed(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         if self.shard.has_surely_fired(self.due_tick()) {
-            return Poll::Ready(SleepEnd::Elapsed);
+            return Poll::Ready(Ok(()));
         }
         match self.shard.poll_armed(key, self.due, cx.waker()) {
-            PollOutcome::Fired => Poll::Ready(SleepEnd::Elapsed),
-            PollOutcome::Pending => Poll::Pending,
-            PollOutcome::Closed => Poll::Ready(SleepEnd::ShutDown),
+            Ok(()) => Poll::Pending,
+            Err(NotArmed::Fired) => Poll::Ready(Ok(())),
+            Err(NotArmed::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
         }
     }
 }
@@ -319,10 +317,8 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.poll_ended(cx)) {
-            SleepEnd::Elapsed => Poll::Ready(()),
-            SleepEnd::ShutDown => panic_shut_down(),
-        }
+        let ended = ready!(self.try_poll(cx));
+        Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
     }
 }
 
@@ -381,50 +377,6 @@ impl FirstPoll {
                     && shard.is_missed(tick)
                     && shard.clock().is_due_now(due)
             }
-        }
-    }
-}
-
-/// How a sleep ended. Whoever polls a sleep within the crate decides what a runtime that has shut
-/// down means. A future of the user's own panics then, as tokio's do. An adapter reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SleepEnd {
-    /// Its deadline has passed.
-    Elapsed,
-    /// The runtime that drives its timer has shut down before that.
-    ShutDown,
-}
-
-impl SleepEnd {
-    /// What a [`Timeout`](crate::Timeout) returns then.
-    ///
-    /// # Panics
-    ///
-    /// When the runtime has shut down.
-    #[inline]
-    pub(crate) fn elapsed(self) -> Elapsed {
-        match self {
-            SleepEnd::Elapsed => Elapsed::new(),
-            SleepEnd::ShutDown => panic_shut_down(),
-        }
-    }
-
-    /// What a poll of a bounded future returns that reports a runtime's end as an error.
-    #[inline]
-    pub(crate) fn of_bounded<T>(
-        bounded: Result<T, SleepEnd>,
-    ) -> Result<Result<T, Elapsed>, Cancelled> {
-        match bounded {
-            Ok(output) => Ok(Ok(output)),
-            Err(ended) => ended.or_cancelled().map(|()| Err(Elapsed::new())),
-        }
-    }
-
-    /// What a poll returns that reports a runtime's end as an error.
-    pub(crate) fn or_cancelled(self) -> Result<(), Cancelled> {
-        match self {
-            SleepEnd::Elapsed => Ok(()),
-            SleepEnd::ShutDown => Err(Cancelled::SHUTDOWN),
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::error::{Cancelled, Elapsed};
 use crate::future::scope;
-use crate::future::sleep::{FirstPoll, Sleep, SleepEnd};
+use crate::future::sleep::{FirstPoll, Sleep, panic_shut_down};
 use crate::runtime::coop;
 use crate::shard::Shard;
 
@@ -102,7 +102,7 @@ impl<F: Future> Timeout<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.bound, cx).map(SleepEnd::of_bounded)
+        poll_bounded(this.future, this.bound, cx)
     }
 }
 
@@ -112,7 +112,7 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let bounded = ready!(poll_bounded(this.future, this.bound, cx));
-        Poll::Ready(bounded.map_err(SleepEnd::elapsed))
+        Poll::Ready(bounded.unwrap_or_else(|_| panic_shut_down()))
     }
 }
 
@@ -219,25 +219,28 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// Polls a future, and then the sleep that bounds it. Returns how the sleep ended if it did so
-/// before the future.
+/// Polls a future, and then the sleep that bounds it.
 // Always inlined, because a timeout whose future is ready must not pay for a second function.
 #[inline(always)]
 fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
     bound: &mut Bound,
     cx: &mut Context<'_>,
-) -> Poll<Result<F::Output, SleepEnd>> {
+) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = future.poll(cx) {
-        return Poll::Ready(Ok(output));
+        return Poll::Ready(Ok(Ok(output)));
     }
-    poll_deadline(bound, had_budget, cx).map(Err)
+    poll_deadline(bound, had_budget, cx).map_ok(|()| Err(Elapsed::new()))
 }
 
 /// What does not depend on the inner future. It is a function of its own so that it is compiled
 /// once.
-fn poll_deadline(bound: &mut Bound, had_budget: bool, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+fn poll_deadline(
+    bound: &mut Bound,
+    had_budget: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Cancelled>> {
     poll_after_inner(bound.sleep(), had_budget, cx)
 }
 
@@ -247,7 +250,7 @@ pub(crate) fn poll_after_inner(
     sleep: &mut Sleep,
     had_budget: bool,
     cx: &mut Context<'_>,
-) -> Poll<SleepEnd> {
+) -> Poll<Result<(), Cancelled>> {
     if coop::has_budget_remaining() {
         sleep.poll_within_budget(cx)
     } else {
@@ -256,14 +259,18 @@ pub(crate) fn poll_after_inner(
 }
 
 #[cold]
-fn poll_after_budget(sleep: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<SleepEnd> {
+fn poll_after_budget(
+    sleep: &mut Sleep,
+    had_budget: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Cancelled>> {
     if had_budget {
         // The inner future has used the budget up. If it always does, a deadline that obeyed the
         // budget would never be looked at.
         let unconstrained = coop::unconstrained(poll_fn(|cx| sleep.poll_within_budget(cx)));
         pin!(unconstrained).poll(cx)
     } else {
-        sleep.poll_ended(cx)
+        sleep.try_poll(cx)
     }
 }
 

@@ -11,14 +11,15 @@
 //!   stall. What a call makes earlier is judged by the clock alone.
 
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use super::Shard;
-use super::locked::{DueSource, Entry, Locked};
-use super::word::{Expiry, LockedWord, Outcome, State, Status, Word};
+use super::locked::{Entry, Locked};
+use super::word::{EXPIRED, Expiry, LockedWord, State, Word};
 use crate::clock::stalls::PassedDeadline;
 use crate::clock::tick::{Moment, Span, Tick};
+use crate::error::Cancelled;
 use crate::wheel::Key;
 
 /// What is reported of a pending deadline.
@@ -84,18 +85,18 @@ impl Shard {
     }
 
     /// From now on the word's timer wakes `waker`. A deadline that has passed expires here and now.
-    pub(crate) fn poll_word(&self, word: &Word, waker: &Waker) -> Status {
+    pub(crate) fn poll_word(&self, word: &Word, waker: &Waker) -> Poll<Result<(), Cancelled>> {
         let now = self.clock.now();
         let registered = self.register(waker, |locked| {
             match self.expire_if_over(locked, word, now) {
                 Expiry::Settled(outcome) => Err(outcome),
-                Expiry::Expired(_) => Err(Outcome::Expired),
+                Expiry::Expired(_) => Err(EXPIRED),
                 // By the invariant a pending word has a timer. Otherwise its shard was closed and
                 // has settled it.
-                Expiry::Later(_) => locked.entry_of(word).ok_or(Outcome::ShutDown),
+                Expiry::Later(_) => locked.entry_of(word).ok_or(Err(Cancelled::SHUTDOWN)),
             }
         });
-        registered.map_or_else(Status::Settled, |()| Status::Pending)
+        registered.map_or_else(Poll::Ready, |()| Poll::Pending)
     }
 
     /// Changes when a deadline is due, and moves its timer. `false` if the word has come to its
@@ -175,7 +176,7 @@ impl Shard {
         &self,
         word: &Word,
         now: Moment,
-        outcome: Outcome,
+        outcome: Result<(), Cancelled>,
     ) -> Option<Duration> {
         let mut locked = self.lock();
         self.expire_if_over(&mut locked, word, now);
@@ -225,7 +226,7 @@ impl Shard {
     /// Cancels a word that nobody awaits any more.
     pub(crate) fn drop_word(&self, word: &Word) {
         let mut locked = self.lock();
-        locked.word(word).settle(Outcome::Cancelled);
+        locked.word(word).settle(Err(Cancelled::BY_HANDLE));
         locked.unlink_word(word);
         // This wakes nobody, and drops the waker.
         locked.unlock().tell_driver();
@@ -285,13 +286,13 @@ impl Locked<'_> {
 
     fn link_word(&mut self, word: &Arc<Word>) {
         if self.is_closed() {
-            self.word(word).settle(Outcome::ShutDown);
+            self.word(word).settle(Err(Cancelled::SHUTDOWN));
         }
         let Some(due) = self.word(word).due() else {
             return;
         };
         let tick = self.tick().due(due);
-        let key = self.link(tick, DueSource::Word(word.clone()), None);
+        let key = self.link(tick, word);
         self.word(word).set_key(key.to_parts());
     }
 

@@ -16,10 +16,9 @@ use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::lateness::FiredCounts;
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockHeld, LockedWord, Word};
-use super::{ArmError, Counts, Shard};
+use super::{Counts, NotArmed, Shard};
 use crate::clock::tick::{Tick, TickLength};
 use crate::sync::lock;
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
@@ -27,29 +26,16 @@ use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 /// What the lock of a shard guards.
 pub(super) struct ShardState {
     wheel: Wheel<Entry>,
-    counters: Counters,
-}
-
-/// What is counted beside what the wheel counts.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) fired: FiredCounts,
-    pub(super) spared: u64,
-    pub(super) put_off: u64,
+    /// All but what the wheel counts.
+    counts: Counts,
 }
 
 /// What a timer needs when its slot comes.
 pub(super) struct Entry {
     pub(super) waker: Option<Waker>,
-    pub(super) due: DueSource,
-}
-
-/// What says when a timer is truly due.
-pub(super) enum DueSource {
-    /// The tick at which it is linked.
-    Linked,
-    /// The word of its deadline.
-    Word(Arc<Word>),
+    /// Says when a deadline's timer is truly due. Any other is due at the tick at which it is
+    /// linked.
+    pub(super) word: Option<Arc<Word>>,
 }
 
 /// A shard whose lock is held.
@@ -96,7 +82,7 @@ impl Shard {
         &self,
         tick: Tick,
         waker: Waker,
-    ) -> Result<(Key, ExpiryChange), ArmError> {
+    ) -> Result<(Key, ExpiryChange), NotArmed> {
         let mut state = lock(&self.state);
         let is_closed = self.clock.ended().is_some();
         if is_closed || tick.number() <= state.wheel.now() {
@@ -104,12 +90,12 @@ impl Shard {
             // The waker was made before the lock, and is dropped here, after it.
             drop(waker);
             return Err(if is_closed {
-                ArmError::Closed
+                NotArmed::Closed
             } else {
-                ArmError::Fired
+                NotArmed::Fired
             });
         }
-        let key = link(&mut state.wheel, tick, DueSource::Linked, Some(waker));
+        let key = link(&mut state.wheel, tick, None, Some(waker));
         let held = LockHeld::by_lock_of_shard();
         Ok((key, self.next_expiry.lower_to(tick, &held)))
     }
@@ -197,10 +183,10 @@ impl<'a> Locked<'a> {
         word.locked(&self.held)
     }
 
-    /// Links a new timer.
+    /// Links a new timer of a deadline.
     #[inline]
-    pub(super) fn link(&mut self, tick: Tick, due: DueSource, waker: Option<Waker>) -> Key {
-        let key = link(&mut self.state.wheel, tick, due, waker);
+    pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
+        let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
         self.after.change = self.shard.next_expiry.lower_to(tick, &self.held);
         key
     }
@@ -237,12 +223,12 @@ impl<'a> Locked<'a> {
 
     /// Counts a timer that was taken out as one that has fired in time.
     pub(super) fn count_fired_at_once(&mut self) {
-        self.state.counters.fired.count(Duration::ZERO);
+        self.state.counts.fired.count(Duration::ZERO);
     }
 
     /// Counts a deadline that a stall gave a grace.
     pub(super) fn count_spared(&mut self) {
-        self.state.counters.spared += 1;
+        self.state.counts.spared += 1;
     }
 
     /// The tick at which a timer is linked that has not fired.
@@ -256,14 +242,14 @@ impl<'a> Locked<'a> {
         &mut self,
         now: Tick,
         batch: usize,
-        mut judge: impl FnMut(Tick, &mut Entry, &LockHeld, &mut Counters) -> Decision,
+        mut judge: impl FnMut(Tick, &mut Entry, &LockHeld, &mut Counts) -> Decision,
     ) -> bool {
         let Locked {
             shard, state, held, ..
         } = self;
-        let ShardState { wheel, counters } = &mut **state;
+        let ShardState { wheel, counts } = &mut **state;
         let is_finished = wheel.turn(now.number(), batch, |linked, entry| {
-            judge(Tick::new(linked), entry, held, counters)
+            judge(Tick::new(linked), entry, held, counts)
         });
         if is_finished {
             shard.next_expiry.set(earliest_in(wheel), held);
@@ -284,13 +270,11 @@ impl<'a> Locked<'a> {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        let ShardState { wheel, counters } = &*self.state;
+        let ShardState { wheel, counts } = &*self.state;
         Counts {
             pending: wheel.len(),
             armed: wheel.inserted(),
-            fired: counters.fired,
-            spared: counters.spared,
-            put_off: counters.put_off,
+            ..*counts
         }
     }
 
@@ -335,24 +319,29 @@ impl Entry {
     /// It needs no drop.
     const BLANK: Entry = Entry {
         waker: None,
-        due: DueSource::Linked,
+        word: None,
     };
 
     /// Leaves nothing in the entry, and returns its waker.
     #[inline]
     fn empty(&mut self) -> Option<Waker> {
         // The word has other owners, so this frees nothing under the lock.
-        self.due = DueSource::Linked;
+        self.word = None;
         self.waker.take()
     }
 }
 
 /// Links a new timer.
 #[inline(always)]
-fn link(wheel: &mut Wheel<Entry>, tick: Tick, due: DueSource, waker: Option<Waker>) -> Key {
+fn link(
+    wheel: &mut Wheel<Entry>,
+    tick: Tick,
+    word: Option<Arc<Word>>,
+    waker: Option<Waker>,
+) -> Key {
     // A blank entry is a constant. What it gets after that is written to where it stays.
     let (key, entry) = wheel.arm(tick.number(), || Entry::BLANK);
-    std::mem::forget(std::mem::replace(&mut entry.due, due));
+    std::mem::forget(std::mem::replace(&mut entry.word, word));
     std::mem::forget(std::mem::replace(&mut entry.waker, waker));
     key
 }
@@ -361,7 +350,7 @@ impl ShardState {
     pub(super) fn with_slots(slots: usize) -> ShardState {
         ShardState {
             wheel: Wheel::with_slots(slots),
-            counters: Counters::default(),
+            counts: Counts::default(),
         }
     }
 }

@@ -43,17 +43,18 @@ pub(crate) mod word;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::{Driver, MissedTick};
+use crate::error::Cancelled;
 use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
 pub(crate) use deadlines::{Change, Report};
 use lateness::FiredCounts;
-use locked::{DueSource, Entry, Locked, ShardState};
+use locked::{Entry, Locked, ShardState};
 use next_expiry::{ExpiryChange, NextExpiry};
-use word::{Expiry, Outcome};
+use word::Expiry;
 
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
@@ -78,32 +79,13 @@ pub(crate) struct Counts {
     pub(crate) put_off: u64,
 }
 
-/// Why a timer was not armed.
+/// Why a timer is not armed.
 #[derive(Debug)]
-pub(crate) enum ArmError {
+pub(crate) enum NotArmed {
     /// The runtime that drives the shard has shut down.
     Closed,
-    /// The wheel was turned past its tick already.
+    /// It has fired, or the wheel was turned past its tick already.
     Fired,
-}
-
-/// What came of moving an armed timer.
-#[derive(Debug)]
-pub(crate) enum MoveOutcome {
-    /// It is still armed.
-    Pending,
-    /// It had fired before.
-    HadFired,
-    /// It has fired now.
-    Fires,
-}
-
-/// What a poll finds of an armed timer.
-#[derive(Debug)]
-pub(crate) enum PollOutcome {
-    Fired,
-    Pending,
-    Closed,
 }
 
 impl Shard {
@@ -136,11 +118,11 @@ impl Shard {
     ///
     /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
     /// up to it. Then the timer has fired, and nothing is armed.
-    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, ArmError> {
+    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
         let (key, change) = self.link_alone(tick, waker)?;
         if self.tell_driver(change) {
             self.disarm(key);
-            return Err(ArmError::Fired);
+            return Err(NotArmed::Fired);
         }
         Ok(key)
     }
@@ -154,21 +136,22 @@ impl Shard {
         }
     }
 
-    /// Moves an armed timer, whose waker stays. The wheel may have been turned to the new tick
-    /// already, or tokio's time driver may have worked up to it. Then the timer fires here and now,
-    /// as tokio's do.
-    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> MoveOutcome {
+    /// Moves an armed timer, whose waker stays. `None` if it had fired before.
+    ///
+    /// The wheel may have been turned to the new tick already, or tokio's time driver may have
+    /// worked up to it. Then this is ready: the timer fires here and now, as tokio's do.
+    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Option<Poll<()>> {
         let mut locked = self.lock();
         if tick <= locked.turned_to() {
             return fire(locked, key);
         }
         if !locked.relink(key, tick) {
-            return MoveOutcome::HadFired;
+            return None;
         }
         if locked.unlock().tell_driver() {
             return fire(self.lock(), key);
         }
-        MoveOutcome::Pending
+        Some(Poll::Pending)
     }
 
     /// Whether an armed timer has fired.
@@ -191,15 +174,14 @@ impl Shard {
     }
 
     /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed.
-    pub(crate) fn poll_armed(&self, key: Key, due: Moment, waker: &Waker) -> PollOutcome {
-        let registered = self.register(waker, |locked| {
+    pub(crate) fn poll_armed(&self, key: Key, due: Moment, waker: &Waker) -> Result<(), NotArmed> {
+        self.register(waker, |locked| {
             let entry = locked.entry(key);
             entry.ok_or_else(|| match self.clock.ended() {
-                Some(end) if end < due => PollOutcome::Closed,
-                _ => PollOutcome::Fired,
+                Some(end) if end < due => NotArmed::Closed,
+                _ => NotArmed::Fired,
             })
-        });
-        registered.err().unwrap_or(PollOutcome::Pending)
+        })
     }
 
     /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
@@ -291,37 +273,20 @@ impl Shard {
     }
 }
 
-/// Takes a timer out as one that has fired in time, and wakes its waker.
-fn fire(mut locked: Locked<'_>, key: Key) -> MoveOutcome {
+/// Takes a timer out as one that has fired in time, and wakes its waker. `None` if it had fired
+/// before.
+fn fire(mut locked: Locked<'_>, key: Key) -> Option<Poll<()>> {
     if !locked.unlink(key) {
-        return MoveOutcome::HadFired;
+        return None;
     }
     locked.count_fired_at_once();
     locked.unlock().wake();
-    MoveOutcome::Fires
+    Some(Poll::Ready(()))
 }
 
 /// A turn fires or cascades at most this many timers for one hold of the lock. That is some
 /// microseconds of work.
 const BATCH: usize = 128;
-
-/// When a batch of a turn is woken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
-    pub(crate) at: Moment,
-    /// Since which tick what is due has waited for the driver. What is due before that was armed
-    /// later.
-    pub(crate) waited_since: Tick,
-}
-
-/// What the driver learns of a shard's turn.
-#[derive(Debug)]
-pub(crate) enum TurnOutcome {
-    /// All that was due is dealt with. Nothing is due before this tick.
-    Until(Tick),
-    /// The batch is full, and there may be more.
-    BatchFull,
-}
 
 /// For the driver.
 impl Shard {
@@ -330,19 +295,30 @@ impl Shard {
         self.next_expiry.tick()
     }
 
-    /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`.
-    pub(crate) fn turn(&self, now: Tick, batch: Batch, wakers: &mut Vec<Waker>) -> TurnOutcome {
+    /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`, which
+    /// are woken at `wakes_at`. Returns the tick before which nothing is due any more; `None` if
+    /// the batch is full, and there may be more.
+    ///
+    /// What is due has waited for the driver since `waited_since` at most. What is due before that
+    /// was armed later.
+    pub(crate) fn turn(
+        &self,
+        now: Tick,
+        wakes_at: Moment,
+        waited_since: Tick,
+        wakers: &mut Vec<Waker>,
+    ) -> Option<Tick> {
         let expiry = self.next_expiry.tick();
         if expiry > now {
-            return TurnOutcome::Until(expiry);
+            return Some(expiry);
         }
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
         let mut locked = self.lock();
         let is_finished = locked.turn(now, BATCH, |linked, entry, held, counts| {
-            let due = match &entry.due {
-                DueSource::Linked => linked,
-                DueSource::Word(word) => {
+            let due = match &entry.word {
+                None => linked,
+                Some(word) => {
                     let word = word.locked(held);
                     let grace_end = |due| self.grace_end(word, due).filter(|&end| end > now);
                     let has_passed = |due| tick.due(due) <= now && grace_end(due).is_none();
@@ -362,16 +338,12 @@ impl Shard {
                     }
                 }
             };
-            let due = due.max(batch.waited_since);
-            counts.fired.count(batch.at.since(tick.start_of(due)));
+            let due = due.max(waited_since);
+            counts.fired.count(wakes_at.since(tick.start_of(due)));
             wakers.extend(entry.waker.take());
             Decision::Fire
         });
-        if is_finished {
-            TurnOutcome::Until(locked.next_expiry())
-        } else {
-            TurnOutcome::BatchFull
-        }
+        is_finished.then(|| locked.next_expiry())
     }
 
     /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers
@@ -379,14 +351,12 @@ impl Shard {
     pub(crate) fn close(&self) -> Vec<Waker> {
         let end = self.clock.ended();
         let entries = self.lock().close(|entry, held| {
-            let DueSource::Word(word) = &entry.due else {
-                return;
-            };
+            let Some(word) = &entry.word else { return };
             let word = word.locked(held);
             // A deadline that has passed has expired, though the driver did not come to it in time.
             let has_passed = |due| end.is_some_and(|end| due <= end);
             if let Expiry::Later(_) = word.expire_if(has_passed) {
-                word.settle(Outcome::ShutDown);
+                word.settle(Err(Cancelled::SHUTDOWN));
             }
         });
         entries.filter_map(|entry| entry.waker).collect()

@@ -43,9 +43,11 @@
 //!   stale key finds no timer.
 
 use std::ops::Deref;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::clock::tick::{Moment, Span};
+use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The word, and what is kept beside it under the shard's lock.
@@ -69,25 +71,6 @@ pub(crate) struct Mark {
     pub(crate) shard: u32,
 }
 
-/// What became of a reset that took no lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reset {
-    /// The deadline was pending. It is now due no earlier than the moment of the reset plus the
-    /// timeout.
-    Moved,
-    /// The deadline had come to its end.
-    TooLate,
-    /// The reset may move it earlier, or it has passed and must be settled. Both need the lock.
-    NeedsLock,
-}
-
-/// What the word says of itself at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Pending,
-    Settled(Outcome),
-}
-
 /// What the driver finds when the slot of a deadline's timer comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
@@ -96,18 +79,11 @@ pub(crate) enum Expiry {
     /// It is due later, and this is when.
     Later(Moment),
     /// It had been settled before.
-    Settled(Outcome),
+    Settled(Result<(), Cancelled>),
 }
 
-/// How a deadline came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Expired,
-    Cancelled,
-    Replaced,
-    Drained,
-    ShutDown,
-}
+/// The outcome of a deadline that has expired. Any other is why it did not.
+pub(crate) const EXPIRED: Result<(), Cancelled> = Ok(());
 
 impl Word {
     /// A word that is pending and counts from `start`.
@@ -126,10 +102,11 @@ impl Word {
         self.mark
     }
 
-    pub(crate) fn status(&self) -> Status {
+    /// The outcome of the deadline, once it has one.
+    pub(crate) fn outcome(&self) -> Poll<Result<(), Cancelled>> {
         match self.load().into() {
-            State::Settled(outcome) => Status::Settled(outcome),
-            _ => Status::Pending,
+            State::Settled(outcome) => Poll::Ready(outcome),
+            State::Counting(_) | State::Once(_) => Poll::Pending,
         }
     }
 
@@ -139,32 +116,23 @@ impl Word {
     }
 
     /// Counts anew from `start` if the deadline is pending at `now`, which is no later. Takes no
-    /// lock.
+    /// lock. `false` if this needs the lock: the deadline has come to its end, it has passed and
+    /// must be settled (W3), or the reset may move it earlier.
     #[inline]
-    pub(crate) fn reset(&self, now: Moment, start: Moment) -> Reset {
+    pub(crate) fn reset(&self, now: Moment, start: Moment) -> bool {
         let new = Packed::from(State::Counting(start));
         let mut state = self.load();
-        loop {
-            if !state.is_counting() || self.due_of_start(state) <= now {
-                return self.reset_otherwise(state); // W3.
-            }
+        while state.is_counting() && self.due_of_start(state) > now {
             if state >= new {
-                return Reset::Moved; // W4.
+                return true; // W4.
             }
             // W1 and W2: if the state has changed, it is looked at again.
             match self.exchange(state, new) {
-                Ok(()) => return Reset::Moved,
+                Ok(()) => return true,
                 Err(changed) => state = changed,
             }
         }
-    }
-
-    #[cold]
-    fn reset_otherwise(&self, state: Packed) -> Reset {
-        match state.into() {
-            State::Settled(_) => Reset::TooLate,
-            State::Counting(_) | State::Once(_) => Reset::NeedsLock,
-        }
+        false
     }
 
     /// The word as a thread may read and write it only with the lock of its shard held.
@@ -279,7 +247,7 @@ impl LockedWord<'_> {
                 return Expiry::Later(due);
             }
             // W1: a reset that came first makes this fail, and the loop looks again.
-            match self.exchange(state, State::Settled(Outcome::Expired).into()) {
+            match self.exchange(state, State::Settled(EXPIRED).into()) {
                 Ok(()) => return Expiry::Expired(due),
                 Err(changed) => state = changed,
             }
@@ -288,7 +256,7 @@ impl LockedWord<'_> {
 
     /// Brings the deadline to its end, and returns its state from before. `None` if it had come to
     /// an end already.
-    pub(crate) fn settle(&self, outcome: Outcome) -> Option<State> {
+    pub(crate) fn settle(&self, outcome: Result<(), Cancelled>) -> Option<State> {
         self.update(|_| State::Settled(outcome))
     }
 
@@ -339,16 +307,17 @@ impl LockedWord<'_> {
 
     /// Makes the deadline pending again after any outcome, counting from `start`.
     pub(crate) fn restart(&self, start: Moment) {
-        match self.status() {
-            Status::Pending => self.reset(start),
-            Status::Settled(_) => self.store(State::Counting(start)),
+        match self.outcome() {
+            Poll::Pending => self.reset(start),
+            Poll::Ready(_) => self.store(State::Counting(start)),
         }
     }
 
     /// Settles the word for ever, whatever it was, because the runtime has shut down.
     pub(crate) fn shut_down(&self) {
-        if self.settle(Outcome::ShutDown).is_none() {
-            self.store(State::Settled(Outcome::ShutDown));
+        let outcome = Err(Cancelled::SHUTDOWN);
+        if self.settle(outcome).is_none() {
+            self.store(State::Settled(outcome));
         }
     }
 
@@ -374,7 +343,7 @@ pub(crate) enum State {
     Counting(Moment),
     /// It is due then, once.
     Once(Moment),
-    Settled(Outcome),
+    Settled(Result<(), Cancelled>),
 }
 
 const TAG_BITS: u32 = 2;
@@ -406,7 +375,8 @@ impl From<State> for Packed {
         let (bits, tag) = match state {
             State::Counting(start) => (start.to_bits(), COUNTING),
             State::Once(due) => (due.to_bits(), ONCE),
-            State::Settled(outcome) => (outcome as u64, SETTLED),
+            State::Settled(Ok(())) => (0, SETTLED),
+            State::Settled(Err(cancelled)) => (1 + cancelled.to_bits(), SETTLED),
         };
         Packed(bits << TAG_BITS | tag)
     }
@@ -420,11 +390,8 @@ impl From<Packed> for State {
             COUNTING => State::Counting(Moment::from_bits(bits)),
             ONCE => State::Once(Moment::from_bits(bits)),
             _ => State::Settled(match bits {
-                0 => Outcome::Expired,
-                1 => Outcome::Cancelled,
-                2 => Outcome::Replaced,
-                3 => Outcome::Drained,
-                _ => Outcome::ShutDown,
+                0 => EXPIRED,
+                cancelled => Err(Cancelled::from_bits(cancelled - 1)),
             }),
         }
     }
@@ -441,11 +408,11 @@ mod tests {
             moment().prop_map(State::Counting),
             moment().prop_map(State::Once),
             prop_oneof![
-                Just(Outcome::Expired),
-                Just(Outcome::Cancelled),
-                Just(Outcome::Replaced),
-                Just(Outcome::Drained),
-                Just(Outcome::ShutDown),
+                Just(EXPIRED),
+                Just(Err(Cancelled::BY_HANDLE)),
+                Just(Err(Cancelled::REPLACED)),
+                Just(Err(Cancelled::DRAINED)),
+                Just(Err(Cancelled::SHUTDOWN)),
             ]
             .prop_map(State::Settled),
         ]

@@ -74,7 +74,6 @@ pub use key::Key;
 use segments::Segments;
 pub(crate) use slots::Unlinked;
 use slots::{Digit, Level, MAX_SLOTS, Node, Position};
-use turn::Step;
 pub(crate) use turn::{Decision, Found};
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
@@ -427,7 +426,11 @@ impl<T> Wheel<T> {
     /// assert!(wheel.iter().any(|(key, ..)| key == request));
     /// ```
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter(self.nodes.iter())
+        Iter {
+            nodes: &self.nodes,
+            next: 0,
+            left: self.len(),
+        }
     }
 
     /// The value of every timer. They come in no order.
@@ -458,12 +461,12 @@ impl<T> Iterator for Advance<'_, T> {
         let wheel = &mut *self.0;
         loop {
             match wheel.step() {
-                Step::Due(index) => {
+                Found::Due(index) => {
                     let due = wheel.nodes[index].due;
                     return Some((due, wheel.remove_node(index)?));
                 }
-                Step::Cascaded => {}
-                Step::Finished => return None,
+                Found::Unfinished => {}
+                Found::Nothing => return None,
             }
         }
     }
@@ -486,20 +489,25 @@ impl<T> FusedIterator for Advance<'_, T> {}
 /// }
 /// assert_eq!(wheel.iter().len(), 2);
 /// ```
-pub struct Iter<'a, T>(segments::Iter<'a, Node<T>>);
+pub struct Iter<'a, T> {
+    nodes: &'a Segments<Node<T>>,
+    next: u32,
+    left: usize,
+}
 
 impl<'a, T> Iterator for Iter<'a, T> {
     type Item = (Key, u64, &'a T);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (index, node) = self.0.next()?;
-        // No timer has the sequence zero.
-        let key = Key::from_parts((index, node.sequence))?;
-        Some((key, node.due, &node.value))
+        self.left = self.left.checked_sub(1)?;
+        let index = self.nodes.next_index(self.next)?;
+        self.next = index + 1;
+        let node = &self.nodes[index];
+        Some((Key::new(index, node.sequence), node.due, &node.value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        (self.left, Some(self.left))
     }
 }
 
@@ -509,7 +517,7 @@ impl<T> FusedIterator for Iter<'_, T> {}
 
 impl<T> Clone for Iter<'_, T> {
     fn clone(&self) -> Self {
-        Iter(self.0.clone())
+        Iter { ..*self }
     }
 }
 

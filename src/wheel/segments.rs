@@ -30,7 +30,6 @@
 
 #[cfg(test)]
 use std::cell::Cell;
-use std::iter::FusedIterator;
 use std::ops::{Index, IndexMut};
 
 use slab::Slab;
@@ -177,16 +176,6 @@ impl<N> Segments<N> {
         match &self.segments[..] {
             [only] => only.nodes.capacity().min(PLACES) as u32,
             segments => (segments.len() << PLACE_BITS) as u32,
-        }
-    }
-
-    /// All nodes, in no order.
-    pub(super) fn iter(&self) -> Iter<'_, N> {
-        Iter {
-            segments: self.segments.iter(),
-            nodes: None,
-            next_base: 0,
-            left: self.len,
         }
     }
 
@@ -349,49 +338,6 @@ impl<N> IndexMut<u32> for Segments<N> {
     }
 }
 
-/// All nodes, each with its index.
-pub(super) struct Iter<'a, N> {
-    segments: std::slice::Iter<'a, Segment<N>>,
-    nodes: Option<slab::Iter<'a, N>>,
-    /// The index of the first place of the segment that comes next.
-    next_base: u32,
-    left: usize,
-}
-
-impl<'a, N> Iterator for Iter<'a, N> {
-    type Item = (u32, &'a N);
-
-    fn next(&mut self) -> Option<(u32, &'a N)> {
-        loop {
-            if let Some((place, node)) = self.nodes.as_mut().and_then(Iterator::next) {
-                self.left -= 1;
-                let base = self.next_base - PLACES as u32;
-                return Some((base + place as u32, node));
-            }
-            self.nodes = Some(self.segments.next()?.nodes.iter());
-            self.next_base += PLACES as u32;
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl<N> ExactSizeIterator for Iter<'_, N> {}
-
-impl<N> FusedIterator for Iter<'_, N> {}
-
-impl<N> Clone for Iter<'_, N> {
-    fn clone(&self) -> Self {
-        Iter {
-            segments: self.segments.clone(),
-            nodes: self.nodes.clone(),
-            ..*self
-        }
-    }
-}
-
 #[cfg(test)]
 impl<N> Segments<N> {
     /// How many nodes were looked up or moved so far.
@@ -434,7 +380,7 @@ impl<N> Segments<N> {
             assert_eq!(expected == Some("vacant"), capacity == 0);
         }
         let nodes = self.segments.iter().map(|segment| segment.nodes.len());
-        assert_eq!(self.len, nodes.sum());
+        assert_eq!(self.len, nodes.sum::<usize>());
         assert!(self.len > 0 || self.segments.len() <= 1);
     }
 }

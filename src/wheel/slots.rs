@@ -19,6 +19,8 @@
 //! in its place. A node that is built elsewhere and then copied has to wait for its own fields,
 //! because a core cannot forward several narrow stores to one wide load.
 
+use std::num::NonZeroU64;
+
 use super::segments::{NONE, Segments};
 use super::{Key, Wheel};
 
@@ -45,10 +47,9 @@ impl<T> Wheel<T> {
         let previous = self.append(index, level, slot);
         let node = self.nodes.put(Node {
             due,
-            sequence: sequence.get(),
+            sequence,
             links: Links::last(previous),
             position: Position::of_slot(level, slot),
-            _filling: Filling::Zero,
             value: make(),
         });
         (key, &mut node.value)
@@ -59,10 +60,9 @@ impl<T> Wheel<T> {
     fn arm_late(&mut self, due: u64, key: Key, value: T) -> &mut T {
         self.nodes.put(Node {
             due,
-            sequence: key.to_parts().1,
+            sequence: key.sequence(),
             links: Links::last(NONE),
             position: Position::SORTED,
-            _filling: Filling::Zero,
             value,
         });
         self.link(key.index(), due);
@@ -321,16 +321,16 @@ impl Level {
 ///
 /// One number holds both the level and the slot. The slot takes the low `MAX_DIGIT_BITS` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Position(u32);
+pub(super) struct Position(u64);
 
 impl Position {
-    pub(super) const SORTED: Position = Position(u32::MAX);
+    pub(super) const SORTED: Position = Position(u64::MAX);
 
-    const NOWHERE: Position = Position(u32::MAX - 1);
+    const NOWHERE: Position = Position(u64::MAX - 1);
 
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Position {
-        Position((level << MAX_DIGIT_BITS | slot) as u32)
+        Position((level << MAX_DIGIT_BITS | slot) as u64)
     }
 
     #[inline]
@@ -348,20 +348,10 @@ impl Position {
 pub(super) struct Node<T> {
     pub(super) due: u64,
     /// Unique in the wheel for ever. It tells this timer from a later one in the same place.
-    pub(super) sequence: u64,
+    pub(super) sequence: NonZeroU64,
     pub(super) links: Links,
     pub(super) position: Position,
-    _filling: Filling,
     pub(super) value: T,
-}
-
-/// Fills the gap beside a node's position, because a copy of the node would have to wait for a gap.
-///
-/// It is always zero, so that its other values can mark a free place.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-enum Filling {
-    Zero = 0,
 }
 
 /// The node before a node in its list, and the node after it.

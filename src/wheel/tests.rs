@@ -38,7 +38,7 @@ impl<T> Wheel<T> {
             let bit = self.occupied >> number & 1 == 1;
             assert_eq!(bit, !level.is_empty(), "the bit of level {number}");
         }
-        for (_, node) in self.nodes.iter() {
+        for (_, node) in self.nodes() {
             if node.position == Position::SORTED || Some(node.position) == self.cascading {
                 continue;
             }
@@ -51,9 +51,14 @@ impl<T> Wheel<T> {
         }
     }
 
+    fn nodes(&self) -> impl Iterator<Item = (u32, &Node<T>)> {
+        let indices = 0..self.nodes.end();
+        indices.filter_map(|index| Some((index, self.nodes.get(index)?)))
+    }
+
     /// How many segments hold a timer.
     fn segments_in_use(&self) -> usize {
-        let numbers = self.nodes.iter().map(|(index, _)| index / PLACES as u32);
+        let numbers = self.nodes().map(|(index, _)| index / PLACES as u32);
         numbers.collect::<HashSet<_>>().len()
     }
 }

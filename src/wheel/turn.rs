@@ -23,14 +23,16 @@ pub(crate) enum Decision {
 /// Judging a timer and waking the task that waits for it costs as much as cascading this many.
 pub(super) const JUDGED: usize = 8;
 
-/// What one step towards `now` found.
-pub(super) enum Step {
-    /// This timer is due. It is still linked.
-    Due(u32),
-    /// The step moved one timer to a finer level.
-    Cascaded,
-    /// Nothing more is due, and `elapsed` has reached `now` or is ahead of it.
-    Finished,
+/// What a search for a timer that is due found, or one step of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<D = u32> {
+    /// This timer is due. It is still linked, where this is its index.
+    Due(D),
+    /// Nothing more is due.
+    Nothing,
+    /// There may be more to find: the step moved one timer to a finer level, or the budget was
+    /// spent before the search had an end.
+    Unfinished,
 }
 
 impl<T> Wheel<T> {
@@ -50,7 +52,7 @@ impl<T> Wheel<T> {
         let mut left = budget * JUDGED;
         while left > 0 {
             match self.step() {
-                Step::Due(index) => {
+                Found::Due(index) => {
                     left = left.saturating_sub(JUDGED);
                     let node = &mut self.nodes[index];
                     match judge(node.due, &mut node.value) {
@@ -62,19 +64,19 @@ impl<T> Wheel<T> {
                         }
                     }
                 }
-                Step::Cascaded => left -= 1,
-                Step::Finished => return true,
+                Found::Unfinished => left -= 1,
+                Found::Nothing => return true,
             }
         }
         false
     }
 
     /// Makes one bounded step: finds one timer that is due by `now`, or cascades one.
-    pub(super) fn step(&mut self) -> Step {
+    pub(super) fn step(&mut self) -> Found {
         let sorted = self.first_sorted();
         if let Some(index) = self.next_to_cascade() {
             return match sorted {
-                Some((due, first)) if due <= self.elapsed => Step::Due(first),
+                Some((due, first)) if due <= self.elapsed => Found::Due(first),
                 _ => self.cascade(index),
             };
         }
@@ -84,7 +86,7 @@ impl<T> Wheel<T> {
         match sorted {
             Some((due, first)) if slot.is_none_or(|(.., start)| due <= start) => {
                 return if due <= self.now {
-                    Step::Due(first)
+                    Found::Due(first)
                 } else {
                     self.finish()
                 };
@@ -99,17 +101,17 @@ impl<T> Wheel<T> {
         };
         self.elapsed = start;
         if level == 0 {
-            return Step::Due(index);
+            return Found::Due(index);
         }
         self.cascading = Some(Position::of_slot(level, slot));
         self.cascade(index)
     }
 
     /// Nothing more is due by `now`.
-    fn finish(&mut self) -> Step {
+    fn finish(&mut self) -> Found {
         self.elapsed = self.now;
         self.levels.truncate(self.levels());
-        Step::Finished
+        Found::Nothing
     }
 
     /// The first timer of the slot that is being cascaded, if any is still there.
@@ -118,11 +120,11 @@ impl<T> Wheel<T> {
         self.levels[position.level()].slot(position.slot()).first()
     }
 
-    fn cascade(&mut self, index: u32) -> Step {
+    fn cascade(&mut self, index: u32) -> Found {
         self.unlink(index);
         let due = self.nodes[index].due;
         self.link_into_level(index, due);
-        Step::Cascaded
+        Found::Unfinished
     }
 
     /// The due and the index of the first timer that is sorted.
@@ -152,16 +154,6 @@ impl<T> Wheel<T> {
     }
 }
 
-/// What a search for a timer finds.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// This timer. It is still in the wheel.
-    Due(u32),
-    Nothing,
-    /// The budget was spent before the search had an end.
-    Unfinished,
-}
-
 impl<T> Wheel<T> {
     /// Finds the first timer that is due by `now`, in at most `budget` steps, which are taken from
     /// the budget.
@@ -169,10 +161,9 @@ impl<T> Wheel<T> {
         self.now = self.now.max(now);
         while *budget > 0 {
             *budget -= 1;
-            match self.step() {
-                Step::Due(index) => return Found::Due(index),
-                Step::Cascaded => {}
-                Step::Finished => return Found::Nothing,
+            let found = self.step();
+            if found != Found::Unfinished {
+                return found;
             }
         }
         Found::Unfinished

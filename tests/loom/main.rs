@@ -1,10 +1,12 @@
 //! The crate's own files, compiled against loom's atomics and locks, which runs every interleaving
 //! of what threads do with them.
 
-#![allow(dead_code, unreachable_pub)] // Not every part of the files is used here.
+#![allow(dead_code, unreachable_pub, unused_imports)] // Not every part of the files is used here.
 
 mod clock;
 mod driver;
+#[path = "../../src/error.rs"]
+mod error;
 mod keyed;
 mod models;
 mod shard;

@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use super::DeadlineMap;
 use crate::deadline::ResetHandle;
-use crate::shard::word::Outcome;
+use crate::error::Cancelled;
+use crate::shard::word::EXPIRED;
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
     /// Takes every key out and cancels what is pending,
@@ -62,7 +63,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
-            match inner.access(&entry.word).settle_at(now, Outcome::Drained) {
+            match inner
+                .access(&entry.word)
+                .settle_at(now, Err(Cancelled::DRAINED))
+            {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -86,7 +90,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             words.extend(part.iter().map(|entry| entry.word.clone()));
             drop(part);
             for word in words.drain(..) {
-                let left = inner.access(&word).settle_at(now, Outcome::Expired);
+                let left = inner.access(&word).settle_at(now, EXPIRED);
                 expired += usize::from(left.is_some());
             }
         }

@@ -25,9 +25,10 @@ use hashbrown::HashTable;
 use super::KeyedDeadline;
 use crate::clock::tick::Moment;
 use crate::deadline::Access;
+use crate::error::Cancelled;
 use crate::error::InsertError;
 use crate::keyed::table::{PartGuard, Table};
-use crate::shard::word::{Outcome, Word};
+use crate::shard::word::Word;
 use crate::timer::Timer;
 
 pub(super) struct Inner<K> {
@@ -102,7 +103,7 @@ impl<K> Inner<K> {
                 return Err(InsertError::AtCapacity(()));
             }
         };
-        self.access(&older).settle(Outcome::Replaced);
+        self.access(&older).settle(Err(Cancelled::REPLACED));
         // The key that is not needed is dropped here, after all else.
         Ok(true)
     }

@@ -42,7 +42,7 @@ use crate::deadline::{self, Access, ResetHandle, WarnBefore};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
-use crate::shard::word::{Mark, Outcome, Reset, Word};
+use crate::shard::word::{EXPIRED, Mark, Word};
 use crate::shard::{Change, Shard};
 use crate::timer::Timer;
 use inner::{Entry, Inner};
@@ -234,7 +234,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     fn settle_taken(&self, taken: Option<Entry<K>>) -> bool {
         // The entry's key is dropped after the locks.
         taken.is_some_and(|own| {
-            self.inner.access(&own.word).settle(Outcome::Cancelled);
+            self.inner
+                .access(&own.word)
+                .settle(Err(Cancelled::BY_HANDLE));
             true
         })
     }
@@ -247,9 +249,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     {
         let now = self.inner.now();
         // Nearly every reset ends under the lock of the part.
-        let start = |word: &Arc<Word>| match self.inner.access(word).try_reset(now) {
-            Reset::Moved => None,
-            _ => Some(word.clone()),
+        let start = |word: &Arc<Word>| {
+            let is_reset = self.inner.access(word).try_reset(now);
+            (!is_reset).then(|| word.clone())
         };
         let reset = |deadline: Access<'_>| deadline.reset(now).then_some(());
         let hash = self.hash(key);
@@ -274,7 +276,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        self.attempt(key, |deadline| deadline.settle(Outcome::Cancelled))
+        self.attempt(key, |deadline| deadline.settle(Err(Cancelled::BY_HANDLE)))
     }
 
     /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` for a key that is not
@@ -283,7 +285,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        self.attempt(key, |deadline| deadline.settle(Outcome::Expired))
+        self.attempt(key, |deadline| deadline.settle(EXPIRED))
     }
 
     /// When the deadline of a key expires, as [`ResetHandle::deadline`]. `None` if it is not
@@ -529,7 +531,7 @@ impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
         f.debug_struct("KeyedDeadline")
             .field("key", &self.key)
             .field("timeout", &self.word.timeout())
-            .field("status", &self.word.status())
+            .field("outcome", &self.word.outcome())
             .finish_non_exhaustive()
     }
 }

@@ -60,16 +60,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::part::{DelayPart, Item, Search, Setting};
+use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::keyed::table::{PartGuard, Table};
-use crate::shard::{ArmError, MoveOutcome, PollOutcome, Shard};
+use crate::shard::{NotArmed, Shard};
 use crate::sync::lock;
 use crate::timer::Timer;
-use crate::wheel::Key;
+use crate::wheel::{Found, Key};
 
 pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
@@ -331,20 +331,20 @@ impl<K, V> Inner<K, V> {
     ///
     /// No part is searched beyond the earliest tick of another one, and then they are compared
     /// anew.
-    pub(super) fn take_due(&self, now: Tick, budget: &mut usize) -> Search<K, V> {
+    pub(super) fn take_due(&self, now: Tick, budget: &mut usize) -> Found<Item<K, V>> {
         loop {
             let Some((number, limit)) = self.first_part(now) else {
-                return Search::Nothing;
+                return Found::Nothing;
             };
             let Some(mut part) = self.table.lock_made(number) else {
-                return Search::Nothing;
+                return Found::Nothing;
             };
             let search = part.take_due(limit, budget);
-            if let Search::Item(_) = search {
+            if let Found::Due(_) = search {
                 part.release(1);
             }
             self.finish_change(part);
-            if !matches!(search, Search::Nothing) {
+            if !matches!(search, Found::Nothing) {
                 return search;
             }
         }
@@ -368,7 +368,7 @@ impl<K, V> Inner<K, V> {
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         let is_due = earliest <= self.clock().current_tick();
         let set = if is_due {
-            Err(ArmError::Fired)
+            Err(NotArmed::Fired)
         } else {
             self.set_timer(earliest, cx.waker())
         };
@@ -379,16 +379,16 @@ impl<K, V> Inner<K, V> {
                 self.waker.waits_until(earliest);
                 Poll::Pending
             }
-            Ok(()) | Err(ArmError::Fired) => {
+            Ok(()) | Err(NotArmed::Fired) => {
                 self.waker.stops_waiting();
                 Poll::Ready(Ok(()))
             }
-            Err(ArmError::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
+            Err(NotArmed::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
         }
     }
 
     /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`.
-    fn set_timer(&self, tick: Tick, waker: &Waker) -> Result<(), ArmError> {
+    fn set_timer(&self, tick: Tick, waker: &Waker) -> Result<(), NotArmed> {
         let before = self.stream_timer().take();
         if tick == Tick::NEVER {
             self.disarm(before);
@@ -399,19 +399,16 @@ impl<K, V> Inner<K, V> {
             None => self.shard.arm(tick, waker.clone())?,
             Some((key, set)) if set == tick => key,
             Some((key, _)) => match self.shard.move_to(key, tick) {
-                MoveOutcome::Pending => key,
-                MoveOutcome::HadFired | MoveOutcome::Fires => return Err(ArmError::Fired),
+                Some(Poll::Pending) => key,
+                Some(Poll::Ready(())) | None => return Err(NotArmed::Fired),
             },
         };
         *self.stream_timer() = Some((key, tick));
-        match self.shard.poll_armed(key, due, waker) {
-            PollOutcome::Pending => Ok(()),
-            PollOutcome::Fired => {
-                *self.stream_timer() = None;
-                Err(ArmError::Fired)
-            }
-            PollOutcome::Closed => Err(ArmError::Closed),
+        let armed = self.shard.poll_armed(key, due, waker);
+        if let Err(NotArmed::Fired) = armed {
+            *self.stream_timer() = None;
         }
+        armed
     }
 
     /// The stream has ended. Returns its waker, for the caller to drop.

@@ -39,14 +39,6 @@ pub(super) struct Setting {
     pub(super) tick: Tick,
 }
 
-/// What a search for what is due comes to.
-pub(super) enum Search<K, V> {
-    Item(Item<K, V>),
-    Nothing,
-    /// The budget was spent before the search had an end.
-    Unfinished,
-}
-
 /// An index with no more buckets than this is not worth the trouble.
 const KEPT_BUCKETS: usize = 1024;
 
@@ -145,15 +137,15 @@ impl<K, V> DelayPart<K, V> {
 
     /// Takes out the first item that is due by a tick. It makes at most as many steps as the budget
     /// allows, and takes them from it.
-    pub(super) fn take_due(&mut self, by: Tick, budget: &mut usize) -> Search<K, V> {
+    pub(super) fn take_due(&mut self, by: Tick, budget: &mut usize) -> Found<Item<K, V>> {
         match self.items.find_due(by.number(), budget) {
             Found::Due(index) => {
                 let item = self.remove(index);
                 self.shrink_if_due();
-                Search::Item(item)
+                Found::Due(item)
             }
-            Found::Nothing => Search::Nothing,
-            Found::Unfinished => Search::Unfinished,
+            Found::Nothing => Found::Nothing,
+            Found::Unfinished => Found::Unfinished,
         }
     }
 

@@ -12,11 +12,12 @@ use std::task::{Context, Poll, ready};
 
 use crate::clock::tick::Tick;
 use crate::runtime::coop;
+use crate::wheel::Found;
 use futures_core::{FusedStream, Stream};
 use tokio::time::Instant;
 
 use super::inner::Inner;
-use super::part::{Item, Search};
+use super::part::Item;
 use crate::driver::Watch;
 use crate::error::TryRecvError;
 
@@ -111,10 +112,10 @@ impl<K, V> Expirations<K, V> {
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
         while !self.ended && !self.watch().has_ended() {
             match self.take_due() {
-                Search::Item(item) => return Ok(self.expired(item)),
-                Search::Unfinished => {}
-                Search::Nothing if self.inner.is_finished() => break,
-                Search::Nothing => return Err(TryRecvError::Empty),
+                Found::Due(item) => return Ok(self.expired(item)),
+                Found::Unfinished => {}
+                Found::Nothing if self.inner.is_finished() => break,
+                Found::Nothing => return Err(TryRecvError::Empty),
             }
         }
         let _ended = self.end();
@@ -145,7 +146,7 @@ impl<K, V> Expirations<K, V> {
         buffer.push(first);
         let mut taken = 1;
         while taken < limit {
-            let Search::Item(item) = self.take_due() else {
+            let Found::Due(item) = self.take_due() else {
                 break;
             };
             buffer.push(self.expired(item));
@@ -163,9 +164,9 @@ impl<K, V> Expirations<K, V> {
             }
             // S2.
             match self.take_due() {
-                Search::Item(item) => return Poll::Ready(Some(self.expired(item))),
-                Search::Unfinished => break,
-                Search::Nothing => {}
+                Found::Due(item) => return Poll::Ready(Some(self.expired(item))),
+                Found::Unfinished => break,
+                Found::Nothing => {}
             }
             // S3. Nothing may come between the waker and the question whether this is the end.
             self.inner.waker.leave(cx.waker());
@@ -185,10 +186,10 @@ impl<K, V> Expirations<K, V> {
 
     /// Takes out the first of what is due. The clock is read only where nothing is left that was
     /// due at its last reading.
-    fn take_due(&mut self) -> Search<K, V> {
+    fn take_due(&mut self) -> Found<Item<K, V>> {
         let mut budget = BATCH;
         match self.inner.take_due(self.present, &mut budget) {
-            Search::Nothing => {
+            Found::Nothing => {
                 self.present = self.inner.clock().current_tick();
                 self.inner.take_due(self.present, &mut budget)
             }

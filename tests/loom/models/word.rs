@@ -2,14 +2,16 @@
 //!
 //! A loom mutex stands for the shard's lock. It holds the tick at which the timer is linked.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
 use crate::clock::tick::{Moment, TickLength};
+use crate::error::Cancelled;
 use crate::shard::lock_held;
-use crate::shard::word::{Expiry, LockedWord, Mark, Outcome, Reset, Status, Word};
+use crate::shard::word::{EXPIRED, Expiry, LockedWord, Mark, Word};
 
 fn span(ticks: u64) -> Duration {
     Duration::from_nanos(ticks)
@@ -46,14 +48,13 @@ impl Shared {
     /// A reset as a handle does it.
     fn reset(&self, now: u64) -> JoinHandle<bool> {
         let shared = self.clone();
-        thread::spawn(move || match shared.word.reset(at(now), at(now)) {
-            Reset::Moved => true,
-            Reset::TooLate => false,
-            Reset::NeedsLock => shared.locked(|word| {
+        thread::spawn(move || {
+            let by_lock = |word: LockedWord<'_>| {
                 let looked = word.expire_if(|due| due <= at(now));
                 word.reset(at(now));
                 matches!(looked, Expiry::Later(_))
-            }),
+            };
+            shared.word.reset(at(now), at(now)) || shared.locked(by_lock)
         })
     }
 
@@ -103,7 +104,7 @@ fn a_reset_after_the_deadline_comes_too_late_whether_or_not_the_driver_was_there
         let late = shared.reset(10);
         let expired = shared.turn(10);
         assert!(!late.join().unwrap());
-        assert!(expired || shared.word.status() == Status::Settled(Outcome::Expired));
+        assert!(expired || shared.word.outcome() == Poll::Ready(EXPIRED));
     });
 }
 
@@ -128,7 +129,9 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
         let reset = shared.reset(9);
         let cancel = {
             let shared = shared.clone();
-            thread::spawn(move || shared.locked(|word| word.settle(Outcome::Cancelled).is_some()))
+            thread::spawn(move || {
+                shared.locked(|word| word.settle(Err(Cancelled::BY_HANDLE)).is_some())
+            })
         };
         let expired = shared.turn(10);
         let (moved, cancelled) = (reset.join().unwrap(), cancel.join().unwrap());
@@ -138,11 +141,11 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
         );
         assert!(!(moved && expired));
         let outcome = if cancelled {
-            Outcome::Cancelled
+            Err(Cancelled::BY_HANDLE)
         } else {
-            Outcome::Expired
+            EXPIRED
         };
-        assert_eq!(shared.word.status(), Status::Settled(outcome));
+        assert_eq!(shared.word.outcome(), Poll::Ready(outcome));
     });
 }
 
