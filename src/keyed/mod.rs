@@ -5,5 +5,6 @@
 
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;
+mod linear_table;
 mod reentry;
 pub(crate) mod table;

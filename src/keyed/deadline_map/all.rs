@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::DeadlineMap;
 use crate::deadline::ResetHandle;
 use crate::error::Cancelled;
+use crate::keyed::linear_table::LinearTable;
 use crate::shard::word::EXPIRED;
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
@@ -54,7 +55,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
                 all.close();
             }
             parts.extend(all.iter_mut().map(|part| {
-                let taken = part.take();
+                let taken = std::mem::replace(&mut **part, LinearTable::new());
                 part.release(taken.len());
                 taken
             }));

@@ -20,13 +20,12 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
 use super::KeyedDeadline;
 use crate::clock::tick::Moment;
 use crate::deadline::Access;
 use crate::error::Cancelled;
 use crate::error::InsertError;
+use crate::keyed::linear_table::LinearTable;
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::word::Word;
 use crate::timer::Timer;
@@ -44,7 +43,7 @@ impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::with_parts(PARTS, limit, DeadlinePart::new),
+            table: Table::with_parts(PARTS, limit, LinearTable::new),
         }
     }
 
@@ -96,7 +95,7 @@ impl<K> Inner<K> {
                 }
                 std::mem::replace(&mut entry.word, word)
             } else if part.try_acquire() {
-                part.insert(Entry { key, word });
+                part.insert(hash, Entry { key, word }, hash_of);
                 return Ok(true);
             } else {
                 self.timer.reporter().count_refused();
@@ -134,7 +133,7 @@ impl<K> Inner<K> {
     /// Takes the entry out that has this hash and is meant. The caller drops it under no lock.
     pub(super) fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
         let mut part = self.lock(hash)?;
-        let entry = part.remove(hash, is_it)?;
+        let entry = part.remove(hash, is_it, hash_of)?;
         part.release(1);
         Some(entry)
     }
@@ -148,66 +147,8 @@ pub(super) struct Entry<K> {
 }
 
 /// The entries of some keys.
-pub(super) struct DeadlinePart<K> {
-    entries: HashTable<Entry<K>>,
-}
+pub(super) type DeadlinePart<K> = LinearTable<Entry<K>>;
 
-/// A table with no more buckets than this is not worth shrinking.
-const KEPT: usize = 4;
-
-impl<K> DeadlinePart<K> {
-    pub(super) fn new() -> DeadlinePart<K> {
-        DeadlinePart {
-            entries: HashTable::new(),
-        }
-    }
-
-    #[inline]
-    pub(super) fn find(&self, hash: u32, is: impl FnMut(&Entry<K>) -> bool) -> Option<&Entry<K>> {
-        self.entries.find(spread(hash), is)
-    }
-
-    pub(super) fn find_mut(
-        &mut self,
-        hash: u32,
-        is: impl FnMut(&Entry<K>) -> bool,
-    ) -> Option<&mut Entry<K>> {
-        self.entries.find_mut(spread(hash), is)
-    }
-
-    /// For a key that is not in the part.
-    pub(super) fn insert(&mut self, entry: Entry<K>) {
-        self.entries.insert_unique(hash_of(&entry), entry, hash_of);
-    }
-
-    fn remove(&mut self, hash: u32, is: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
-        let found = self.entries.find_entry(spread(hash), is);
-        let (entry, _) = found.ok()?.remove();
-        // Not by the capacity, which falls where many keys collide.
-        let (left, buckets) = (self.entries.len(), self.entries.num_buckets());
-        if buckets > KEPT && left < buckets / 5 {
-            // With room for half as many again, so that it does not grow at the next insert.
-            self.entries.shrink_to(left + left / 2, hash_of);
-        }
-        Some(entry)
-    }
-
-    pub(super) fn take(&mut self) -> HashTable<Entry<K>> {
-        std::mem::replace(self, DeadlinePart::new()).entries
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<K>> {
-        self.entries.iter()
-    }
-}
-
-fn hash_of<K>(entry: &Entry<K>) -> u64 {
-    spread(entry.word.mark().hash)
-}
-
-/// The hash for the part's table. The first bits of `hash` are the same for all entries here.
-#[inline]
-fn spread(hash: u32) -> u64 {
-    // The golden ratio's bits. The product's upper half depends on all bits of the hash.
-    (u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(32)
+fn hash_of<K>(entry: &Entry<K>) -> u32 {
+    entry.word.mark().hash
 }

@@ -153,7 +153,6 @@ impl<K, V, S> DelayMap<K, V, S> {
                     }
                 }
             }));
-            part.shrink_if_due();
             self.inner.finish_take(part);
             // After the lock, because these drops are user code.
             drop(removed);

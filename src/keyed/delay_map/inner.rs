@@ -160,7 +160,6 @@ impl<K, V> Inner<K, V> {
     /// Takes an item out, and unlocks its part.
     pub(super) fn take_out(&self, mut part: LockedPart<'_, K, V>, index: u32) -> Item<K, V> {
         let item = part.remove(index);
-        part.shrink_if_due();
         part.release(1);
         self.finish_take(part);
         item

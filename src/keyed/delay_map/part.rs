@@ -10,15 +10,14 @@
 
 use std::borrow::Borrow;
 
-use hashbrown::HashTable;
-
 use crate::clock::tick::{Moment, Tick};
+use crate::keyed::linear_table::LinearTable;
 use crate::wheel::{Found, Wheel};
 
 pub(super) struct DelayPart<K, V> {
     items: Wheel<Item<K, V>>,
     /// Indices of items, by the hash of the key.
-    index: HashTable<u32>,
+    index: LinearTable<u32>,
 }
 
 pub(super) struct Item<K, V> {
@@ -39,14 +38,11 @@ pub(super) struct Setting {
     pub(super) tick: Tick,
 }
 
-/// An index with no more buckets than this is not worth the trouble.
-const KEPT_BUCKETS: usize = 1024;
-
 impl<K, V> DelayPart<K, V> {
     pub(super) fn new() -> DelayPart<K, V> {
         DelayPart {
             items: Wheel::new(),
-            index: HashTable::new(),
+            index: LinearTable::new(),
         }
     }
 
@@ -60,7 +56,7 @@ impl<K, V> DelayPart<K, V> {
         K: Borrow<Q>,
     {
         let is_it = |&index: &u32| self.items.at(index).key.borrow() == key;
-        self.index.find(hash_of(half(hash)), is_it).copied()
+        self.index.find(half(hash), is_it).copied()
     }
 
     pub(super) fn item(&self, index: u32) -> &Item<K, V> {
@@ -93,7 +89,7 @@ impl<K, V> DelayPart<K, V> {
         let index = self.items.insert_at(setting.tick.number(), item);
         let items = &self.items;
         self.index
-            .insert_unique(hash_of(hash), index, |&index| hash_of(items.at(index).hash));
+            .insert(hash, index, |&index| items.at(index).hash);
     }
 
     /// Sets anew when an item is due, whether or not it is due already.
@@ -125,13 +121,12 @@ impl<K, V> DelayPart<K, V> {
         pending
     }
 
-    /// Takes an item out. Follow this with `shrink_if_due`.
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);
-        let is_it = |&other: &u32| other == index;
-        if let Ok(entry) = self.index.find_entry(hash_of(item.hash), is_it) {
-            entry.remove();
-        }
+        let items = &self.items;
+        let hash_of = |&index: &u32| items.at(index).hash;
+        self.index
+            .remove(item.hash, |&other| other == index, hash_of);
         item
     }
 
@@ -139,11 +134,7 @@ impl<K, V> DelayPart<K, V> {
     /// allows, and takes them from it.
     pub(super) fn take_due(&mut self, by: Tick, budget: &mut usize) -> Found<Item<K, V>> {
         match self.items.find_due(by.number(), budget) {
-            Found::Due(index) => {
-                let item = self.remove(index);
-                self.shrink_if_due();
-                Found::Due(item)
-            }
+            Found::Due(index) => Found::Due(self.remove(index)),
             Found::Nothing => Found::Nothing,
             Found::Unfinished => Found::Unfinished,
         }
@@ -162,24 +153,6 @@ impl<K, V> DelayPart<K, V> {
         let mut all = std::mem::replace(self, DelayPart::new());
         all.items.take_all()
     }
-
-    /// Gives memory of the index back if it is time.
-    pub(super) fn shrink_if_due(&mut self) {
-        let left = self.index.len();
-        // Not by the capacity, which falls where many keys collide.
-        let buckets = self.index.num_buckets();
-        if buckets > KEPT_BUCKETS && left < buckets / 8 {
-            self.shrink_index();
-        }
-    }
-
-    #[cold]
-    fn shrink_index(&mut self) {
-        let (items, left) = (&self.items, self.index.len());
-        // With room for half as many again, so that it does not grow at the next insert.
-        self.index
-            .shrink_to(left + left / 2, |&index| hash_of(items.at(index).hash));
-    }
 }
 
 impl<K, V> Item<K, V> {
@@ -191,9 +164,4 @@ impl<K, V> Item<K, V> {
 /// The half of a hash that items keep. A part is chosen by other bits.
 fn half(hash: u64) -> u32 {
     hash as u32
-}
-
-/// A whole hash, made of a half. A table uses the lowest bits and the highest ones.
-fn hash_of(half: u32) -> u64 {
-    u64::from(half) << 32 | u64::from(half)
 }
