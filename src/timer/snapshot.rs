@@ -77,9 +77,12 @@ pub struct LevelSnapshot {
     pub slot_width: Duration,
     /// The number of timers in each slot.
     pub slots: Vec<usize>,
-    /// The slot in which the tick of the snapshot lies. The time of the slots before it has passed.
-    /// `None` if that of all slots has, and the driver has not yet come to the timers in them.
-    pub now: Option<usize>,
+    /// The slot in which the tick of the snapshot lies. The slots behind it come first, and then
+    /// those before it, a rotation later.
+    pub now: usize,
+    /// How many of the timers lie in slots whose time has passed. The driver has not yet come to
+    /// them.
+    pub late: usize,
 }
 
 impl Snapshot {
@@ -105,17 +108,16 @@ impl ShardSnapshot {
         let ticks = [now.max(counts.elapsed), counts.elapsed];
         let (mut slot_width, mut shift) = (tick, 0);
         let level = |slots: Vec<usize>| {
-            let bits = slots.len().max(1).ilog2();
-            let is_empty = slots.iter().all(|&timers| timers == 0);
-            // The digits of this level and of those above it.
             let [now, elapsed] = ticks.map(|tick| tick.checked_shr(shift).unwrap_or(0));
-            let is_this_rotation = now >> bits == elapsed >> bits;
-            let digit = (now & ((1 << bits) - 1)) as usize;
+            let digit = |number: u64| (number % slots.len() as u64) as usize;
+            let passed = elapsed..now.min(elapsed.saturating_add(slots.len() as u64));
             let level = LevelSnapshot {
                 slot_width,
-                now: (is_empty || is_this_rotation).then_some(digit),
+                now: digit(now),
+                late: sum(passed.map(|number| slots[digit(number)])),
                 slots,
             };
+            let bits = level.slots.len().max(1).ilog2();
             shift += bits;
             slot_width = slot_width.saturating_mul(1 << bits);
             level
@@ -133,11 +135,7 @@ impl ShardSnapshot {
 
     /// How many timers were counted whose time had passed.
     fn late(&self) -> usize {
-        let passed = |level: &LevelSnapshot| {
-            let now = level.now.unwrap_or(level.slots.len());
-            sum(level.slots.iter().copied().take(now))
-        };
-        sum(self.levels.iter().map(passed)).saturating_add(self.overdue)
+        sum(self.levels.iter().map(|level| level.late)).saturating_add(self.overdue)
     }
 }
 
@@ -244,26 +242,25 @@ level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
     }
 
     #[test]
-    fn now_lies_in_the_slot_of_its_digit() {
-        let levels = || vec![level(8, [(5, 1)]), level(8, []), level(8, [(7, 1)])];
+    fn now_lies_in_the_slot_of_its_digit_and_what_lies_before_it_is_late() {
+        let levels = || vec![level(8, [(7, 1)]), level(8, []), level(8, [(7, 1)])];
         let now = |now, elapsed| {
             let snapshot = Snapshot::new(now, MS, [counts(levels(), 0, elapsed)].into_iter());
             let levels = snapshot.shards[0].levels.iter();
-            levels.map(|level| level.now).collect::<Vec<_>>()
+            levels
+                .map(|level| (level.now, level.late))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(now(0o123, 0o120), [Some(3), Some(2), Some(1)]);
-        // Level 0 holds a timer of the rotation before.
-        assert_eq!(now(0o131, 0o127), [None, Some(3), Some(1)]);
-        assert_eq!(now(0o1000, 0o127), [None, Some(0), None]);
+        // What lies behind now, by up to a rotation, is to come.
+        assert_eq!(now(0o123, 0o120), [(3, 0), (2, 0), (1, 0)]);
+        assert_eq!(now(0o131, 0o130), [(1, 0), (3, 0), (1, 0)]);
+        assert_eq!(now(0o131, 0o127), [(1, 1), (3, 0), (1, 0)]);
+        assert_eq!(now(0o1000, 0o127), [(0, 1), (0, 0), (0, 1)]);
         // The wheel was turned after the clock was read.
-        assert_eq!(now(0o127, 0o131), [Some(1), Some(3), Some(1)]);
+        assert_eq!(now(0o127, 0o131), [(1, 0), (3, 0), (1, 0)]);
         let top = vec![level(2, [(1, 1)]); 64];
         let snapshot = Snapshot::new(u64::MAX, MS, [counts(top, 0, u64::MAX)].into_iter());
-        assert!(
-            snapshot.shards[0]
-                .levels
-                .iter()
-                .all(|level| level.now == Some(1))
-        );
+        let levels = &snapshot.shards[0].levels;
+        assert!(levels.iter().all(|level| (level.now, level.late) == (1, 0)));
     }
 }

@@ -23,29 +23,28 @@
 //!
 //! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). The
 //! wheel makes its overflow levels on demand, as Kafka's purgatory does. With 64 slots a level, a
-//! tick is a number of 6-bit digits. Level `k` has one slot for each value of digit `k`. So level 0
-//! has one tick a slot, level 1 has 64, and level 2 has 4096:
+//! tick is a number of 6-bit digits. A slot of level `k` is one value of digit `k`. So level 0 has
+//! one tick a slot, level 1 has 64, and level 2 has 4096:
 //!
 //! ```text
-//!   due = 70_000   digits   0 . 17 . 5 . 48          elapsed = 69_500   digits   0 . 16 . 61 . 60
-//!                               ^ the highest digit in which they differ is digit 2, so:
-//!   level 2   [ . . . . . . . . . . . . . . . . . X . . . ]   slot 17, 4096 ticks wide
-//!   level 1   [ . . . ]       at tick 69_632 = 17 * 4096 the slot's time comes; the timer cascades to
-//!                             level 1, slot 5, and at tick 69_952 on to level 0, slot 48, its exact tick
+//!   elapsed = 69_500   digits   0 . 16 . 61 . 60
+//!   due     = 74_000   digits   0 . 18 .  4 . 16    4_500 ticks ahead: more than 63 slots of level 1
+//!   level 2   [ . . . . . . . . . . . . . . . . . . X . ]   slot 18, 4096 ticks wide
+//!   level 1   [ . . . . X . ]   at tick 73_728 = 18 * 4096 that slot's time comes; the timer
+//!                               cascades to level 1, slot 4
+//!   level 0   [ . . . X ]       and at tick 73_984 on to level 0, slot 16, its exact tick
 //! ```
 //!
-//! The tick that the wheel has worked up to is called `elapsed`. A timer lives at the level of the
-//! highest digit in which its due differs from `elapsed`, in the slot of its own digit there. The
-//! code rests on three things that follow:
+//! The tick that the wheel has worked up to is called `elapsed`. A timer lives in the finest level
+//! that reaches its due: the present slot of the level and as many behind it as make one rotation.
+//! So a timer cascades by how far ahead it was armed, and not by where a boundary of the levels
+//! happens to lie. The code rests on two things that follow:
 //!
-//! 1. Every timer of level `k` is due before every timer of level `k + 1`. So the earliest slot is
-//!    the first occupied one of the lowest occupied level. No finer level can hide an earlier timer
-//!    of a coarser one.
-//! 2. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
+//! 1. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
 //!    lies in its right slot. To advance over a year or a century is one step if nothing is due.
-//! 3. A timer can be linked into a fine slot directly only after the cascade of the coarse slot
-//!    around it. So each list is in insertion order also across levels, and ties fire in that
-//!    order.
+//! 2. Of two timers with the same due, the one that was armed first lies in the same level or in a
+//!    coarser one. So a cascade links each timer before all that has its due in the finer level,
+//!    and ties fire in insertion order.
 //!
 //! With 64 slots, eleven levels span every `u64`, so there is no largest delay. The nodes of the
 //! timers lie in segments, each a slab of 512 places, and are linked by `u32` indices. A [`Key`]
@@ -73,7 +72,7 @@ pub(crate) use debug::{SlotCounter, SlotCounts};
 pub use key::Key;
 use segments::Segments;
 pub(crate) use slots::Unlinked;
-use slots::{Digit, Level, MAX_SLOTS, Node, Position};
+use slots::{Digit, Level, MAX_SLOTS, Node};
 pub(crate) use turn::{Decision, Found};
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
@@ -116,8 +115,6 @@ pub struct Wheel<T> {
     sorted: BTreeMap<(u64, u64), u32>,
     /// The rank of the next timer that is sorted. By ranks, ties keep their order.
     next_rank: u64,
-    /// The coarse slot that is being cascaded. Its start is `elapsed`.
-    cascading: Option<Position>,
     next_sequence: NonZeroU64,
 }
 
@@ -240,7 +237,6 @@ impl<T> Wheel<T> {
             now: 0,
             sorted: BTreeMap::new(),
             next_rank: 0,
-            cascading: None,
             next_sequence: NonZeroU64::MIN,
         }
     }
@@ -263,7 +259,7 @@ impl<T> Wheel<T> {
     pub fn starting_at(mut self, tick: u64) -> Self {
         self.now = self.now.max(tick);
         if self.is_empty() {
-            (self.elapsed, self.cascading) = (self.now, None);
+            self.elapsed = self.now;
         }
         self
     }

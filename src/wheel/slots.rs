@@ -7,11 +7,11 @@
 //!
 //! Invariants:
 //!
-//! - A timer is linked at the level of the highest digit in which its due differs from `elapsed`,
-//!   in the slot of its own digit there. A timer whose due lies before `elapsed` is sorted.
+//! - A timer is linked at the finest level that reaches its due, in the slot of its own digit there.
+//!   A timer whose due lies before `elapsed` is sorted.
 //! - A node is in exactly one list, the one that its `position` names. Only sorted nodes are in
-//!   none. The nodes of a list stand in the order in which they were linked, so ties fire in
-//!   insertion order.
+//!   none. The nodes of a list that have the same due stand in the order in which they were armed.
+//!   What is in a coarser slot with that due was armed before them.
 //! - A sorted node was linked before each node of a list that has the same due.
 //! - A bit of the bitmap is set exactly while the list of its slot is not empty.
 //!
@@ -40,7 +40,7 @@ impl<T> Wheel<T> {
         self.next_sequence = sequence.saturating_add(1);
         let index = self.nodes.vacant_index();
         let key = Key::new(index, sequence);
-        if due < self.elapsed || self.cascading.is_some() {
+        if due < self.elapsed {
             return (key, self.arm_late(due, key, make()));
         }
         let (level, slot) = self.slot_of(due);
@@ -55,7 +55,7 @@ impl<T> Wheel<T> {
         (key, &mut node.value)
     }
 
-    /// Arms a timer that is overdue, or while a slot is cascaded.
+    /// Arms a timer that is overdue.
     #[cold]
     fn arm_late(&mut self, due: u64, key: Key, value: T) -> &mut T {
         self.nodes.put(Node {
@@ -65,7 +65,7 @@ impl<T> Wheel<T> {
             position: Position::SORTED,
             value,
         });
-        self.link(key.index(), due);
+        self.link_sorted(key.index(), due);
         &mut self.nodes[key.index()].value
     }
 
@@ -126,58 +126,43 @@ impl<T> Wheel<T> {
     /// Links a node that is in no list, where its due belongs.
     pub(super) fn link(&mut self, index: u32, due: u64) {
         if due < self.elapsed {
-            self.link_sorted(index, due);
-        } else if self.cascading.is_some() {
-            self.link_during_cascade(index, due);
-        } else {
-            self.link_into_level(index, due);
+            return self.link_sorted(index, due);
         }
-    }
-
-    pub(super) fn link_into_level(&mut self, index: u32, due: u64) {
-        self.link_into_slot(index, due, self.position_of(due));
-    }
-
-    fn link_into_slot(&mut self, index: u32, due: u64, position: Position) {
-        let previous = self.append(index, position.level(), position.slot());
-        let node = &mut self.nodes[index];
-        (node.due, node.position, node.links) = (due, position, Links::last(previous));
-    }
-
-    /// The position of a timer whose due does not lie before `elapsed`.
-    #[inline]
-    pub(super) fn position_of(&self, due: u64) -> Position {
         let (level, slot) = self.slot_of(due);
-        Position::of_slot(level, slot)
+        let previous = self.append(index, level, slot);
+        let node = &mut self.nodes[index];
+        (node.due, node.links) = (due, Links::last(previous));
+        node.position = Position::of_slot(level, slot);
     }
 
-    /// The level and the slot of a timer whose due does not lie before `elapsed`.
+    /// Links a node that was unlinked from a coarser slot before all that lies where its due
+    /// belongs: whatever has the same due there was armed later.
+    pub(super) fn link_first(&mut self, index: u32) {
+        let due = self.nodes[index].due;
+        let (level, slot) = self.slot_of(due);
+        let list = self.levels[level].slots[slot];
+        if list.head == NONE {
+            return self.link(index, due);
+        }
+        self.levels[level].slots[slot].head = index;
+        self.nodes[list.head].links.previous = index;
+        let node = &mut self.nodes[index];
+        node.links = Links::first(list.head);
+        node.position = Position::of_slot(level, slot);
+    }
+
+    /// The level and the slot of a timer whose due does not lie before `elapsed`: the finest level
+    /// among whose next slots, the present one included, is that of its due.
     #[inline]
     fn slot_of(&self, due: u64) -> (usize, usize) {
-        let digit = self.digit_of(due ^ self.elapsed);
+        // The lowest bit is set so that a distance of zero is level 0 too.
+        let distance = due - self.elapsed | 1;
+        let mut digit = self.digit_of_bit[distance.ilog2() as usize];
+        if (due >> digit.shift) - (self.elapsed >> digit.shift) > self.slot_mask {
+            digit = digit.next(self.digit_bits);
+        }
         let slot = (due >> digit.shift & self.slot_mask) as usize;
         (usize::from(digit.level), slot & (MAX_SLOTS - 1))
-    }
-
-    /// The highest digit in which two ticks differ, given their exclusive or.
-    #[inline]
-    fn digit_of(&self, difference: u64) -> Digit {
-        // The lowest bit is set so that a difference of zero is level 0 too.
-        self.digit_of_bit[(difference | 1).ilog2() as usize]
-    }
-
-    /// Links a timer while a slot is cascaded. A timer that belongs below this slot goes to the end
-    /// of the slot's list. Otherwise it would overtake timers with the same due.
-    #[cold]
-    fn link_during_cascade(&mut self, index: u32, due: u64) {
-        match self.cascading {
-            Some(position)
-                if self.next_to_cascade().is_some() && self.slot_of(due).0 < position.level() =>
-            {
-                self.link_into_slot(index, due, position);
-            }
-            _ => self.link_into_level(index, due),
-        }
     }
 
     #[cold]
@@ -264,6 +249,16 @@ pub(super) struct Digit {
     pub(super) shift: u8,
 }
 
+impl Digit {
+    #[inline]
+    fn next(self, bits: u32) -> Digit {
+        Digit {
+            level: self.level + 1,
+            shift: self.shift + bits as u8,
+        }
+    }
+}
+
 /// The widest digit: a slot for each of its values has a bit in the bitmap of its level.
 pub(super) const MAX_DIGIT_BITS: u32 = u64::BITS.ilog2();
 
@@ -286,9 +281,14 @@ impl Level {
         self.occupied == 0
     }
 
-    /// The first slot that holds a timer. The level must not be empty.
-    pub(super) fn first_slot(&self) -> usize {
-        self.occupied.trailing_zeros() as usize
+    /// How many slots after the slot `present` the first one is that holds a timer. The slots before
+    /// the present one come last. The level must not be empty.
+    #[inline]
+    pub(super) fn first_from(&self, present: usize, slots: usize) -> usize {
+        match self.occupied >> present {
+            0 => slots - present + self.occupied.trailing_zeros() as usize,
+            ahead => ahead.trailing_zeros() as usize,
+        }
     }
 
     /// The slots that hold a timer, first to last.
@@ -363,6 +363,13 @@ pub(super) struct Links {
 
 /// A node that is in no list has no use for its links, so they can hold a number.
 impl Links {
+    fn first(next: u32) -> Links {
+        Links {
+            previous: NONE,
+            next,
+        }
+    }
+
     #[inline]
     fn last(previous: u32) -> Links {
         Links {
@@ -398,6 +405,10 @@ impl List {
 
     pub(super) fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
+    }
+
+    pub(super) fn last(&self) -> Option<u32> {
+        (self.tail != NONE).then_some(self.tail)
     }
 
     /// The nodes of this list, first to last.

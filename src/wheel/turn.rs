@@ -3,14 +3,13 @@
 //! A turn works in steps, and each step is bounded: it finds one timer due, or moves one to a finer
 //! level. So an owner that holds a lock over the wheel can let it go after any number of steps.
 //!
-//! Invariant: between two steps every timer lies where `link` would put it. Only the timers of the
-//! slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
+//! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers of
+//! the slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
 //!
 //! The timers of a coarse slot are in no order. An owner that looks for the first timer of all
 //! makes them sorted, each once. `elapsed` waits for its time all the same.
 
 use super::Wheel;
-use super::slots::Position;
 
 /// What [`Wheel::turn`] is to do with a timer whose slot has come.
 pub(crate) enum Decision {
@@ -73,17 +72,9 @@ impl<T> Wheel<T> {
 
     /// Makes one bounded step: finds one timer that is due by `now`, or cascades one.
     pub(super) fn step(&mut self) -> Found {
-        let sorted = self.first_sorted();
-        if let Some(index) = self.next_to_cascade() {
-            return match sorted {
-                Some((due, first)) if due <= self.elapsed => Found::Due(first),
-                _ => self.cascade(index),
-            };
-        }
-        self.cascading = None;
-        let slot = self.earliest_slot();
+        let slot = self.slot_to_work_on();
         // Of two with the same due, the sorted one was linked first.
-        match sorted {
+        match self.first_sorted() {
             Some((due, first)) if slot.is_none_or(|(.., start)| due <= start) => {
                 return if due <= self.now {
                     Found::Due(first)
@@ -96,15 +87,14 @@ impl<T> Wheel<T> {
         let Some((level, slot, start)) = slot.filter(|&(.., start)| start <= self.now) else {
             return self.finish();
         };
-        let Some(index) = self.levels[level].slot(slot).first() else {
-            return self.finish();
-        };
         self.elapsed = start;
+        let list = self.levels[level].slot(slot);
         if level == 0 {
-            return Found::Due(index);
+            list.first().map_or(Found::Nothing, Found::Due)
+        } else {
+            list.last()
+                .map_or(Found::Nothing, |last| self.cascade(last))
         }
-        self.cascading = Some(Position::of_slot(level, slot));
-        self.cascade(index)
     }
 
     /// Nothing more is due by `now`.
@@ -114,16 +104,11 @@ impl<T> Wheel<T> {
         Found::Nothing
     }
 
-    /// The first timer of the slot that is being cascaded, if any is still there.
-    pub(super) fn next_to_cascade(&self) -> Option<u32> {
-        let position = self.cascading?;
-        self.levels[position.level()].slot(position.slot()).first()
-    }
-
-    fn cascade(&mut self, index: u32) -> Found {
-        self.unlink(index);
-        let due = self.nodes[index].due;
-        self.link_into_level(index, due);
+    /// Moves the last timer of a coarse slot to a finer one. Whatever has the same due there was
+    /// linked later, so each goes to the front, the last one first.
+    fn cascade(&mut self, last: u32) -> Found {
+        self.unlink(last);
+        self.link_first(last);
         Found::Unfinished
     }
 
@@ -134,23 +119,34 @@ impl<T> Wheel<T> {
         Some((due, index))
     }
 
-    /// The level, the slot and the starting tick of the earliest slot that holds a timer.
-    pub(super) fn earliest_slot(&self) -> Option<(usize, usize, u64)> {
-        if self.occupied == 0 {
-            return None;
-        }
-        let level = self.occupied.trailing_zeros() as usize;
-        let slot = self.levels[level].first_slot();
-        Some((level, slot, self.start_of(level, slot)))
+    /// The slot whose time comes next. Of two that start at the same tick: a coarse one comes before
+    /// level 0, because what is in it may be due by then, and the finer of two coarse ones, because
+    /// what is in the other was linked earlier and goes before it.
+    fn slot_to_work_on(&self) -> Option<(usize, usize, u64)> {
+        let first = |one: (usize, usize, u64), other: (usize, usize, u64)| {
+            let is_other = other.2 < one.2 || other.2 == one.2 && one.0 == 0;
+            if is_other { other } else { one }
+        };
+        self.first_slots().reduce(first)
     }
 
-    /// The starting tick of a slot.
-    pub(super) fn start_of(&self, level: usize, slot: usize) -> u64 {
-        let shift = level as u32 * self.digit_bits;
-        // Above the digit of this level, the digits are those of `elapsed`. The digit of the top
-        // level may have none above it.
-        let above = u64::MAX.checked_shl(shift + self.digit_bits).unwrap_or(0);
-        self.elapsed & above | (slot as u64) << shift
+    /// The first slot of each level that holds a timer, the finest level first: the level, the slot
+    /// and the starting tick.
+    fn first_slots(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        let mut occupied = self.occupied;
+        std::iter::from_fn(move || {
+            if occupied == 0 {
+                return None;
+            }
+            let level = occupied.trailing_zeros() as usize;
+            occupied &= occupied - 1;
+            let shift = level as u32 * self.digit_bits;
+            let present = self.elapsed >> shift;
+            let slots = self.slot_mask as usize + 1;
+            let ahead = self.levels[level].first_from((present & self.slot_mask) as usize, slots);
+            let number = present + ahead as u64;
+            Some((level, (number & self.slot_mask) as usize, number << shift))
+        })
     }
 }
 
@@ -177,20 +173,24 @@ impl<T> Wheel<T> {
     pub(crate) fn find_first(&mut self, budget: &mut usize) -> Found {
         while *budget > 0 {
             *budget -= 1;
-            if let Some(index) = self.next_to_cascade() {
-                self.cascade(index);
-                continue;
-            }
-            self.cascading = None;
             let sorted = self.first_sorted();
-            let Some((level, slot, start)) = self.earliest_slot() else {
+            // Of two that start at the same tick, what is in the coarser one was linked first.
+            let earliest = self.first_slots().reduce(|one, other| {
+                let is_other = other.2 <= one.2;
+                if is_other { other } else { one }
+            });
+            let Some((level, slot, start)) = earliest else {
                 return sorted.map_or(Found::Nothing, |(_, index)| Found::Due(index));
             };
-            let in_slot = match sorted {
-                Some((due, first)) if due <= start => return Found::Due(first),
-                _ => self.first_of_few(level, slot),
+            if let Some((_, first)) = sorted.filter(|&(due, _)| due <= start) {
+                return Found::Due(first);
+            }
+            let is_first = |due| {
+                let mut others = self.first_slots().filter(|&(other, ..)| other != level);
+                others.all(|(.., start)| due < start)
             };
-            if let Some((due, index)) = in_slot {
+            let in_slot = self.first_of_few(level, slot);
+            if let Some((due, index)) = in_slot.filter(|&(due, _)| level == 0 || is_first(due)) {
                 let before = sorted.filter(|&(sorted, _)| sorted <= due);
                 return Found::Due(before.map_or(index, |(_, sorted)| sorted));
             }
@@ -204,11 +204,14 @@ impl<T> Wheel<T> {
 
     /// The tick of the earliest timer in the slots, or that of the beginning of its slot.
     pub(super) fn earliest_in_slots(&self) -> Option<u64> {
-        if self.next_to_cascade().is_some() {
-            return Some(self.elapsed);
-        }
-        let (level, slot, start) = self.earliest_slot()?;
-        Some(self.first_of_few(level, slot).map_or(start, |(due, _)| due))
+        self.first_slots()
+            .fold(None, |earliest, (level, slot, start)| {
+                if earliest.is_some_and(|earliest| earliest <= start) {
+                    return earliest;
+                }
+                let due = self.first_of_few(level, slot).map_or(start, |(due, _)| due);
+                Some(earliest.map_or(due, |earliest: u64| earliest.min(due)))
+            })
     }
 
     /// The due and the index of a slot's first timer, if the slot is of one tick or holds few.
