@@ -57,12 +57,14 @@ impl NextCheck {
         self.0.load(Ordering::Acquire) <= tick.number()
     }
 
-    /// From now on the party reads all changes. A thread that makes one after that tells.
-    pub(crate) fn begin(&self) {
+    /// The party reads all changes with `read`. A thread that makes one after it has begun tells.
+    pub(crate) fn begin<R>(&self, read: impl FnOnce() -> R) -> R {
         // L1.
         self.0.store(Tick::NEVER.number(), Ordering::Release);
         // Between L1 and L2: pairs with the fence in `comes_by`.
         fence(Ordering::SeqCst);
+        // L2.
+        read()
     }
 
     /// The next check is at that tick, if nobody tells.

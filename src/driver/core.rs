@@ -77,35 +77,29 @@ impl Driver {
         request: Request,
         whereabouts: Whereabouts,
     ) -> Option<MissedTick> {
-        let mut running = self.requests.submit(request)?;
         let mut run = Run {
             began: None,
             passed: None,
             comes_at: Tick::NEVER,
         };
-        loop {
-            let requests = running.take();
-            let core = self.core().take();
-            if let Some(mut core) = core {
-                match self.serve(&mut core, &mut running, requests, whereabouts, &mut run) {
-                    SetOutcome::Done => {
-                        run.comes_at = core.alarm.at();
-                        *self.core() = Some(core);
-                    }
-                    SetOutcome::Passed(tick) => {
-                        run.passed = run.passed.max(Some(tick));
-                        *self.core() = Some(core);
-                        // This thread takes it next, because it is still running.
-                        let _ = self.requests.submit(Request::Turn);
-                    }
-                    SetOutcome::Ended => self.end(core, &mut running),
-                }
-            }
-            running = match running.release() {
-                Some(running) => running,
-                None => break,
+        self.requests.run(request, |running, requests| {
+            let Some(mut core) = self.core().take() else {
+                return;
             };
-        }
+            match self.serve(&mut core, running, requests, whereabouts, &mut run) {
+                SetOutcome::Done => {
+                    run.comes_at = core.alarm.at();
+                    *self.core() = Some(core);
+                }
+                SetOutcome::Passed(tick) => {
+                    run.passed = run.passed.max(Some(tick));
+                    *self.core() = Some(core);
+                    // This thread takes it next, because it is still running.
+                    let _ = self.requests.submit(Request::Turn);
+                }
+                SetOutcome::Ended => self.end(core, running),
+            }
+        });
         run.passed.map(|up_to| MissedTick {
             up_to,
             comes_from: self.clock.first_tick_with(run.comes_at),
@@ -182,8 +176,8 @@ impl Driver {
         let present = self.clock.tick().current(now);
         let late = self.clock.stalls().come(now, || self.clock.is_virtual());
         self.report(now, late);
-        running.begin_to_read();
-        let (next, is_long) = self.turn_shards(core, present, now, late.since);
+        let turn = || self.turn_shards(core, present, now, late.since);
+        let (next, is_long) = running.read(turn);
         if is_long {
             // The last of what it fired came so much later than the first.
             let now = self.clock.now();
@@ -242,9 +236,10 @@ impl Driver {
         // along. So what was asked for does not count here: the next expiry that it was asked for
         // may have been deferred since, by another thread. Where it was not, the next expiries have
         // it.
-        running.begin_to_read();
-        let expiries = core.shards().map(|shard| shard.next_expiry());
-        expiries.min().unwrap_or(Tick::NEVER)
+        running.read(|| {
+            let expiries = core.shards().map(|shard| shard.next_expiry());
+            expiries.min().unwrap_or(Tick::NEVER)
+        })
     }
 
     /// Closes every shard, for ever.

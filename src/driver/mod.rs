@@ -47,8 +47,6 @@
 mod core;
 mod lateness;
 pub(crate) mod requests;
-#[cfg(test)]
-mod requests_tests;
 mod thread_alarm;
 mod tokio_alarm;
 mod watch;

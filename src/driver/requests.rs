@@ -92,6 +92,21 @@ impl Requests {
         self.asked_for.fetch_min(tick.number(), Ordering::AcqRel);
     }
 
+    /// Submits a request. If no thread runs the driver, the caller does, and `serve` serves what is
+    /// requested until nothing more is.
+    pub(crate) fn run(
+        &self,
+        request: Request,
+        mut serve: impl FnMut(&mut Running<'_>, RequestSet),
+    ) {
+        let mut running = self.submit(request);
+        while let Some(mut runs) = running {
+            let requests = runs.take();
+            serve(&mut runs, requests);
+            running = runs.release();
+        }
+    }
+
     /// Submits a request. If no thread runs the driver, the caller has to, until it may stop.
     pub(crate) fn submit(&self, request: Request) -> Option<Running<'_>> {
         // Release: pairs with the Acquire in `take`. The running thread that serves the request
@@ -123,13 +138,13 @@ impl<'a> Running<'a> {
         Tick::new(self.0.asked_for.swap(never, Ordering::AcqRel))
     }
 
-    /// Call this before the next expiries are read. A thread that lowers one after it submits a
+    /// Reads the next expiries with `read`. A thread that lowers one after this has begun submits a
     /// request. What was asked for before is forgotten, because the next expiries have it.
-    pub(crate) fn begin_to_read(&mut self) {
+    pub(crate) fn read<R>(&mut self, read: impl FnOnce() -> R) -> R {
         // Taken, and not overwritten by a store: so the next expiries that are read after this
         // contain what was asked for before.
         self.take_asked_for();
-        self.0.next_turn.begin();
+        self.0.next_turn.begin(read)
     }
 
     /// Says at which tick the driver turns at the latest.

@@ -37,8 +37,6 @@ mod deadlines;
 pub(crate) mod lateness;
 mod locked;
 mod next_expiry;
-#[cfg(test)]
-mod next_expiry_tests;
 pub(crate) mod word;
 
 use std::fmt;

@@ -10,8 +10,6 @@
 //! clock that costs one empty turn, and disarming tells nobody. On a clock that can be paused the
 //! driver is told, in real time too. The clock may be paused in the next moment, and then a
 //! cancelled timer would pull time along.
-//!
-//! Its tests are in `next_expiry_tests`, because `tests/loom` compiles this file too.
 
 use super::word::LockHeld;
 use crate::clock::tick::Tick;

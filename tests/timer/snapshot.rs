@@ -32,7 +32,7 @@ async fn a_snapshot_shows_what_every_level_holds() {
     );
     assert_eq!((levels[0].slots[1], levels[1].slots[3]), (2, 1));
     assert_eq!(levels[3].slot_width, 5_120 * MS);
-    assert!(levels.iter().all(|level| level.now == Some(0)));
+    assert!(levels.iter().all(|level| level.now == 0));
     drop(deadlines);
     assert_eq!(timer.snapshot(), empty);
 }

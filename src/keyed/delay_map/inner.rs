@@ -362,8 +362,7 @@ impl<K, V> Inner<K, V> {
     /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
     /// Call this after the waker was left.
     pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        self.waker.begins_to_wait();
-        let earliest = self.earliest_of_all();
+        let earliest = self.waker.begins_to_wait(|| self.earliest_of_all());
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         let is_due = earliest <= self.clock().current_tick();
         let set = if is_due {

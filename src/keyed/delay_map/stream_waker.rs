@@ -72,9 +72,9 @@ impl StreamWaker {
         }
     }
 
-    /// Call this after the waker was left, and before the parts are read.
-    pub(crate) fn begins_to_wait(&self) {
-        self.next_check.begin();
+    /// Reads the parts with `read`. Call this after the waker was left.
+    pub(crate) fn begins_to_wait<R>(&self, read: impl FnOnce() -> R) -> R {
+        self.next_check.begin(read)
     }
 
     /// Call this after the parts were read. The stream checks at that tick, unless it is woken.

@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 struct Driven {
     requests: Requests,
     /// Each with the lock of its shard.
-    plans: [(NextExpiry, Mutex<()>); 2],
+    expiries: [(NextExpiry, Mutex<()>); 2],
     /// Under a lock only to be seen by all; nobody but the running thread has it.
     alarm: Mutex<Tick>,
     turns: AtomicU64,
@@ -27,7 +27,7 @@ impl Driven {
     fn new() -> Arc<Driven> {
         let driven = Driven {
             requests: Requests::new(),
-            plans: [0, 1].map(|_| (NextExpiry::never(), Mutex::new(()))),
+            expiries: [0, 1].map(|_| (NextExpiry::never(), Mutex::new(()))),
             alarm: Mutex::new(Tick::NEVER),
             turns: AtomicU64::new(0),
         };
@@ -40,7 +40,7 @@ impl Driven {
 
     fn arm(&self, shard: usize, tick: u64) {
         let tick = Tick::new(tick);
-        let (expiry, lock) = &self.plans[shard];
+        let (expiry, lock) = &self.expiries[shard];
         let locked = lock.lock().unwrap();
         let change = expiry.lower_to(tick, &lock_held());
         drop(locked);
@@ -51,24 +51,17 @@ impl Driven {
     }
 
     fn run(&self, request: Request) {
-        let mut running = self.requests.submit(request);
-        while let Some(mut runs) = running {
-            let requests = runs.take();
+        self.requests.run(request, |running, requests| {
             let mut alarm = self.alarm.try_lock().expect("one runs it at a time");
             if requests.has(Request::Fired) {
-                *alarm = Tick::NEVER;
                 self.turns.fetch_add(1, Ordering::Relaxed);
-                runs.begin_to_read();
-                for (expiry, _) in &self.plans {
-                    *alarm = expiry.tick().min(*alarm);
-                }
+                let expiries = self.expiries.iter().map(|(expiry, _)| expiry.tick());
+                *alarm = running.read(|| expiries.min()).unwrap();
             } else {
-                *alarm = runs.take_asked_for().min(*alarm);
+                *alarm = running.take_asked_for().min(*alarm);
             }
-            runs.set_for(*alarm);
-            drop(alarm);
-            running = runs.release();
-        }
+            running.set_for(*alarm);
+        });
     }
 }
 

@@ -27,19 +27,21 @@ fn is_spared(stalls: &Stalls, due: Moment) -> bool {
 
 /// A driver whose alarm was set for 100 ms comes at 4 s.
 ///
+/// The driver is the first thread to run. It reads `waits_since` before it writes that, and loom
+/// remembers only the last access to an atomic. So it would not try a look between the two that
+/// came before both.
+///
 /// Mutation: `come` notes the stall after `waits_since`, or `grace_at` looks at the stalls first.
 #[test]
 fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
     with_few_preemptions(|| {
         let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), false));
         stalls.wait_from(Tick::new(100));
-        let coming = stalls.clone();
-        let driver = thread::spawn(move || {
-            coming.come(at(4_000), || false);
-            coming.wait_from(Tick::new(5_000));
-        });
-        assert!(is_spared(&stalls, at(1_500)));
-        driver.join().unwrap();
+        let looking = stalls.clone();
+        let looker = thread::spawn(move || is_spared(&looking, at(1_500)));
+        stalls.come(at(4_000), || false);
+        stalls.wait_from(Tick::new(5_000));
+        assert!(looker.join().unwrap());
         assert!(is_spared(&stalls, at(1_500)));
         assert!(!is_spared(&stalls, at(99)), "due before the stall");
     });

@@ -6,10 +6,10 @@ use loom::thread;
 
 use super::with_few_preemptions;
 use crate::clock::tick::Tick;
-
-const NEVER: u64 = Tick::NEVER.number();
 use crate::keyed::stream_waker::StreamWaker;
 use crate::sync::{AtomicU64, Ordering};
+
+const NEVER: u64 = Tick::NEVER.number();
 
 /// A map with two parts of which only the ticks are left, at which something is due in them.
 struct Watched {
@@ -75,8 +75,7 @@ impl Watched {
     fn poll(&self, waker: &std::task::Waker) -> u64 {
         self.waker.stops_waiting();
         self.waker.leave(waker);
-        self.waker.begins_to_wait();
-        let earliest = self.earliest();
+        let earliest = self.waker.begins_to_wait(|| self.earliest());
         *self.timer.lock().unwrap() = earliest;
         self.waker.waits_until(Tick::new(earliest));
         earliest
