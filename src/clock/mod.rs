@@ -89,13 +89,16 @@ impl Clock {
             Source::System => system_now(),
             // Where the calling thread cannot read it, time stands still.
             Source::Pausable(clock) => self
-                .read(clock)
+                .try_now()
                 .unwrap_or_else(|| self.instant(clock.last_reading())),
         }
     }
 
     /// `None` if the calling thread cannot read the clock.
-    fn read(&self, clock: &RuntimeClock) -> Option<Instant> {
+    pub(crate) fn try_now(&self) -> Option<Instant> {
+        let Source::Pausable(clock) = &self.source else {
+            return Some(system_now());
+        };
         if let Some(&ended) = self.ended.get() {
             return Some(self.instant(ended));
         }
@@ -233,15 +236,6 @@ impl Clock {
         if let Source::Pausable(clock) = &self.source {
             clock.forget_runtime();
         }
-    }
-
-    /// Whether an instant surely lies ahead. `None` if the calling thread cannot read the clock.
-    pub(crate) fn is_ahead(&self, instant: Instant) -> Option<bool> {
-        let now = match &self.source {
-            Source::System => system_now(),
-            Source::Pausable(clock) => self.read(clock)?,
-        };
-        Some(now < instant)
     }
 }
 
@@ -431,15 +425,6 @@ mod tests {
         assert_eq!(clock.ended(), Some(stopped));
         let elsewhere = thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap());
         assert_eq!(elsewhere, stopped);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_instant_lies_ahead_until_the_clock_has_come_to_it() {
-        let clock = of_runtime();
-        let instant = Instant::now() + MILLISECOND;
-        assert_eq!(clock.is_ahead(instant), Some(true));
-        tokio::time::advance(MILLISECOND).await;
-        assert_eq!(clock.is_ahead(instant), Some(false));
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! The [`Deadline`] future. It is armed when it is made. One task awaits it, and any task pushes it
-//! back. `warning.rs` adds a warning before it.
+//! back.
 //!
 //! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
 //! timer in the wheel share. The word's file says which thread may touch what.
 //!
 //! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
 //! settled, the word stays settled until it is restarted. Another poll returns the same answer.
-
-mod warning;
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +21,6 @@ use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::shard::word::{EXPIRED, Mark, Word};
 use crate::shard::{Change, Report, Shard};
-pub use warning::{Stage, WarnBefore};
 
 /// A deadline that one task awaits and any task pushes back:
 /// [`Timer::deadline`](crate::Timer::deadline).
@@ -86,25 +83,6 @@ impl Deadline {
     /// The time that is left, as [`ResetHandle::remaining`]. `None` once it is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         self.handle().remaining()
-    }
-
-    /// The deadline with a warning `grace` before it expires, in which a reset is still in time. It
-    /// is for a keepalive that asks before it closes.
-    ///
-    /// ```
-    /// # use tickwheel::{Duration, Stage, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let idle = Timer::current().deadline(Duration::from_secs(60));
-    /// let mut idle = idle.warn_before(Duration::from_secs(10));
-    /// assert_eq!(idle.wait().await?, Stage::Warning); // after 50 seconds
-    /// assert!(idle.handle().reset(), "the pong");
-    /// assert_eq!(idle.wait().await?, Stage::Warning, "of the next idle time");
-    /// assert_eq!(idle.wait().await?, Stage::Expired);
-    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
-    /// ```
-    pub fn warn_before(self, grace: Duration) -> WarnBefore<Deadline> {
-        let handle = self.handle();
-        WarnBefore::new(self, handle, grace)
     }
 
     /// Makes the deadline pending again, after any outcome. It then expires when its timeout has
@@ -296,7 +274,7 @@ impl ResetHandle {
     }
 
     /// For the one who owns the deadline.
-    fn restart(&self) {
+    pub(crate) fn restart(&self) {
         self.shard.restart_word(&self.word);
     }
 

@@ -204,7 +204,8 @@ impl TokioAlarm {
     /// It has elapsed. Has its time passed?
     fn passed_or_ended(&mut self) -> SetOutcome {
         // The clock is read after that: in a runtime that is alive it has reached the instant.
-        let is_ahead = self.clock.is_ahead(self.clock.start_of(self.at));
+        let starts = self.clock.start_of(self.at);
+        let is_ahead = self.clock.try_now().map(|now| now < starts);
         let has_ended = is_ahead.unwrap_or_else(|| {
             // Where the clock cannot be read, try the end of time. It has passed for nobody.
             self.reset(self.clock.start_of(self.clock.last_tick()));

@@ -63,10 +63,9 @@ impl Shard {
         } else {
             locked.word(word).restart(self.clock.now());
             // A word that was pending has a timer. A word that was settled has none.
-            if locked.entry_of(word).is_some() {
-                locked.relink_word(word);
-            } else {
-                locked.link_word(word);
+            match locked.word(word).due() {
+                Some(due) if locked.entry_of(word).is_some() => locked.relink_word(word, due),
+                _ => locked.link_word(word),
             }
         }
         if locked.unlock().tell_driver() || word.timeout().is_zero() {
@@ -80,7 +79,7 @@ impl Shard {
     fn expire_passed_word(&self, word: &Word) {
         let now = self.clock.now();
         let mut locked = self.lock();
-        locked.expire_if(word, |due| due <= now);
+        locked.expire_if(word, |_, due| due <= now);
         locked.unlock().wake();
     }
 
@@ -118,16 +117,16 @@ impl Shard {
         }
         let grace_end = self.grace_at(locked.word(word), now);
         if grace_end.is_some() && locked.is_overdue(word) {
-            locked.count_spared();
+            locked.counts_mut().spared += 1;
         }
         if self.apply(locked.word(word), change, now, grace_end) {
             // It may have been moved to a moment that has passed.
-            locked.expire_if(word, |due| due <= now);
+            locked.expire_if(word, |_, due| due <= now);
         }
         let word_held = locked.word(word);
         let expires = self.grace_at(word_held, now).or(word_held.due());
         if let Some(expires) = expires {
-            locked.relink_word_at(word, expires);
+            locked.relink_word(word, expires);
         }
         locked.unlock().wake();
         true
@@ -234,7 +233,7 @@ impl Shard {
 
     /// Expires the word if its deadline has passed at `now`, and no stall spares it.
     fn expire_if_over(&self, locked: &mut Locked<'_>, word: &Word, now: Moment) -> Expiry {
-        locked.expire_if_word(word, |word, due| {
+        locked.expire_if(word, |word, due| {
             due <= now && self.clock.grace_at(passed(word, due), now).is_none()
         })
     }
@@ -265,11 +264,7 @@ fn passed(word: LockedWord<'_>, due: Moment) -> PassedDeadline {
 impl Locked<'_> {
     /// Expires the word if its deadline has passed, and takes its timer out. So the answer is the
     /// same whether the driver or a handle looks first.
-    fn expire_if(&mut self, word: &Word, has_passed: impl Fn(Moment) -> bool) -> Expiry {
-        self.expire_if_word(word, |_, due| has_passed(due))
-    }
-
-    fn expire_if_word(
+    fn expire_if(
         &mut self,
         word: &Word,
         has_passed: impl Fn(LockedWord<'_>, Moment) -> bool,
@@ -296,14 +291,7 @@ impl Locked<'_> {
         self.word(word).set_key(key.to_parts());
     }
 
-    /// Links the timer at the present due of the word, if the word is pending.
-    fn relink_word(&mut self, word: &Word) {
-        if let Some(due) = self.word(word).due() {
-            self.relink_word_at(word, due);
-        }
-    }
-
-    fn relink_word_at(&mut self, word: &Word, due: Moment) {
+    fn relink_word(&mut self, word: &Word, due: Moment) {
         if let Some(key) = self.key_of(word) {
             self.relink(key, self.tick().due(due));
         }

@@ -14,7 +14,6 @@
 
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
-use std::time::Duration;
 
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockHeld, LockedWord, Word};
@@ -221,14 +220,9 @@ impl<'a> Locked<'a> {
         true
     }
 
-    /// Counts a timer that was taken out as one that has fired in time.
-    pub(super) fn count_fired_at_once(&mut self) {
-        self.state.counts.fired.count(Duration::ZERO);
-    }
-
-    /// Counts a deadline that a stall gave a grace.
-    pub(super) fn count_spared(&mut self) {
-        self.state.counts.spared += 1;
+    /// All counts but what the wheel counts.
+    pub(super) fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.state.counts
     }
 
     /// The tick at which a timer is linked that has not fired.

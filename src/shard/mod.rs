@@ -42,6 +42,7 @@ pub(crate) mod word;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
@@ -277,7 +278,7 @@ fn fire(mut locked: Locked<'_>, key: Key) -> Option<Poll<()>> {
     if !locked.unlink(key) {
         return None;
     }
-    locked.count_fired_at_once();
+    locked.counts_mut().fired.count(Duration::ZERO);
     locked.unlock().wake();
     Some(Poll::Ready(()))
 }

@@ -38,13 +38,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::tick::Moment;
-use crate::deadline::{self, Access, ResetHandle, WarnBefore};
+use crate::deadline::{self, Access, ResetHandle};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::word::{EXPIRED, Mark, Word};
 use crate::shard::{Change, Shard};
 use crate::timer::Timer;
+use crate::warn_before::WarnBefore;
 use inner::{Entry, Inner};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.

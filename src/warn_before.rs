@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Deadline, ResetHandle};
+use crate::deadline::{Deadline, ResetHandle};
 use crate::error::Cancelled;
 use crate::future::sleep::Sleep;
 
@@ -57,6 +57,27 @@ pub struct WarnBefore<D = Deadline> {
     look: Option<Sleep>,
     /// The due that the last warning was of.
     warned_of: Option<Instant>,
+}
+
+impl Deadline {
+    /// The deadline with a warning `grace` before it expires, in which a reset is still in time. It
+    /// is for a keepalive that asks before it closes.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Stage, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let mut idle = idle.warn_before(Duration::from_secs(10));
+    /// assert_eq!(idle.wait().await?, Stage::Warning); // after 50 seconds
+    /// assert!(idle.handle().reset(), "the pong");
+    /// assert_eq!(idle.wait().await?, Stage::Warning, "of the next idle time");
+    /// assert_eq!(idle.wait().await?, Stage::Expired);
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
+    pub fn warn_before(self, grace: Duration) -> WarnBefore<Deadline> {
+        let handle = self.handle();
+        WarnBefore::new(self, handle, grace)
+    }
 }
 
 impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
