@@ -11,10 +11,9 @@
 //! | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
 //! | tokio's paused clock | is followed | is not followed: time is the system's |
 //!
-//! Take the functions at the root in a tokio program of one runtime, above all if many timers fire
-//! or if the tests pause the clock. Take these where there is no tokio runtime, where several
-//! runtimes or executors share deadlines, where a timeout must fire though its runtime is stalled,
-//! and for very many timeouts that never fire and are made without a [`Timer`] at hand.
+//! Use the functions at the root in a tokio program of one runtime, above all if many timers fire or
+//! if the tests pause the clock. Use these where there is no tokio runtime, where several runtimes
+//! or executors share deadlines, and where a timeout must fire though its runtime is stalled.
 //!
 //! ```
 //! use tickwheel::{DelayMap, Duration, global};
@@ -32,24 +31,16 @@
 //! # .unwrap();
 //! ```
 //!
-//! # Cost
-//!
-//! The thread sleeps until the next timer is due. While nothing is armed it wakes at most once
-//! more, for a timer that was disarmed. The thread itself, which is in the context of no runtime,
-//! wakes what is due. So a waker that blocks delays all that is due after it. A waker that panics
-//! delays nothing.
+//! The thread sleeps until the next timer is due, and wakes the tasks itself, in the context of no
+//! runtime. So a waker that blocks delays the timers after it. A forked child process that runs no
+//! other program has no such thread, and its sleeps never end.
 //!
 //! # A paused clock
 //!
 //! A tokio runtime whose clock is paused does not know of this timer. While it waits for nothing
 //! else, its clock runs to the next of its own timers. So `tokio::time::timeout` around a
-//! `global::sleep` may elapse there at once. On its threads [`Instant::now`] is not the system's
-//! time, and the instants of this timer are: take `Instant::from_std(std::time::Instant::now())`.
-//!
-//! # Fork
-//!
-//! A child process that was forked and runs no other program has no such thread. What sleeps on
-//! this timer there sleeps for ever.
+//! `global::sleep` may elapse there at once. Instants of this timer are the system's: use
+//! `Instant::from_std(std::time::Instant::now())` there.
 //!
 //! # Panics
 //!
@@ -69,52 +60,25 @@ use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 /// let lease = tickwheel::global::timer().deadline(tickwheel::Duration::from_secs(30));
 /// assert!(lease.handle().reset(), "outside of any runtime");
 /// ```
-///
-/// # Panics
-///
-/// If its thread [cannot be started](self#panics), as each function of this module.
 #[track_caller]
 pub fn timer() -> Timer {
     local::global_timer().clone()
 }
 
-/// Waits as [`tickwheel::sleep`](crate::sleep) does, on the process's timer. [Panics](self#panics)
-/// only if that cannot be started.
-///
-/// ```
-/// # use tickwheel::{Duration, global};
-/// futures::executor::block_on(global::sleep(Duration::from_millis(5)));
-/// ```
+/// As [`tickwheel::sleep`](crate::sleep), on the process's timer.
 #[inline]
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     local::global_timer().sleep(duration)
 }
 
-/// Waits as [`tickwheel::sleep_until`](crate::sleep_until) does, on the process's timer.
-/// [Panics](self#panics) only if that cannot be started.
-///
-/// `deadline` is in the system's time, also in a runtime [whose clock is
-/// paused](self#a-paused-clock).
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, global};
-/// let soon = Instant::now() + Duration::from_millis(5);
-/// futures::executor::block_on(global::sleep_until(soon));
-/// ```
+/// As [`tickwheel::sleep_until`](crate::sleep_until), on the process's timer.
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     local::global_timer().sleep_until(deadline)
 }
 
-/// Bounds the time of a future as [`tickwheel::timeout`](crate::timeout) does, on the process's
-/// timer. [Panics](self#panics) only if that cannot be started.
-///
-/// ```
-/// # use tickwheel::{Duration, global};
-/// let answer = global::timeout(Duration::from_secs(5), async { "pong" });
-/// assert_eq!(futures::executor::block_on(answer), Ok("pong"));
-/// ```
+/// As [`tickwheel::timeout`](crate::timeout), on the process's timer.
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
@@ -122,14 +86,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(bound, future.into_future())
 }
 
-/// As [`timeout`], until an instant of the time that [`sleep_until`] goes by.
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, global};
-/// let never = std::future::pending::<()>();
-/// let bounded = global::timeout_at(Instant::now() + Duration::from_millis(5), never);
-/// assert!(futures::executor::block_on(bounded).is_err());
-/// ```
+/// As [`tickwheel::timeout_at`](crate::timeout_at), on the process's timer.
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
@@ -137,12 +94,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(bound, future.into_future())
 }
 
-/// Bounds a future and every timeout that is made within it, as [`tickwheel::scope`](crate::scope)
-/// does, on the process's timer. [Panics](self#panics) only if that cannot be started.
-///
-/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
-/// also on a thread of a runtime whose clock is paused. What is left then passes in the system's
-/// time. [`Scope`] says more.
+/// As [`tickwheel::scope`](crate::scope), on the process's timer. `deadline` is an instant of the
+/// clock that [`Instant::now`] reads where the scope is polled. What is left of it then passes in
+/// the system's time.
 ///
 /// ```
 /// # use tickwheel::{Duration, Instant, global, remaining};
@@ -157,31 +111,21 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
     Scope::new(End::new(bound, deadline), future.into_future())
 }
 
-/// Ticks with a period, the first time at once, as [`tickwheel::interval`](crate::interval) does,
-/// on the process's timer.
+/// As [`tickwheel::interval`](crate::interval), on the process's timer. It panics too if `period`
+/// is zero.
 ///
 /// ```
 /// # use tickwheel::{Duration, global};
 /// let mut beat = global::interval(Duration::from_millis(5));
 /// futures::executor::block_on(beat.tick());
 /// ```
-///
-/// # Panics
-///
-/// If `period` is zero, or the timer's thread [cannot be started](self#panics).
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     local::global_timer().interval(period)
 }
 
-/// As [`interval`], the first time at `start`.
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, global};
-/// let start = Instant::now() + Duration::from_millis(5);
-/// let mut beat = global::interval_at(start, Duration::from_millis(5));
-/// assert_eq!(futures::executor::block_on(beat.tick()), start);
-/// ```
+/// As [`tickwheel::interval_at`](crate::interval_at), on the process's timer. It panics too if
+/// `period` is zero.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     local::global_timer().interval_at(start, period)

@@ -78,54 +78,6 @@ pub fn scope_deadline() -> Option<Instant> {
 pin_project! {
     /// A future with a deadline that it passes on: [`scope`](crate::scope()).
     ///
-    /// The scope is open while the future is polled. It bounds:
-    ///
-    /// - **The future.** It is polled first; if it is ready it wins, also over a deadline that has
-    ///   passed. Once the deadline has passed and it is pending, the scope returns [`Elapsed`].
-    /// - **Timeouts made within**: by [`timeout`](crate::timeout),
-    ///   [`timeout_at`](crate::timeout_at), the methods of any [`Timer`](crate::Timer) and the
-    ///   functions of [`global`](crate::global). None of them ends after the scope. They stay
-    ///   bounded if they are taken out of it.
-    /// - **Scopes within.** Of nested scopes, the earliest deadline holds.
-    ///
-    /// It does not reach other tasks of tokio's: neither those that are spawned within, which
-    /// [`scope_deadline`] helps, nor those that a `LocalSet` or an inner runtime polls within, nor
-    /// `spawn_blocking`. A `block_on` within is bounded. An executor that is not tokio's gives its
-    /// tasks no id. So if one runs within, such as a `LocalPool` of `futures`, its tasks are
-    /// bounded too while the scope is polled. A [`Sleep`](crate::Sleep), an
-    /// [`Interval`](crate::Interval) or a [`Deadline`](crate::Deadline) within keeps its own time,
-    /// and is dropped with the future.
-    ///
-    /// A timeout within that the scope has shortened is due when the scope is. Which of the two
-    /// gives its [`Elapsed`] first is not promised.
-    ///
-    /// # A timer with coarse ticks, or with another clock
-    ///
-    /// The timer of a scope wakes it. Whether its deadline has passed, it reads from the clock, at
-    /// each poll. So a scope on a timer with coarse ticks may be woken late by a tick. If it is
-    /// polled before that, for example because a timeout within has elapsed, it ends then.
-    ///
-    /// The timer may go by another clock than the runtime that polls: one of the two was paused,
-    /// or is. Then the scope waits for as long by that clock as was left at its first poll. It ends
-    /// when that time has passed there or its deadline has passed here, whichever comes first. The
-    /// timeouts within do likewise, each from when it was made.
-    ///
-    /// # Cost
-    ///
-    /// Where no scope is open a timeout pays for reading a word of its thread. Where one is open,
-    /// it pays for a look at the task's id, a look-up of the runtime, and one or two readings of
-    /// the clock. On a timer that another runtime drives it may be five. A scope arms one timer, as
-    /// a [`Timeout`](crate::Timeout) does, and reads the clock at each poll that stays pending.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it drops the future and takes its timer out.
-    ///
-    /// # Panics
-    ///
-    /// When it is polled while pending and the runtime that drives its timer has shut down. A panic
-    /// of the future passes through, and the scope is closed by then.
-    ///
     /// ```
     /// # use tickwheel::{Duration, Instant, scope, sleep};
     /// # tokio_test::block_on(async { tokio::time::pause();
@@ -134,6 +86,27 @@ pin_project! {
     /// assert!(call.await.is_err(), "its deadline came first");
     /// # });
     /// ```
+    ///
+    /// 1. The future is polled first. If it is ready it wins, also over a deadline that has passed.
+    ///    Else the scope returns [`Elapsed`] once its deadline has passed.
+    /// 2. No [`Timeout`](crate::Timeout) and no scope that is made while the future is polled ends
+    ///    after the scope, whatever timer it is made on and also if it is taken out of the scope. A
+    ///    [`Sleep`](crate::Sleep), an [`Interval`](crate::Interval) and a
+    ///    [`Deadline`](crate::Deadline) keep their own time. Which of two `Elapsed` of one instant
+    ///    comes first is not promised.
+    /// 3. It does not reach other tasks of tokio's: not those that are spawned within, which
+    ///    [`scope_deadline`] helps, nor those that a `LocalSet` or an inner runtime polls, nor
+    ///    `spawn_blocking`. It reaches a `block_on` within, and the tasks of another executor that
+    ///    runs within.
+    ///
+    /// A scope reads the clock at each poll that stays pending, and arms one timer. If that timer
+    /// goes by another clock than the runtime that polls, because one of the two was paused, the
+    /// scope and the timeouts within it count what was left when they began. Where no scope is open,
+    /// a timeout pays for reading a word of its thread.
+    ///
+    /// It is cancel-safe: dropping it drops the future and takes its timer out. It panics when it is
+    /// polled while pending and the runtime that drives its timer has shut down. A panic of the
+    /// future passes through.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Scope<F> {

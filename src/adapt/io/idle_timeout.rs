@@ -39,19 +39,12 @@ pin_project! {
     ///
     /// # After the time is over
     ///
-    /// Each direction that had an operation waiting fails once, unless a byte is moved before it
-    /// is polled again. After that the stream is as usable as before, for a goodbye: a protocol's
-    /// last message, or a shutdown. The goodbye has the whole timeout again, from its first byte
-    /// moved or from when it first has to wait. Until then nothing is armed, and
-    /// [`reset`](ResetHandle::reset) of the handle answers `false`.
-    ///
-    /// An operation that was dropped while it waited counts as one that waits, because a stream
-    /// cannot see the drop. So the first read after a failed [`copy_bidirectional`] may fail at
-    /// once, with the error that was meant for the copy's own read. A byte moved clears that error,
-    /// and a `reset()` of the handle does not. Before a goodbye that begins with a read, call
-    /// [`restart`](IdleTimeout::restart).
-    ///
-    /// [`copy_bidirectional`]: tokio::io::copy_bidirectional
+    /// | event | what follows |
+    /// |---|---|
+    /// | an operation waits when the time is over | its direction fails once, unless a byte is moved before it is polled again |
+    /// | an operation was dropped while it waited, as by a failed [`copy_bidirectional`](tokio::io::copy_bidirectional) | the next one of that direction may fail at once in its place; [`restart`](IdleTimeout::restart) prevents that |
+    /// | both have failed | the stream is usable again, for a goodbye; nothing is armed, and [`reset`](ResetHandle::reset) returns `false` |
+    /// | the goodbye moves a byte, or has to wait | it has the whole timeout from then on |
     ///
     /// # The handle
     ///
