@@ -1,39 +1,9 @@
 //! The adapters: this crate's timers behind the traits that other crates ask for.
 //!
-//! Each is behind the feature of its name. `budget`, `wait_timeout` and `access_within` are what
-//! some of them share.
+//! Each is behind the feature of its name. `budget` and `wait_timeout` are what some of them share.
 //!
 //! Invariant: an adapter uses only what the crate offers to anybody, and no module below knows of
 //! it.
-
-/// The methods of a wrapper that lead to what it wraps, in the field of that name.
-#[allow(unused_macros)] // Without features there is no wrapper.
-macro_rules! access_within {
-    ($field:ident: $within:ty) => {
-        /// What is wrapped.
-        pub fn get_ref(&self) -> &$within {
-            &self.$field
-        }
-
-        /// What is wrapped, to be changed. The timer takes no notice of what passes through this.
-        pub fn get_mut(&mut self) -> &mut $within {
-            &mut self.$field
-        }
-
-        /// Returns what is wrapped.
-        pub fn into_inner(self) -> $within {
-            self.$field
-        }
-    };
-    (pinned $field:ident: $within:ty) => {
-        access_within!($field: $within);
-
-        /// As `get_mut`, where this is pinned.
-        pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut $within> {
-            self.project().$field
-        }
-    };
-}
 
 #[cfg(any(
     feature = "http-body",

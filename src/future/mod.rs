@@ -4,6 +4,36 @@
 //! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
 //! timer.
 
+/// The methods of a wrapper that lead to what it wraps, in the field of that name.
+macro_rules! access_within {
+    ($field:ident: $within:ty) => {
+        /// What is wrapped.
+        pub fn get_ref(&self) -> &$within {
+            &self.$field
+        }
+
+        /// What is wrapped, to be changed. The timer takes no notice of what passes through this.
+        pub fn get_mut(&mut self) -> &mut $within {
+            &mut self.$field
+        }
+
+        /// Returns what is wrapped.
+        pub fn into_inner(self) -> $within {
+            self.$field
+        }
+    };
+    (pinned $field:ident: $within:ty) => {
+        access_within!($field: $within);
+
+        /// As `get_mut`, where this is pinned.
+        pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut $within> {
+            self.project().$field
+        }
+    };
+}
+#[allow(unused_imports)] // Without features there is no adapter.
+pub(crate) use access_within;
+
 pub(crate) mod interval;
 pub(crate) mod scope;
 pub(crate) mod sleep;

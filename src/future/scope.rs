@@ -129,20 +129,7 @@ impl<F> Scope<F> {
         self.end.deadline
     }
 
-    /// The future within.
-    pub fn get_ref(&self) -> &F {
-        &self.future
-    }
-
-    /// The future within, to be changed.
-    pub fn get_mut(&mut self) -> &mut F {
-        &mut self.future
-    }
-
-    /// Returns the future and drops the deadline.
-    pub fn into_inner(self) -> F {
-        self.future
-    }
+    access_within!(future: F);
 }
 
 impl<F: Future> Scope<F> {

@@ -317,8 +317,10 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let ended = ready!(self.try_poll(cx));
-        Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
+        match ready!(self.try_poll(cx)) {
+            Ok(()) => Poll::Ready(()),
+            Err(_) => panic_shut_down(),
+        }
     }
 }
 

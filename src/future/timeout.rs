@@ -63,20 +63,7 @@ impl<F> Timeout<F> {
         Timeout { future, bound }
     }
 
-    /// The inner future.
-    pub fn get_ref(&self) -> &F {
-        &self.future
-    }
-
-    /// The inner future, by a mutable reference.
-    pub fn get_mut(&mut self) -> &mut F {
-        &mut self.future
-    }
-
-    /// Returns the inner future and drops the deadline.
-    pub fn into_inner(self) -> F {
-        self.future
-    }
+    access_within!(future: F);
 }
 
 impl<F: Future> Timeout<F> {

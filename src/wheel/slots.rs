@@ -156,7 +156,7 @@ impl<T> Wheel<T> {
     #[inline]
     fn slot_of(&self, due: u64) -> (usize, usize) {
         // The lowest bit is set so that a distance of zero is level 0 too.
-        let distance = due - self.elapsed | 1;
+        let distance = (due - self.elapsed) | 1;
         let mut digit = self.digit_of_bit[distance.ilog2() as usize];
         if (due >> digit.shift) - (self.elapsed >> digit.shift) > self.slot_mask {
             digit = digit.next(self.digit_bits);
