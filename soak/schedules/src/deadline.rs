@@ -1,11 +1,17 @@
-//! A `Deadline`, the task that awaits it, and three threads with its handle.
+//! A `Deadline`, with a warning before it or without, the task that awaits it, and three threads
+//! with its handle.
 //!
 //! Judged: it has exactly one outcome, and every answer agrees with it. It never expires before the
-//! resets that were in time allow it. The task is woken for it in time.
+//! resets that were in time allow it. The task is woken for it in time. No warning comes before the
+//! grace of a due that it may have had, and there is at most one for each of them.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tickwheel::ResetHandle;
+use tickwheel::error::Cancelled;
+use tickwheel::{Deadline, ResetHandle, Stage, WarnBefore};
 use under_std::time::passed;
 
 use crate::due::{Setting, bounds};
@@ -35,6 +41,53 @@ struct Call {
 }
 
 pub fn run() {
+    await_among_calls(|deadline| deadline);
+}
+
+pub fn run_with_warnings() {
+    let warnings = Record::new();
+    let (grace, noted) = (delay(), warnings.clone());
+    let settings = await_among_calls(|deadline| Warned {
+        deadline: deadline.warn_before(grace),
+        warnings: noted,
+    });
+    let warnings = warnings.take();
+    assert!(
+        warnings.len() <= settings.len(),
+        "{warnings:#?} {settings:#?}"
+    );
+    for warning in warnings {
+        let (from, _) = bounds(&settings, &warning);
+        let is_early = warning.ended + grace < from;
+        assert!(!is_early, "{warning:?} before {from:?}: {settings:#?}");
+    }
+}
+
+/// A deadline whose warnings are noted.
+struct Warned {
+    deadline: WarnBefore,
+    warnings: Record<Span>,
+}
+
+impl Future for Warned {
+    type Output = Result<(), Cancelled>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            let (polled, span) = Span::of(|| self.deadline.poll_wait(cx));
+            match ready!(polled)? {
+                Stage::Warning => self.warnings.push(span),
+                Stage::Expired => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+/// Returns every call that may have moved the deadline.
+fn await_among_calls<F>(awaited: impl FnOnce(Deadline) -> F) -> Vec<Setting>
+where
+    F: Future<Output = Result<(), Cancelled>> + Unpin + Send + 'static,
+{
     let world = World::begin();
     let timeout = delay();
     let (deadline, made) = Span::of(|| world.timer.deadline(timeout));
@@ -54,9 +107,10 @@ pub fn run() {
                 .spawn(move || act(&place, &handle, &calls, number))
         })
         .collect();
+    let awaited = awaited(deadline);
     let consumer = world
         .place()
-        .spawn(move || await_all(vec![(deadline, ())]).remove(0));
+        .spawn(move || await_all(vec![(awaited, ())]).remove(0));
     for thread in threads {
         thread.join().unwrap();
     }
@@ -64,9 +118,11 @@ pub fn run() {
     let (deadline, (), ready) = consumer.join().unwrap();
     assert!(!handle.reset(), "it has come to its end");
     drop(deadline);
-    let last = judge(&world, made, &calls.take(), &ready);
+    let calls = calls.take();
+    let last = judge(&world, made, &calls, &ready);
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
     world.end(last);
+    settings(made, &calls)
 }
 
 fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64) {

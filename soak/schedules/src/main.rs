@@ -122,8 +122,9 @@ struct Options {
     twice: bool,
 }
 
-const PROGRAMS: [(&str, fn()); 3] = [
+const PROGRAMS: [(&str, fn()); 4] = [
     ("deadline", deadline::run),
+    ("warn_before", deadline::run_with_warnings),
     ("deadline_map", deadline_map::run),
     ("delay_map", delay_map::run),
 ];
