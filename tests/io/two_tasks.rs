@@ -96,6 +96,20 @@ async fn a_writer_that_finds_the_expiry_wakes_the_reader() {
     assert_eq!(halves.run_woken(), [Way::Read]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_direction_that_goes_to_another_task_wakes_that_one() {
+    for way in Way::BOTH {
+        let mut halves = Halves::new();
+        assert_pending!(halves.poll(way));
+        let side = &mut halves.sides[way as usize];
+        let former = std::mem::replace(&mut side.task, task::spawn(()));
+        assert_pending!(halves.poll(way));
+        sleep(SECOND).await;
+        assert!(!former.is_woken());
+        assert_eq!(halves.run_woken(), [way]);
+    }
+}
+
 /// One of the two tasks, polled by hand.
 struct Side {
     task: task::Spawn<()>,

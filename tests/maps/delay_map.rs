@@ -1,7 +1,7 @@
 //! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
@@ -95,7 +95,12 @@ async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
     let (map, mut stream) = DelayMap::new(&timer);
     assert!(map.expirations().is_none(), "there is one");
     (1..=5).for_each(|key| assert!(map.insert(key, key, key * MS).is_ok()));
-    let consumer = tokio::spawn(async move { while stream.recv().await.is_some() {} });
+    let (sender, taken) = mpsc::channel();
+    let consumer = tokio::spawn(async move {
+        while let Some(expired) = stream.recv().await {
+            sender.send(expired.key).unwrap();
+        }
+    });
     tickwheel::sleep(3 * MS).await;
     consumer.abort();
     assert!(consumer.await.unwrap_err().is_cancelled());
@@ -107,11 +112,12 @@ async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
 
     assert_eq!(map.insert(6, 6, MS), Ok(None));
     tickwheel::sleep(10 * MS).await;
-    let left = map.len();
-    assert!((3..=4).contains(&left), "{left} are left");
     let mut stream = map.expirations().unwrap();
-    let keys: Vec<_> = (0..left).map(|_| stream.try_recv().unwrap().key).collect();
-    assert_eq!(keys[keys.len() - 3..].iter().max(), Some(&6));
+    let mut keys: Vec<_> = taken.iter().collect();
+    assert!(keys.len() >= 2 && map.len() == 6 - keys.len(), "{keys:?}");
+    keys.extend((0..map.len()).map(|_| stream.try_recv().unwrap().key));
+    keys.sort_unstable();
+    assert_eq!(keys, [1, 2, 3, 4, 5, 6]);
     assert!(stream.try_recv().is_err() && map.expirations().is_none());
     drop(map);
     assert!(stream.recv().await.is_none());
@@ -201,6 +207,128 @@ async fn a_value_that_is_due_later_than_others_wakes_nobody() {
     assert!(!expired.is_woken());
     map.insert(3, (), MS).unwrap();
     assert!(expired.is_woken());
+}
+
+/// A stream that goes from one task to another.
+#[tokio::test(start_paused = true)]
+async fn the_task_that_polled_the_stream_last_is_woken() {
+    let all: [fn(&DelayMap<u8, ()>) -> bool; 3] = [
+        |map| map.expire(&1),
+        |map| map.reset(&1, MS),
+        |map| map.close().len() == 1,
+    ];
+    for wakes in all {
+        let (map, mut stream) = DelayMap::new(&Timer::current());
+        map.insert(1, (), HOUR).unwrap();
+        let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+        assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
+        assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
+        assert!(wakes(&map));
+        assert!(second.is_woken() && !first.is_woken());
+    }
+    // By the timer of the stream, which neither task touches.
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, (), HOUR).unwrap();
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
+    assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
+    tickwheel::sleep(HOUR).await;
+    assert!(second.is_woken() && !first.is_woken());
+}
+
+/// Whatever takes the first value out: the stream waits for the second one from then on.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_taken_out_pulls_no_clock_along() {
+    let takes: [fn(&DelayMap<u8, u8>) -> bool; 4] = [
+        |map| map.pop_first() == Some((1, 1, MS)),
+        |map| map.remove(&1) == Some(1),
+        |map| map.remove_entry(&1) == Some((1, 1)),
+        |map| {
+            map.retain(|key, _| *key > 1);
+            true
+        },
+    ];
+    for takes in takes {
+        let start = Instant::now();
+        let (map, stream) = DelayMap::with_limit(&Timer::current(), 2);
+        map.insert(1, 1, MS).unwrap();
+        map.insert(2, 2, HOUR).unwrap();
+        let mut stream = task::spawn(stream);
+        assert_pending!(stream.poll_next());
+        assert!(takes(&map));
+        assert!(stream.is_woken());
+        idle_for_a_moment().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(map.insert(3, 3, 2 * HOUR), Ok(None), "it has made room");
+        assert_eq!(stream.next().await.map(|expired| expired.key), Some(2));
+        assert_eq!(start.elapsed(), HOUR);
+    }
+}
+
+/// A tick is much longer than what each call asks for.
+#[tokio::test(start_paused = true)]
+async fn no_call_that_sets_a_delay_makes_a_value_early() {
+    type Sets = fn(&DelayMap<u8, ()>, Duration) -> bool;
+    let sets: [Sets; 9] = [
+        |map, delay| map.insert(1, (), delay).is_ok(),
+        |map, delay| map.insert_at(1, (), Instant::now() + delay).is_ok(),
+        |map, delay| map.insert_with_life(1, (), delay, HOUR).is_ok(),
+        |map, delay| map.insert_with_life(1, (), HOUR, delay).is_ok(),
+        |map, delay| map.insert_if_absent(1, (), delay).is_ok(),
+        |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset(&1, delay),
+        |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset_at(&1, Instant::now() + delay),
+        |map, delay| map.insert(1, (), HOUR).is_ok() && map.touch(&1, delay, |_| ()).is_some(),
+        |map, delay| map.insert(1, (), delay - MS).is_ok() && map.extend(&1, MS),
+    ];
+    let timer = Timer::builder().tick(10 * MS).build().unwrap();
+    for (number, sets) in sets.into_iter().enumerate() {
+        for nanos in [1, 999_999, 1_000_000, 9_000_001] {
+            let (map, mut stream) = DelayMap::new(&timer);
+            let (start, delay) = (Instant::now(), MS + Duration::from_nanos(nanos));
+            assert!(sets(&map, delay));
+            assert_eq!(map.remaining(&1), Some(delay), "call {number}");
+            let expired = stream.recv().await.unwrap();
+            assert_eq!(expired.deadline, start + delay);
+            let late = start.elapsed().checked_sub(delay).expect("early");
+            assert!(late <= 12 * MS, "call {number}: {late:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_extended_beyond_all_time_stays() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, (), MS).unwrap();
+    for _ in 0..2 {
+        assert!(map.extend(&1, Duration::MAX));
+        assert!(map.remaining(&1) > Some(1_000_000 * HOUR));
+    }
+    tokio::time::advance(100_000 * HOUR).await;
+    assert!(stream.try_recv().is_err());
+    assert!(map.reset(&1, MS));
+    assert!(stream.recv().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_retained_of_very_many_is_found_and_comes_out() {
+    const KEYS: u32 = 80_000;
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, key, HOUR + key * MS), Ok(None)));
+    let mut shown = 0;
+    map.retain(|key, value| {
+        shown += 1;
+        key == value && key % 1_000 == 0
+    });
+    assert_eq!((shown, map.len()), (KEYS, 80));
+    let kept = || (0..KEYS).step_by(1_000);
+    assert!(kept().all(|key| map.with_value(&key, |value| *value) == Some(key)));
+    for key in kept() {
+        let Expired {
+            key: came, value, ..
+        } = expired.recv().await.unwrap();
+        assert_eq!((came, value), (key, key));
+    }
+    assert!(map.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

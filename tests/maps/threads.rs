@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Wake, Waker};
 use std::thread;
 
+use futures::FutureExt;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 
@@ -80,6 +81,45 @@ fn a_stream_does_not_sleep_after_threads_have_changed_its_map() {
         }
         drop(map);
         driving.join().unwrap();
+    }
+}
+
+/// One thread drops the stream of a map while another takes the next one and waits. What the first
+/// does in its drop must not take the waker and the timer of the second.
+#[test]
+fn a_stream_that_goes_takes_nothing_from_the_next_one() {
+    #[derive(Default)]
+    struct Wakes(AtomicBool);
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let (_runtime, timer) = runtime();
+    let (map, first) = DelayMap::new(&timer);
+    map.insert(0, (), HOUR).unwrap();
+    let mut stream = first;
+    for round in 0..5_000_u32 {
+        // So that there is something to take away.
+        arm(&mut stream.recv().boxed(), Waker::noop());
+        let wakes = Arc::new(Wakes::default());
+        stream = thread::scope(|scope| {
+            scope.spawn(move || drop(stream));
+            let mut next = loop {
+                if let Some(next) = map.expirations() {
+                    break next;
+                }
+            };
+            arm(&mut next.recv().boxed(), &Waker::from(wakes.clone()));
+            next
+        });
+        assert!(map.reset(&round, Duration::ZERO));
+        assert!(
+            wakes.0.load(Ordering::SeqCst),
+            "it sleeps on, round {round}"
+        );
+        assert_eq!(stream.try_recv().unwrap().key, round);
+        map.insert(round + 1, (), HOUR).unwrap();
     }
 }
 

@@ -130,3 +130,33 @@ async fn an_extension_beyond_all_time_saturates() {
     assert!(handle.reset());
     assert_eq!(handle.remaining(), Some(MS));
 }
+
+/// However often and in whatever state: an entry that stays behind would be armed for ever.
+#[tokio::test(start_paused = true)]
+async fn a_restart_leaves_one_entry_and_a_drop_none() {
+    let timer = Timer::new();
+    let map = DeadlineMap::new(&timer);
+    let mut plain = timer.deadline(HOUR);
+    let mut keyed = map.insert(1, HOUR).unwrap();
+    let ends: [Act; 5] = [
+        |_| true,
+        |handle| handle.reset(),
+        |handle| handle.reset_after(2 * HOUR),
+        |handle| handle.cancel(),
+        |handle| handle.expire(),
+    ];
+    for end in ends {
+        for _ in 0..3 {
+            assert!(end(&plain.handle()) && end(&keyed.handle()));
+            plain.restart();
+            keyed.restart();
+            assert_eq!(timer.metrics().pending, 2);
+            assert_eq!(timer.snapshot().pending(), 2);
+        }
+    }
+    drop((plain, keyed));
+    assert_eq!(
+        (timer.metrics().pending, timer.snapshot().pending()),
+        (0, 0)
+    );
+}
