@@ -10,18 +10,25 @@
 )]
 
 mod alone;
+mod budget;
 mod clock;
+mod outcome;
 mod poll;
+mod process;
 mod runtime;
 
 use std::time::Duration;
 
 pub(crate) use alone::alone;
+pub(crate) use budget::{use_up_the_budget, without_a_budget};
 pub(crate) use clock::{idle_for_a_moment, move_the_clock_only, settle};
+pub(crate) use outcome::{assert_cancelled, assert_nothing_armed, assert_timed_out};
 pub(crate) use poll::{arm, poll_once};
+pub(crate) use process::{again, is_alone_in_a_process};
 pub(crate) use runtime::{current_thread, multi_thread, paused};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// Real time that nothing comes near unless it hangs.

@@ -5,8 +5,11 @@
 //! seeds begin. What today's code is known to fail is listed in `paused/known.rs`, each with its
 //! program in `found.rs`. `README.md` beside this file tells what the oracle was tried on.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod faults;
 mod found;
+mod memory;
 mod parity;
 mod paused;
 mod wheel;

@@ -1,0 +1,27 @@
+//! Tests that need a process of their own: because they count what all of it does, or end it.
+
+use std::env;
+use std::process::Command;
+
+/// Set to the name of the test that runs alone.
+const ALONE: &str = "TICKWHEEL_ALONE";
+
+/// This program, to run one of its tests again and no other.
+pub(crate) fn again(test: &str) -> Command {
+    let mut again = Command::new(env::current_exe().unwrap());
+    again.args(["--exact", test, "--nocapture"]);
+    again.env(ALONE, test);
+    again
+}
+
+/// Whether this process runs that test and no other. If not, one is started that does, and the
+/// test fails here if it fails there.
+#[track_caller]
+pub(crate) fn is_alone_in_a_process(test: &str) -> bool {
+    let is_alone = env::var_os(ALONE).is_some_and(|alone| alone == test);
+    assert!(
+        is_alone || again(test).status().unwrap().success(),
+        "it has failed in its process"
+    );
+    is_alone
+}

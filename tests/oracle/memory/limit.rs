@@ -1,0 +1,38 @@
+//! A map that is at its limit: however many inserts it refuses, they leave nothing allocated.
+
+use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
+
+use super::counted::{grown_since, used};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+const LIMIT: u64 = 1_000;
+const REFUSED: u64 = 100_000;
+
+pub(crate) async fn a_refused_insert_allocates_nothing_that_stays() {
+    let timer = Timer::new();
+    let (values, _stream) = DelayMap::with_limit(&timer, LIMIT as usize);
+    assert!((0..LIMIT).all(|key| values.insert(key, key, HOUR).is_ok()));
+    let keys = DeadlineMap::with_limit(&timer, LIMIT as usize);
+    let armed: Vec<_> = (0..LIMIT).map(|key| keys.insert(key, HOUR)).collect();
+    assert!(armed.iter().all(Result::is_ok));
+    // The parts in which nothing lies yet are made by the first refusals.
+    refuse(&values, &keys, 0);
+    let before = used();
+    refuse(&values, &keys, 1);
+    let grown = grown_since(before);
+    assert!(
+        grown < 1_000,
+        "{REFUSED} refused inserts have left {grown} bytes"
+    );
+    assert_eq!((values.len(), keys.len()), (LIMIT as usize, LIMIT as usize));
+    assert_eq!(timer.metrics().refused, 4 * REFUSED);
+}
+
+fn refuse(values: &DelayMap<u64, u64>, keys: &DeadlineMap<u64>, round: u64) {
+    let new = LIMIT + round * REFUSED..LIMIT + (round + 1) * REFUSED;
+    for key in new {
+        assert!(values.insert(key, key, HOUR).is_err());
+        assert!(keys.insert(key, HOUR).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Memory follows what is pending, and all of it comes back: the oracle's programs leave none
+//! behind, a timer that lives on gives back what it held, each kind costs what it may, and a full
+//! map takes no more.
+//!
+//! It counts what the allocator gives to the whole process. So it is one test, which runs again in a
+//! process of its own.
+
+mod counted;
+mod kinds;
+mod limit;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use fastrand::Rng;
+use tickwheel::{Deadline, DeadlineMap, DelayMap, Duration, KeyedDeadline, Sleep, Timer};
+
+use counted::{grown_since, used};
+
+use crate::common::{is_alone_in_a_process, paused};
+use crate::paused::{program, replay};
+
+/// Small stores that an empty timer and its maps may keep, however full they were.
+const KEPT: usize = 900_000;
+
+#[test]
+fn memory_follows_what_is_pending() {
+    if !is_alone_in_a_process("memory::memory_follows_what_is_pending") {
+        return;
+    }
+    programs_leave_nothing_behind();
+    (0..2).for_each(|seed| on_paused_clock(fill_and_empty(seed)));
+    on_paused_clock(kinds::timers());
+    on_paused_clock(kinds::deadline_map());
+    on_paused_clock(kinds::delay_map());
+    on_paused_clock(limit::a_refused_insert_allocates_nothing_that_stays());
+}
+
+fn on_paused_clock(future: impl Future<Output = ()>) {
+    paused().block_on(tokio::task::unconstrained(future));
+}
+
+/// What a program of the oracle made is gone with its runtime.
+fn programs_leave_nothing_behind() {
+    for seed in 0..60 {
+        let program = program::random(seed, 120);
+        let run = || replay(&program).map(drop);
+        assert_eq!(run(), Ok(()), "seed {seed}");
+        let before = used();
+        assert_eq!(run(), Ok(()), "seed {seed}");
+        let grown = grown_since(before);
+        assert!(grown < 1_000, "seed {seed}: {grown} bytes are lost");
+    }
+}
+
+/// All that there is of one kind, to be dropped in any order.
+#[derive(Default)]
+struct Held {
+    sleeps: Vec<Sleep>,
+    deadlines: Vec<Deadline>,
+    keyed: Vec<KeyedDeadline<u32>>,
+}
+
+/// Fills a timer and its maps, and empties them in random order, again and again.
+async fn fill_and_empty(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let timer = Timer::builder()
+        .slots([64, 4][seed as usize % 2])
+        .build()
+        .unwrap();
+    let deadlines = DeadlineMap::new(&timer);
+    let (values, mut stream) = DelayMap::new(&timer);
+    // What a program sets up once.
+    let mut first = timer.sleep(Duration::from_millis(1));
+    let _ = Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop()));
+    drop(first);
+    let before = used();
+    for round in 0..4 {
+        let mut held = Held::default();
+        let count = random.u32(60_000..100_000);
+        for number in 0..count {
+            let after = Duration::from_micros(random.u64(1_000..40_000_000));
+            match random.u8(..4) {
+                0 => {
+                    let mut sleep = timer.sleep(after);
+                    let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
+                    held.sleeps.push(sleep);
+                }
+                1 => held.deadlines.push(timer.deadline(after)),
+                2 => held.keyed.push(deadlines.insert(number, after).unwrap()),
+                _ => drop(values.insert(number, u64::from(number), after)),
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(random.u64(..30_000))).await;
+        empty(&mut random, held, count, |key| {
+            values.remove(&key);
+        });
+        if round % 2 == 0 {
+            drop(values.drain());
+        } else {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            while stream.try_recv().is_ok() {}
+        }
+        // The alarm and the driver find out that nothing is left.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!((deadlines.len(), values.len()), (0, 0));
+        assert_eq!(timer.metrics().pending, 0, "seed {seed}");
+        let kept = grown_since(before);
+        assert!(
+            kept < KEPT,
+            "seed {seed}, round {round}: {kept} bytes for {count} that are gone"
+        );
+    }
+}
+
+/// Drops everything, from one end, from the other, or in random order.
+fn empty(random: &mut Rng, mut held: Held, count: u32, take: impl Fn(u32)) {
+    if random.bool() {
+        random.shuffle(&mut held.sleeps);
+        random.shuffle(&mut held.deadlines);
+        random.shuffle(&mut held.keyed);
+    }
+    if random.bool() {
+        held.sleeps.reverse();
+        held.keyed.reverse();
+    }
+    let some = random.u32(..count);
+    (0..some).for_each(take);
+    while held.sleeps.pop().is_some() {}
+    while held.keyed.pop().is_some() {}
+    held.deadlines.clear();
+}

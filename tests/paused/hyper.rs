@@ -1,0 +1,131 @@
+//! hyper's timer trait, by itself. The package `integrations` has the tests with real connections.
+//!
+//! Invariant: whatever hyper does with a sleep, nothing stays armed after it has let it go.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::rt::{Sleep as HyperSleep, Timer as HyperTimer};
+use tickwheel::{Instant, Sleep, Timer};
+use tokio_test::{assert_pending, assert_ready, task};
+
+type Boxed = Pin<Box<dyn HyperSleep>>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Where the box points to, which tells whether it is still the same one.
+fn address(sleep: &Boxed) -> *const () {
+    (&raw const **sleep).cast()
+}
+
+/// A sleep of some other crate.
+struct Foreign;
+
+impl Future for Foreign {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl HyperSleep for Foreign {}
+
+#[tokio::test(start_paused = true)]
+async fn sleeps_end_at_their_deadline_by_tokios_clock() {
+    let timer = Timer::new();
+    let hyper: &dyn HyperTimer = &timer;
+    let start = hyper.now();
+    assert_eq!(Instant::from_std(start), Instant::now());
+
+    hyper.sleep(SECOND).await;
+    assert_eq!(hyper.now(), start + SECOND);
+    hyper.sleep_until(start + 5 * SECOND).await;
+    assert_eq!(hyper.now(), start + 5 * SECOND);
+    hyper.sleep_until(start).await;
+    hyper.sleep(Duration::ZERO).await;
+    assert_eq!(
+        hyper.now(),
+        start + 5 * SECOND,
+        "the past and zero are ready at once"
+    );
+    assert_eq!(timer.metrics().pending, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn now_is_the_clock_of_the_timers_runtime() {
+    let timer = Timer::new();
+    tokio::time::advance(3600 * SECOND).await;
+    let here = HyperTimer::now(&timer);
+    let elsewhere = timer.clone();
+    let there = std::thread::spawn(move || HyperTimer::now(&elsewhere));
+    assert_eq!(
+        there.join().unwrap(),
+        here,
+        "a plain thread is told the paused time"
+    );
+    let ahead = here.saturating_duration_since(std::time::Instant::now());
+    assert!(
+        ahead > 3500 * SECOND,
+        "the clock is the paused one, {ahead:?} ahead"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
+    let timer = Timer::new();
+    let sleeps: [(Boxed, bool); 3] = [
+        (HyperTimer::sleep(&timer, Duration::MAX), true),
+        (Box::pin(timer.sleep(60 * SECOND)), true),
+        (Box::pin(Foreign), false),
+    ];
+    for (mut sleep, is_ours) in sleeps {
+        let (start, before, armed) = (
+            HyperTimer::now(&timer),
+            address(&sleep),
+            timer.metrics().armed,
+        );
+        assert_pending!(task::spawn(&mut sleep).poll());
+        for seconds in [10, 20] {
+            timer.reset(&mut sleep, start + seconds * SECOND);
+            assert_eq!(
+                address(&sleep) == before,
+                is_ours,
+                "one that has elapsed, too"
+            );
+            assert!(sleep.as_mut().downcast_mut_pin::<Foreign>().is_none());
+            sleep.as_mut().await;
+            assert_eq!(HyperTimer::now(&timer), start + seconds * SECOND);
+        }
+        timer.reset(&mut sleep, start);
+        assert_ready!(task::spawn(&mut sleep).poll());
+        assert_eq!(
+            timer.metrics().armed,
+            armed + 2,
+            "it is not armed anew while it is pending"
+        );
+        timer.reset(&mut sleep, start + 3600 * SECOND);
+        assert_pending!(task::spawn(&mut sleep).poll());
+        assert_eq!(timer.metrics().pending, 1);
+        drop(sleep);
+        assert_eq!(timer.metrics().pending, 0);
+    }
+}
+
+#[test]
+fn the_process_timer_serves_without_a_runtime() {
+    let timer = Timer::global();
+    let start = HyperTimer::now(&timer);
+    futures::executor::block_on(HyperTimer::sleep(&timer, Duration::from_millis(20)));
+    assert!(HyperTimer::now(&timer) >= start + Duration::from_millis(20));
+}
+
+#[test]
+fn the_types_are_what_hyper_asks_for() {
+    fn is_timer<T: HyperTimer + Send + Sync + 'static>() {}
+    fn is_sleep<T: HyperSleep + Send + Sync + Unpin + 'static>() {}
+    is_timer::<Timer>();
+    is_sleep::<Sleep>();
+}

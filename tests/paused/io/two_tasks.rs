@@ -1,0 +1,285 @@
+//! `IdleTimeout` with a task for each direction: both are told, whoever polled last.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use proptest::prelude::*;
+use tickwheel::io::IdleTimeout;
+use tickwheel::{Instant, sleep};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+use tokio_test::{assert_pending, assert_ready, task};
+
+use super::scripted::Scripted;
+use super::{idle_of_a_second, read_times_out_in};
+use crate::common::{
+    HOUR, MS, SECOND, assert_nothing_armed, assert_timed_out, move_the_clock_only, multi_thread,
+    paused,
+};
+
+#[tokio::test(start_paused = true)]
+async fn both_halves_in_one_task_time_out() {
+    let (stream, _peer) = idle_of_a_second();
+    let (mut reader, mut writer) = split(stream);
+    let start = Instant::now();
+    let (read, written) = tokio::join!(reader.read_u8(), writer.write_all(b"more than eight"));
+    assert_timed_out(read);
+    assert_timed_out(written);
+    assert_eq!(start.elapsed(), SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_was_aborted_leaves_the_reader_its_wake() {
+    let (stream, _peer) = idle_of_a_second();
+    let (reader, mut writer) = split(stream);
+    let reading = tokio::spawn(read_times_out_in(SECOND, reader));
+    let writing = tokio::spawn(async move { writer.write_all(b"more than eight").await });
+    sleep(500 * MS).await;
+    writing.abort();
+    reading.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_says_goodbye_when_the_reader_is_told() {
+    let (stream, mut peer) = idle_of_a_second();
+    let (mut reader, mut writer) = split(stream);
+    let writing = tokio::spawn(async move {
+        assert_timed_out(reader.read_u8().await);
+        writer.write_all(b"bye").await?;
+        writer.shutdown().await
+    });
+    let mut heard = Vec::new();
+    peer.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, b"bye");
+    writing.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_finds_the_expiry_wakes_the_reader() {
+    let mut halves = Halves::new();
+    assert_pending!(halves.poll(Way::Read));
+    halves.stream.as_mut().restart_pinned();
+    move_the_clock_only(SECOND);
+    assert_timed_out(assert_ready!(halves.poll(Way::Write)));
+    assert_eq!(halves.run_woken(), [Way::Read]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_direction_that_goes_to_another_task_wakes_that_one() {
+    for way in Way::BOTH {
+        let mut halves = Halves::new();
+        assert_pending!(halves.poll(way));
+        let side = &mut halves.sides[way as usize];
+        let former = std::mem::replace(&mut side.task, task::spawn(()));
+        assert_pending!(halves.poll(way));
+        sleep(SECOND).await;
+        assert!(!former.is_woken());
+        assert_eq!(halves.run_woken(), [way]);
+    }
+}
+
+/// One of the two tasks, polled by hand.
+struct Side {
+    task: task::Spawn<()>,
+    waits: bool,
+}
+
+/// What a test does with the halves.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Poll(Way),
+    /// The next poll moves a byte.
+    Move(Way),
+    Pass(u64),
+    Reset,
+    Expire,
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Read,
+    Write,
+}
+
+impl Way {
+    const BOTH: [Way; 2] = [Way::Read, Way::Write];
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let way = prop::sample::select(Way::BOTH.to_vec());
+    let step = prop_oneof![
+        5 => way.clone().prop_map(Step::Poll),
+        3 => way.prop_map(Step::Move),
+        3 => (0_u64..1500).prop_map(Step::Pass),
+        1 => Just(Step::Reset),
+        1 => Just(Step::Expire),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+struct Halves {
+    io: Scripted,
+    stream: Pin<Box<IdleTimeout<Scripted>>>,
+    sides: [Side; 2],
+    /// Those that waited when the other one was told. No byte was moved since then.
+    owed: Vec<Way>,
+}
+
+impl Halves {
+    fn new() -> Halves {
+        let io = Scripted::default();
+        let side = || Side {
+            task: task::spawn(()),
+            waits: false,
+        };
+        Halves {
+            stream: Box::pin(IdleTimeout::new(io.clone(), SECOND)),
+            io,
+            sides: [side(), side()],
+            owed: Vec::new(),
+        }
+    }
+
+    fn poll(&mut self, way: Way) -> Poll<io::Result<usize>> {
+        let stream = &mut self.stream;
+        let side = &mut self.sides[way as usize];
+        let result = side.task.enter(|cx, _| match way {
+            Way::Read => pin!(stream.read(&mut [0])).poll(cx),
+            Way::Write => pin!(stream.write(&[0])).poll(cx),
+        });
+        side.waits = result.is_pending();
+        result
+    }
+
+    /// Polls, as a runtime does, whichever task was woken. Gives those that were told.
+    fn run_woken(&mut self) -> Vec<Way> {
+        let mut told = Vec::new();
+        for way in Way::BOTH {
+            let side = &self.sides[way as usize];
+            if side.waits && side.task.is_woken() {
+                if let Poll::Ready(result) = self.poll(way) {
+                    assert_timed_out(result);
+                    told.push(way);
+                }
+            }
+        }
+        told
+    }
+
+    fn waits(&self) -> Vec<Way> {
+        let waits = |way: &Way| self.sides[*way as usize].waits;
+        Way::BOTH.into_iter().filter(waits).collect()
+    }
+}
+
+/// Whatever is polled in whatever order: once the time is over, whoever waits is told, both of
+/// them, and nobody before.
+async fn whoever_waits_is_told(steps: Vec<Step>) {
+    let mut halves = Halves::new();
+    for step in steps {
+        let waiting = halves.waits();
+        let handle = halves.stream.handle();
+        match step {
+            Step::Poll(way) => {
+                let was_pending = handle.is_pending();
+                let owed = std::mem::take(&mut halves.owed);
+                if let Poll::Ready(result) = halves.poll(way) {
+                    assert_timed_out(result);
+                    assert!(!was_pending || owed.contains(&way), "too early");
+                    if !owed.contains(&way) {
+                        halves.owed = halves.waits();
+                    }
+                } else {
+                    assert!(!owed.contains(&way), "owed and not told");
+                    halves.owed = owed;
+                }
+            }
+            Step::Move(way) => {
+                let mut script = halves.io.script();
+                match way {
+                    Way::Read => script.reads.push_back(Ok(1)),
+                    Way::Write => script.writes.push_back(Ok(1)),
+                }
+                drop(script);
+                assert_eq!(assert_ready!(halves.poll(way)).unwrap(), 1);
+                assert_eq!(handle.remaining(), Some(SECOND));
+                halves.owed.clear();
+            }
+            Step::Pass(ms) => {
+                let left = handle.remaining();
+                sleep(ms as u32 * MS).await;
+                let told = halves.run_woken();
+                if left.is_some_and(|left| left <= ms as u32 * MS) {
+                    assert_eq!(told, waiting, "the time was over");
+                } else if left.is_some() {
+                    assert_eq!(told, halves.owed, "the time was not over");
+                }
+                halves.owed.clear();
+            }
+            Step::Reset => drop(handle.reset()),
+            Step::Expire => drop(handle.expire()),
+            Step::Restart => {
+                halves.stream.as_mut().restart_pinned();
+                halves.owed.clear();
+            }
+        }
+    }
+    // Both wait now, maybe after they were told of what was before: of an expiry that they are
+    // owed, and of one that came after it.
+    for way in Way::BOTH {
+        for _ in 0..2 {
+            if let Poll::Ready(result) = halves.poll(way) {
+                assert_timed_out(result);
+            }
+        }
+        assert_pending!(halves.poll(way), "each expiry is told once");
+    }
+    for _ in 0..2 {
+        // One of them may have been told before, and then waits again.
+        sleep(HOUR).await;
+        halves.run_woken();
+    }
+    assert_eq!(halves.waits(), [], "both are told");
+    drop(halves);
+    assert_nothing_armed();
+}
+
+proptest! {
+    #[test]
+    fn whoever_waits_is_told_in_any_order(steps in steps()) {
+        paused().block_on(whoever_waits_is_told(steps));
+    }
+}
+
+/// Real threads, so that the driver's wake-up races with polls of both directions.
+#[test]
+fn two_tasks_on_two_threads_are_both_told() {
+    multi_thread(2).block_on(async {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..20 {
+            let mut tasks = Vec::new();
+            for _ in 0..50 {
+                let (stream, peer) = duplex(8);
+                let timeout = random.u32(1..20) * MS;
+                let (mut reader, mut writer) = split(IdleTimeout::new(stream, timeout));
+                let nap = random.u32(0..20) * MS;
+                tasks.push(tokio::spawn(async move {
+                    assert_timed_out(reader.read_u8().await);
+                    drop(peer);
+                }));
+                tasks.push(tokio::spawn(async move {
+                    sleep(nap).await;
+                    // The peer closes once the reader was told.
+                    drop(writer.write_all(&[0; 64]).await.unwrap_err());
+                }));
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+        assert_nothing_armed();
+    });
+}

@@ -1,0 +1,462 @@
+//! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use futures::stream::{FusedStream, StreamExt};
+use tickwheel::error::InsertError;
+use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer};
+use tokio_test::{assert_pending, assert_ready, task};
+
+use crate::common::{HOUR, MS, PATIENCE, current_thread, idle_for_a_moment};
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_take_any_borrowed_form_of_the_key() {
+    let (map, mut expired) = DelayMap::<String, u32>::new(&Timer::current());
+    map.insert("one".to_string(), 1, HOUR).unwrap();
+    map.insert("two".to_string(), 2, HOUR).unwrap();
+    assert!(map.contains_key("one") && !map.contains_key("three"));
+    assert!(map.reset("one", 2 * HOUR) && map.reset_at("one", Instant::now() + 3 * HOUR));
+    assert_eq!(map.remaining("one"), Some(3 * HOUR));
+    assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * HOUR));
+    assert!(map.extend("one", HOUR) && !map.extend("three", HOUR));
+    assert_eq!(map.remaining("one"), Some(4 * HOUR));
+    assert_eq!(map.with_value("two", |value| value + 1), Some(3));
+    assert_eq!(map.update("two", |value| *value), Some(2));
+    assert_eq!(map.touch("two", MS, |value| *value), Some(2));
+    assert!(map.expire("two"));
+    assert_eq!(expired.recv().await.unwrap().key, "two");
+    assert_eq!(map.remove("one"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_extended_comes_out_that_much_later_but_not_after_its_whole_life() {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    let start = Instant::now();
+    map.insert("extended", (), 10 * MS).unwrap();
+    map.insert_with_life("bounded", (), 10 * MS, 15 * MS)
+        .unwrap();
+    assert!(map.extend("extended", 10 * MS) && map.extend("bounded", 10 * MS));
+    let mut out = Vec::new();
+    for _ in 0..2 {
+        let Some(expired) = expired.recv().await else {
+            panic!("the map is open");
+        };
+        out.push((expired.key, expired.deadline - start));
+    }
+    assert_eq!(out, [("bounded", 15 * MS), ("extended", 20 * MS)]);
+    assert!(!map.extend("extended", MS), "it has come out");
+}
+
+/// A number is its own hash.
+#[derive(Clone, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are hashed")
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_hasher_gives_the_same_map() {
+    type Made<S> = (DelayMap<u64, u64, S>, Expirations<u64, u64>);
+    async fn check<S: BuildHasher + Clone>((map, mut expired): Made<S>) {
+        assert!((0..1_500).all(|key| map.insert(key, key, HOUR) == Ok(None)));
+        let map = map.downgrade().upgrade().unwrap().clone();
+        assert!((0..1_500).all(|key| map.reset(&key, MS)) && !map.contains_key(&1_500));
+        assert!((700..1_500).all(|key| map.remove(&key) == Some(key)));
+        for _ in 0..700 {
+            let Expired { key, value, .. } = expired.recv().await.unwrap();
+            assert!(key < 700 && key == value);
+        }
+        assert!(map.is_empty());
+    }
+    let timer = Timer::current();
+    let identity = BuildHasherDefault::<Identity>::default();
+    check(DelayMap::with_hasher(&timer, identity.clone())).await;
+    check(DelayMap::with_hasher(&timer, RandomState::new())).await;
+    check(DelayMap::with_limit_and_hasher(&timer, 1_500, identity)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
+    let timer = Timer::current();
+    let (map, mut stream) = DelayMap::new(&timer);
+    assert!(map.expirations().is_none(), "there is one");
+    (1..=5).for_each(|key| assert!(map.insert(key, key, key * MS).is_ok()));
+    let (sender, taken) = mpsc::channel();
+    let consumer = tokio::spawn(async move {
+        while let Some(expired) = stream.recv().await {
+            sender.send(expired.key).unwrap();
+        }
+    });
+    tickwheel::sleep(3 * MS).await;
+    consumer.abort();
+    assert!(consumer.await.unwrap_err().is_cancelled());
+    assert_eq!(
+        timer.metrics().pending,
+        0,
+        "nothing waits for what nobody takes"
+    );
+
+    assert_eq!(map.insert(6, 6, MS), Ok(None));
+    tickwheel::sleep(10 * MS).await;
+    let mut stream = map.expirations().unwrap();
+    let mut keys: Vec<_> = taken.iter().collect();
+    assert!(keys.len() >= 2 && map.len() == 6 - keys.len(), "{keys:?}");
+    keys.extend((0..map.len()).map(|_| stream.try_recv().unwrap().key));
+    keys.sort_unstable();
+    assert_eq!(keys, [1, 2, 3, 4, 5, 6]);
+    assert!(stream.try_recv().is_err() && map.expirations().is_none());
+    drop(map);
+    assert!(stream.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_comes_to_the_stream_that_waits_for_it_after_another() {
+    let (map, first) = DelayMap::new(&Timer::current());
+    let mut first = task::spawn(first);
+    map.insert(1, (), MS).unwrap();
+    assert_pending!(first.poll_next());
+    drop(first);
+    let mut second = task::spawn(map.expirations().unwrap());
+    assert_pending!(second.poll_next());
+    map.reset(&1, Duration::ZERO);
+    assert!(second.is_woken());
+    assert_eq!(
+        assert_ready!(second.poll_next()).map(|expired| expired.key),
+        Some(1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_took_goes_with_the_last_handle() {
+    let (map, stream) = DelayMap::new(&Timer::current());
+    let value = Arc::new(());
+    map.insert(1, value.clone(), MS).unwrap();
+    drop(stream);
+    assert_eq!(Arc::strong_count(&value), 2, "the map keeps it");
+    drop(map);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_and_a_close_tell_how_much_time_was_left() {
+    for take in [DelayMap::drain, DelayMap::close] {
+        let (map, mut expired) = DelayMap::new(&Timer::current());
+        map.insert("far", 1, HOUR).unwrap();
+        map.insert("due", 2, MS).unwrap();
+        tokio::time::advance(2 * MS).await;
+        let mut taken = take(&map);
+        taken.sort_unstable();
+        assert_eq!(
+            taken,
+            [("due", 2, Duration::ZERO), ("far", 1, HOUR - 2 * MS)]
+        );
+        assert!(expired.try_recv().is_err() && take(&map).is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_removed_only_if_it_is_the_one_that_is_meant() {
+    let (map, _expired) = DelayMap::with_limit(&Timer::current(), 1);
+    map.insert("key".to_owned(), 1, HOUR).unwrap();
+    assert_eq!(map.remove_if("key", |&value| value == 2), None);
+    assert_eq!(map.remove_if("other", |_| unreachable!()), None);
+    assert_eq!((map.len(), map.remaining("key")), (1, Some(HOUR)));
+    assert_eq!(map.remove_if("key", |&value| value == 1), Some(1));
+    assert_eq!(map.insert("next".to_owned(), 3, HOUR), Ok(None));
+    assert_eq!(map.remove_entry("next"), Some(("next".to_owned(), 3)));
+    assert_eq!((map.remove_entry("next"), map.len()), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_cache_makes_room_by_what_is_due_first() {
+    const KEPT: u32 = 5_000;
+    let (map, _expired) = DelayMap::with_limit(&Timer::current(), KEPT as usize);
+    for key in 0..3 * KEPT {
+        while let Err(InsertError::AtCapacity(_)) = map.insert(key, key, HOUR + key * MS) {
+            let (evicted, _, left) = map.pop_first().unwrap();
+            assert_eq!(evicted, key - KEPT);
+            assert_eq!(left, HOUR + evicted * MS);
+        }
+    }
+    assert_eq!(map.first().map(|(key, _)| key), Some(2 * KEPT));
+    assert_eq!(map.len(), KEPT as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_due_later_than_others_wakes_nobody() {
+    let (map, expired) = DelayMap::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    map.insert(1, (), HOUR).unwrap();
+    assert_pending!(expired.poll_next());
+    map.insert(2, (), 2 * HOUR).unwrap();
+    assert!(map.reset(&2, 3 * HOUR) && map.remove(&2).is_some());
+    assert!(!expired.is_woken());
+    map.insert(3, (), MS).unwrap();
+    assert!(expired.is_woken());
+}
+
+/// A stream that goes from one task to another.
+#[tokio::test(start_paused = true)]
+async fn the_task_that_polled_the_stream_last_is_woken() {
+    type Wakes = fn(&DelayMap<u8, ()>) -> bool;
+    let all: [Wakes; 3] = [
+        |map| map.expire(&1),
+        |map| map.reset(&1, MS),
+        |map| map.close().len() == 1,
+    ];
+    for wakes in all {
+        let (map, mut stream) = DelayMap::new(&Timer::current());
+        map.insert(1, (), HOUR).unwrap();
+        let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+        assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
+        assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
+        assert!(wakes(&map));
+        assert!(second.is_woken() && !first.is_woken());
+    }
+    // By the timer of the stream, which neither task touches.
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, (), HOUR).unwrap();
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
+    assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
+    tickwheel::sleep(HOUR).await;
+    assert!(second.is_woken() && !first.is_woken());
+}
+
+/// Whatever takes the first value out: the stream waits for the second one from then on.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_taken_out_pulls_no_clock_along() {
+    type Takes = fn(&DelayMap<u8, u8>) -> bool;
+    let takes: [Takes; 4] = [
+        |map| map.pop_first() == Some((1, 1, MS)),
+        |map| map.remove(&1) == Some(1),
+        |map| map.remove_entry(&1) == Some((1, 1)),
+        |map| {
+            map.retain(|key, _| *key > 1);
+            true
+        },
+    ];
+    for takes in takes {
+        let start = Instant::now();
+        let (map, stream) = DelayMap::with_limit(&Timer::current(), 2);
+        map.insert(1, 1, MS).unwrap();
+        map.insert(2, 2, HOUR).unwrap();
+        let mut stream = task::spawn(stream);
+        assert_pending!(stream.poll_next());
+        assert!(takes(&map));
+        assert!(stream.is_woken());
+        idle_for_a_moment().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(map.insert(3, 3, 2 * HOUR), Ok(None), "it has made room");
+        assert_eq!(stream.next().await.map(|expired| expired.key), Some(2));
+        assert_eq!(start.elapsed(), HOUR);
+    }
+}
+
+/// A tick is much longer than what each call asks for.
+#[tokio::test(start_paused = true)]
+async fn no_call_that_sets_a_delay_makes_a_value_early() {
+    type Sets = fn(&DelayMap<u8, ()>, Duration) -> bool;
+    let sets: [Sets; 9] = [
+        |map, delay| map.insert(1, (), delay).is_ok(),
+        |map, delay| map.insert_at(1, (), Instant::now() + delay).is_ok(),
+        |map, delay| map.insert_with_life(1, (), delay, HOUR).is_ok(),
+        |map, delay| map.insert_with_life(1, (), HOUR, delay).is_ok(),
+        |map, delay| map.insert_if_absent(1, (), delay).is_ok(),
+        |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset(&1, delay),
+        |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset_at(&1, Instant::now() + delay),
+        |map, delay| map.insert(1, (), HOUR).is_ok() && map.touch(&1, delay, |_| ()).is_some(),
+        |map, delay| map.insert(1, (), delay - MS).is_ok() && map.extend(&1, MS),
+    ];
+    let timer = Timer::builder().tick(10 * MS).build().unwrap();
+    for (number, sets) in sets.into_iter().enumerate() {
+        for nanos in [1, 999_999, 1_000_000, 9_000_001] {
+            let (map, mut stream) = DelayMap::new(&timer);
+            let (start, delay) = (Instant::now(), MS + Duration::from_nanos(nanos));
+            assert!(sets(&map, delay));
+            assert_eq!(map.remaining(&1), Some(delay), "call {number}");
+            let expired = stream.recv().await.unwrap();
+            assert_eq!(expired.deadline, start + delay);
+            let late = start.elapsed().checked_sub(delay).expect("early");
+            assert!(late <= 12 * MS, "call {number}: {late:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_extended_beyond_all_time_stays() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, (), MS).unwrap();
+    for _ in 0..2 {
+        assert!(map.extend(&1, Duration::MAX));
+        assert!(map.remaining(&1) > Some(1_000_000 * HOUR));
+    }
+    tokio::time::advance(100_000 * HOUR).await;
+    assert!(stream.try_recv().is_err());
+    assert!(map.reset(&1, MS));
+    assert!(stream.recv().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_retained_of_very_many_is_found_and_comes_out() {
+    const KEYS: u32 = 80_000;
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, key, HOUR + key * MS), Ok(None)));
+    let mut shown = 0;
+    map.retain(|key, value| {
+        shown += 1;
+        key == value && key % 1_000 == 0
+    });
+    assert_eq!((shown, map.len()), (KEYS, 80));
+    let kept = || (0..KEYS).step_by(1_000);
+    assert!(kept().all(|key| map.with_value(&key, |value| *value) == Some(key)));
+    for key in kept() {
+        let Expired {
+            key: came, value, ..
+        } = expired.recv().await.unwrap();
+        assert_eq!((came, value), (key, key));
+    }
+    assert!(map.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_is_terminated_only_once_it_has_said_so() {
+    let (map, expired) = DelayMap::<u8, u8>::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    drop(map);
+    assert!(!expired.is_terminated(), "no poll has seen that yet");
+    assert!(assert_ready!(expired.poll_next()).is_none());
+    assert!(expired.is_terminated());
+    assert!(expired.into_inner().next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_idle_streams_do_not_make_the_paused_clock_run() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let idle = |_| {
+        let (map, expired) = DelayMap::<u8, u8>::new(&timer);
+        let mut expired = task::spawn(expired);
+        assert_pending!(expired.poll_next());
+        (map, expired)
+    };
+    let _idle: Vec<_> = (0..40).map(idle).collect();
+    let start = Instant::now();
+    timer.sleep(MS).await;
+    idle_for_a_moment().await;
+    assert_eq!(start.elapsed(), MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_poll_is_bounded_and_others_have_their_turn() {
+    let (map, expired) = DelayMap::new(&Timer::current());
+    let mut expired = task::spawn(expired);
+    // They lie in a coarse slot, and each goes to a finer one first.
+    (0..50_000).for_each(|key| drop(map.insert(key, vec![key], 100 * MS)));
+    tokio::time::advance(100 * MS).await;
+    // Not held up by the task's cooperative budget, which is another matter.
+    let polls_before_the_first = tokio::task::unconstrained(async {
+        let mut polls = 0;
+        while expired.poll_next().is_pending() {
+            assert!(expired.is_woken(), "it goes on by itself");
+            polls += 1;
+        }
+        polls
+    });
+    assert!(
+        polls_before_the_first.await > 50,
+        "the first poll has looked through them all"
+    );
+}
+
+/// One task holds the thread. Meanwhile more values become due than one poll looks at.
+#[test]
+fn a_stream_that_is_never_done_searching_gives_what_was_found() {
+    current_thread().block_on(async {
+        let (map, mut expired) = DelayMap::<u32, ()>::new(&Timer::current());
+        for key in 0..100_000 {
+            let delay = Duration::from_micros(u64::from(key) * 4);
+            map.insert(key, (), delay).unwrap();
+        }
+        let hog = tokio::spawn(async {
+            loop {
+                thread::sleep(3 * MS);
+                tokio::task::yield_now().await;
+            }
+        });
+        let first = tokio::time::timeout(PATIENCE, expired.recv()).await;
+        assert!(first.unwrap().is_some());
+        hog.abort();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
+    struct Meddling(DelayMap<u32, ()>);
+    impl Wake for Meddling {
+        fn wake(self: Arc<Self>) {
+            self.0.insert(7, (), HOUR).unwrap();
+            self.0.remove(&7);
+        }
+    }
+    impl Drop for Meddling {
+        fn drop(&mut self) {
+            self.0.drain();
+        }
+    }
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    for _ in 0..3 {
+        let waker = Waker::from(Arc::new(Meddling(map.clone())));
+        let polled = expired.poll_recv(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        map.insert(1, (), HOUR).unwrap();
+        map.expire_all();
+        map.drain();
+    }
+    drop(map.close());
+}
+
+/// The waker of the stream is woken after the first of the values was made due. It removes most of
+/// the others, and those that are left move together.
+#[tokio::test(start_paused = true)]
+async fn expire_all_misses_no_value_that_moves_meanwhile() {
+    struct Removes(DelayMap<u32, ()>);
+    impl Wake for Removes {
+        fn wake(self: Arc<Self>) {
+            (0..80_000).filter(|key| key % 16 > 0).for_each(|key| {
+                self.0.remove(&key);
+            });
+        }
+    }
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    for key in 0..80_000 {
+        map.insert(key, (), HOUR).unwrap();
+    }
+    let waker = Waker::from(Arc::new(Removes(map.clone())));
+    assert!(
+        expired
+            .poll_recv(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    map.expire_all();
+    assert_eq!(map.len(), 5_000);
+    let mut came = 0;
+    while expired.try_recv().is_ok() {
+        came += 1;
+    }
+    assert_eq!(came, 5_000);
+}

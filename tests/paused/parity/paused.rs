@@ -1,0 +1,195 @@
+//! Under the paused clock: nanoseconds, centuries, and what is so before the driver comes round.
+
+use std::future::{pending, poll_fn};
+use std::task::Poll;
+
+use tokio::task::{JoinSet, consume_budget, yield_now};
+use tokio::time::{Duration, Instant, advance, pause};
+use tokio_test::{assert_pending, task};
+
+use super::same_as_tokio;
+use crate::common::{HOUR, MS, current_thread, move_the_clock_only, paused};
+
+const NS: Duration = Duration::from_nanos(1);
+const US: Duration = Duration::from_micros(1);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+same_as_tokio! {
+    /// On a clock that is paused between two milliseconds, and that was the system's before.
+    async fn sleeps_after_a_pause_midway_end_where_tokios_do(_seed in 0..1)
+        -> Vec<Duration> in current_thread
+    {
+        time::sleep(2_300 * US).await;
+        pause();
+        let start = Instant::now();
+        let mut trace = Vec::new();
+        for deadline in 1..=6 {
+            time::sleep_until(start + deadline * MS).await;
+            trace.push(start.elapsed());
+        }
+        assert_eq!(trace, [2, 3, 4, 5, 6, 7].map(|end| end * MS));
+        trace
+    }
+}
+
+same_as_tokio! {
+    async fn a_nanosecond_more_takes_a_millisecond_more(microseconds in [0, 1, 300, 999])
+        -> Vec<(Duration, Duration)> in paused
+    {
+        advance(Duration::from_micros(microseconds)).await;
+        let mut trace = Vec::new();
+        for nap in [MS, MS + NS, 2 * MS - NS, 2 * MS, 2 * MS + NS, NS] {
+            let start = Instant::now();
+            time::sleep(nap).await;
+            trace.push((nap, start.elapsed()));
+        }
+        assert!(microseconds > 0 || trace[1] == (MS + NS, 2 * MS));
+        trace
+    }
+}
+
+same_as_tokio! {
+    async fn what_begins_at_a_random_nanosecond_ends_where_tokios_does(seed in 0..40)
+        -> Vec<Duration> in paused
+    {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut nanos = |most: u64| Duration::from_nanos(random.u64(1..=most * 1_000_000));
+        let start = Instant::now();
+        let mut trace = Vec::new();
+        for _ in 0..20 {
+            advance(nanos(2)).await;
+            time::sleep(nanos(3)).await;
+            trace.push(start.elapsed());
+            let inner = time::sleep(nanos(5));
+            let is_in_time = time::timeout(nanos(5), inner).await.is_ok();
+            trace.extend([start.elapsed(), Duration::from_secs(is_in_time.into())]);
+            let mut beat = time::interval(nanos(4));
+            for _ in 0..4 {
+                trace.push(beat.tick().await - start);
+                trace.push(start.elapsed());
+            }
+        }
+        trace
+    }
+}
+
+same_as_tokio! {
+    async fn far_deadlines_are_met_to_the_millisecond(_seed in 0..1) -> Vec<Duration> in paused {
+        let start = Instant::now();
+        let mut trace = Vec::new();
+        for years in [1, 60, 100] {
+            time::sleep_until(start + years * YEAR + 7 * MS).await;
+            trace.push(start.elapsed());
+        }
+        assert!(time::timeout(40 * YEAR, pending::<()>()).await.is_err());
+        trace.push(start.elapsed());
+        time::sleep(MS).await;
+        trace.push(start.elapsed());
+        trace
+    }
+}
+
+same_as_tokio! {
+    /// Where time runs to is tokio's own affair.
+    async fn the_longest_waits_end_under_a_paused_clock(longest in 0..2) -> Vec<bool> in paused {
+        let sleeps = JoinSet::from_iter([3 * MS, HOUR].map(time::sleep));
+        match longest {
+            0 => time::sleep(Duration::MAX).await,
+            _ => assert!(time::timeout(200 * YEAR, pending::<()>()).await.is_err()),
+        }
+        vec![sleeps.join_all().await.len() == 2]
+    }
+}
+
+same_as_tokio! {
+    async fn what_is_armed_waits_for_the_drivers_round(_seed in 0..1) -> Vec<[bool; 4]> in paused {
+        let mut trace = Vec::new();
+        for round in 0..5 {
+            let mut nap = task::spawn(Box::pin(time::sleep(10 * MS)));
+            let mut bounded = task::spawn(time::timeout(10 * MS, pending::<()>()));
+            let mut beat = time::interval_at(Instant::now() + 10 * MS, MS);
+            let mut beat = task::spawn(beat.tick());
+            assert_pending!(nap.poll());
+            assert_pending!(bounded.poll());
+            assert_pending!(beat.poll());
+            move_the_clock_only((10 + round) * MS);
+            for _ in 0..2 {
+                trace.push([nap.is_woken(), nap.is_elapsed(), bounded.is_woken(), beat.is_woken()]);
+                let ready = [nap.poll().is_ready(), bounded.poll().is_ready(), beat.poll().is_ready()];
+                trace.push([ready[0], ready[1], ready[2], nap.is_elapsed()]);
+                yield_now().await;
+                if ready == [true; 3] {
+                    break;
+                }
+            }
+        }
+        trace
+    }
+}
+
+same_as_tokio! {
+    /// What had passed when the driver last came round wakes before the reset returns. What has
+    /// passed since then is for the driver to find.
+    async fn a_reset_to_the_past_or_to_now_wakes_when_tokios_does(_seed in 0..1)
+        -> Vec<[bool; 4]> in paused
+    {
+        let mut trace = Vec::new();
+        let mut reset = async |by: Duration, is_seen: bool, back: Duration| {
+            let mut nap = task::spawn(Box::pin(time::sleep(10 * HOUR)));
+            assert_pending!(nap.poll());
+            match is_seen {
+                true => advance(by).await,
+                false => move_the_clock_only(by),
+            }
+            let now = Instant::now();
+            nap.as_mut().reset(now - back);
+            trace.push([nap.is_woken(), nap.is_elapsed(), nap.poll().is_ready(), false]);
+            yield_now().await;
+            trace.push([nap.is_woken(), nap.is_elapsed(), nap.poll().is_ready(), true]);
+            trace[trace.len() - 2]
+        };
+        assert!(reset(Duration::ZERO, true, HOUR).await[0], "before the clock has moved");
+        for by in [2 * HOUR, 5 * MS, 300 * US] {
+            for back in [Duration::ZERO, MS, HOUR, 3 * HOUR] {
+                let [is_woken, ..] = reset(by, true, back).await;
+                assert!(is_woken || back == Duration::ZERO);
+                reset(by, false, back).await;
+            }
+        }
+        trace
+    }
+}
+
+same_as_tokio! {
+    async fn ready_polls_use_up_the_tasks_budget(_seed in 0..1) -> Vec<usize> in paused {
+        let polls = tokio::spawn(async {
+            let mut nap = Box::pin(time::sleep(MS));
+            nap.as_mut().await;
+            yield_now().await;
+            let count = |cx: &mut std::task::Context<'_>| {
+                (0..10_000).take_while(|_| nap.as_mut().poll(cx).is_ready()).count()
+            };
+            let mut count = Some(count);
+            poll_fn(move |cx| Poll::Ready(count.take().unwrap()(cx))).await
+        });
+        let polls = polls.await.unwrap();
+        assert!(polls < 1_000);
+        vec![polls]
+    }
+}
+
+same_as_tokio! {
+    /// In a task of its own, because the budget is a task's.
+    async fn a_future_that_always_uses_up_the_budget_is_bounded(_seed in 0..1)
+        -> Vec<bool> in current_thread
+    {
+        let endless = async {
+            loop {
+                consume_budget().await;
+            }
+        };
+        let bounded = tokio::spawn(time::timeout::<_>(10 * MS, endless));
+        let bounded: Result<(), _> = bounded.await.unwrap();
+        vec![bounded.is_err()]
+    }
+}

@@ -1,0 +1,138 @@
+//! Settings out of range, and calls in the wrong place: the message says what to do, and names
+//! the line of the caller.
+
+use tickwheel::error::BuildError;
+use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout};
+use tokio::runtime::{self};
+
+use crate::common::{HOUR, MS, current_thread};
+
+use super::panic_of;
+
+/// Asserts that an expression panics on its own line, with a message that holds a text.
+macro_rules! assert_panics_here {
+    ($text:expr, $misuse:expr) => {{
+        let line = line!();
+        let (message, place) = panic_of(|| $misuse);
+        assert!(message.contains($text), "{message}");
+        assert_eq!(place, format!("{}:{line}", file!()));
+    }};
+}
+
+#[test]
+fn a_setting_out_of_range_is_an_error_that_names_it() {
+    let runtime = current_thread();
+    let build = |builder: tickwheel::Builder| builder.build_on(runtime.handle()).map(drop);
+    let (tick, shards) = (HOUR + Duration::from_nanos(1), usize::MAX);
+    for (builder, error, what) in [
+        (
+            Timer::builder().tick(Duration::ZERO),
+            BuildError::ZeroTick,
+            "tick",
+        ),
+        (
+            Timer::builder().tick(tick),
+            BuildError::TickTooLong { tick },
+            "tick",
+        ),
+        (Timer::builder().shards(0), BuildError::ZeroShards, "shards"),
+        (
+            Timer::builder().shards(1_025),
+            BuildError::TooManyShards { shards: 1_025 },
+            "shards",
+        ),
+        (
+            Timer::builder().shards(shards),
+            BuildError::TooManyShards { shards },
+            "shards",
+        ),
+    ] {
+        assert!(error.to_string().contains(what), "{error}");
+        assert_eq!(
+            builder.clone().build().map(drop),
+            Err(error.clone()),
+            "outside a runtime too"
+        );
+        assert_eq!(build(builder), Err(error));
+    }
+    assert_eq!(
+        Timer::builder().build().map(drop),
+        Err(BuildError::NoRuntime)
+    );
+    assert_eq!(
+        runtime.metrics().num_alive_tasks(),
+        0,
+        "it left nothing behind"
+    );
+    for tick in [Duration::from_nanos(1), HOUR] {
+        build(Timer::builder().tick(tick)).unwrap();
+    }
+    for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {
+        let timer = Timer::builder().shards(asked).build_on(runtime.handle());
+        assert_eq!(timer.unwrap().metrics().shards, made);
+    }
+}
+
+#[test]
+fn slots_are_clamped_and_rounded_up_as_a_wheels_are() {
+    let runtime = current_thread();
+    for (asked, made) in [
+        (0, 2),
+        (1, 2),
+        (2, 2),
+        (3, 4),
+        (33, 64),
+        (64, 64),
+        (65, 64),
+        (usize::MAX, 64),
+    ] {
+        let timer = Timer::builder().slots(asked).build_on(runtime.handle());
+        let slots = timer.unwrap().snapshot().shards[0].levels[0].slots.len();
+        assert_eq!(slots, made, "of {asked}");
+    }
+}
+
+#[test]
+fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
+    let now = Instant::now();
+    assert_panics_here!("runtime", sleep(MS));
+    assert_panics_here!("runtime", tickwheel::sleep_until(now));
+    assert_panics_here!("build_on", timeout(MS, async {}));
+    assert_panics_here!("runtime", tickwheel::timeout_at(now, async {}));
+    assert_panics_here!("runtime", interval(MS));
+    assert_panics_here!("runtime", tickwheel::interval_at(now, MS));
+    assert_panics_here!("runtime", Timer::current());
+    assert_panics_here!("runtime", Timer::new());
+}
+
+/// The text is tokio's own, which a program's tests may look for.
+#[test]
+fn without_time_driver_the_callers_line_panics_as_tokios_does() {
+    let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    let _context = runtime.enter();
+    let (tokios, _) = panic_of(|| tokio::time::sleep(MS));
+    let text = "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
+                runtime builder to enable timers.";
+    assert!(tokios.contains(text), "{tokios}");
+    assert!(BuildError::NoTimeDriver.to_string().contains(text));
+    assert_panics_here!(text, sleep(MS));
+    assert_panics_here!(text, timeout(MS, async {}));
+    assert_panics_here!(text, interval(MS));
+    assert_panics_here!(text, Timer::current());
+    assert_panics_here!(text, Timer::new());
+    let built = |built: Result<Timer, BuildError>| built.map(drop);
+    let told = Err(BuildError::NoTimeDriver);
+    assert_eq!(built(Timer::builder().build()), told);
+    assert_eq!(built(Timer::builder().build_on(runtime.handle())), told);
+}
+
+#[test]
+fn a_zero_period_panics_at_the_callers_line_outside_a_runtime() {
+    let (now, zero) = (Instant::now(), Duration::ZERO);
+    assert_panics_here!("must be non-zero", interval(zero));
+    assert_panics_here!("must be non-zero", tickwheel::interval_at(now, zero));
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    assert_panics_here!("must be non-zero", timer.interval(zero));
+    assert_panics_here!("must be non-zero", timer.interval_at(now, zero));
+}

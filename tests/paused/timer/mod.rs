@@ -1,0 +1,155 @@
+//! The timer itself: how it is built, its runtimes and their clocks, and what it tells of itself.
+
+mod build;
+mod clocks;
+mod deadline;
+mod metrics;
+mod runtimes;
+mod snapshot;
+mod warning;
+
+use std::cell::RefCell;
+use std::future::ready;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use tickwheel::error::BuildError;
+use tickwheel::{Deadline, Duration, Instant, Timer};
+use tokio_test::{assert_pending, task};
+
+use crate::common::{HOUR, MS, current_thread, move_the_clock_only, settle};
+
+thread_local! {
+    /// Message and place of the last panic, while this thread asks for them.
+    static CAPTURED: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
+}
+
+/// Runs `misuse` and gives the message and the place of its panic.
+fn panic_of<R>(misuse: impl FnOnce() -> R) -> (String, String) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if CAPTURED.with_borrow(Option::is_none) {
+                return default(info);
+            }
+            let message = info.to_string();
+            let place = info
+                .location()
+                .map(|at| format!("{}:{}", at.file(), at.line()))
+                .unwrap_or_default();
+            CAPTURED.set(Some((message, place)));
+        }));
+    });
+    CAPTURED.set(Some(Default::default()));
+    let outcome = catch_unwind(AssertUnwindSafe(misuse));
+    let captured = CAPTURED.take().unwrap_or_default();
+    assert!(outcome.is_err(), "it should have panicked");
+    captured
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_what_is_armed_fired_and_disarmed() {
+    let timer = Timer::new();
+    let told = || {
+        let metrics = timer.metrics();
+        let sum = metrics.pending as u64 + metrics.fired + metrics.disarmed;
+        assert_eq!(metrics.armed, sum);
+        (metrics.pending, metrics.fired, metrics.disarmed)
+    };
+    let past = Instant::now();
+    tokio::time::advance(HOUR).await;
+    timer.sleep_until(past).await;
+    timer.sleep(Duration::ZERO).await;
+    assert_eq!(timer.timeout(MS, ready(1)).await, Ok(1));
+    let at = Instant::now() + MS;
+    assert_eq!(timer.timeout_at(at, ready(1)).await, Ok(1));
+    let mut nap = task::spawn(timer.sleep(HOUR));
+    assert_eq!(told(), (0, 0, 0), "what is ready at once arms nothing");
+    assert_pending!(nap.poll());
+    assert_pending!(nap.poll());
+    assert_eq!(told(), (1, 0, 0));
+    drop(nap);
+    assert_eq!(told(), (0, 0, 1));
+    // Half of them go in the very tick that fires the others.
+    let mut naps: Vec<_> = (0..100).map(|_| task::spawn(timer.sleep(MS))).collect();
+    naps.iter_mut().for_each(|nap| assert_pending!(nap.poll()));
+    settle().await;
+    move_the_clock_only(MS);
+    naps.truncate(50);
+    settle().await;
+    assert!(naps.iter().all(|nap| nap.is_woken()));
+    assert_eq!(told(), (0, 50, 51));
+}
+
+/// The oracle's timers have round numbers.
+#[tokio::test(start_paused = true)]
+async fn any_tick_keeps_time_with_any_slots_and_shards() {
+    let mut random = fastrand::Rng::with_seed(0);
+    for _ in 0..200 {
+        let tick = Duration::from_nanos(random.u64(1..20_000_000));
+        let timer = Timer::builder()
+            .tick(tick)
+            .shards(random.choice([1, 2, 3, 8, 1_024]).unwrap())
+            .slots(random.choice([2, 3, 5, 16, 63, 64]).unwrap())
+            .build()
+            .unwrap();
+        for _ in 0..20 {
+            tokio::time::advance(Duration::from_nanos(random.u64(..5_000_000))).await;
+            let duration = Duration::from_nanos(random.u64(..200_000_000));
+            let start = Instant::now();
+            timer.sleep(duration).await;
+            let late = start.elapsed().checked_sub(duration).expect("early");
+            assert!(late <= tick + 2 * MS, "late by {late:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_years_of_uptime_change_nothing() {
+    let year = 365 * 24 * HOUR;
+    let timer = Timer::new();
+    let mut forever = task::spawn(timer.sleep(Duration::MAX));
+    assert_pending!(forever.poll());
+    for _ in 0..100 {
+        tokio::time::advance(year).await;
+        for duration in [MS, 50 * MS, HOUR, 24 * HOUR] {
+            let start = Instant::now();
+            timer.sleep(duration).await;
+            assert_eq!(start.elapsed(), duration);
+        }
+        assert!(!forever.is_woken());
+    }
+    assert_pending!(forever.poll());
+}
+
+#[test]
+fn public_types_are_send_and_sync_unpin_and_debug() {
+    fn send_sync_unpin<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
+    send_sync_unpin::<Timer>();
+    send_sync_unpin::<tickwheel::Builder>();
+    send_sync_unpin::<tickwheel::Sleep>();
+    send_sync_unpin::<tickwheel::Timeout<std::future::Ready<()>>>();
+    send_sync_unpin::<tickwheel::Interval>();
+    send_sync_unpin::<Deadline>();
+    send_sync_unpin::<tickwheel::ResetHandle>();
+    send_sync_unpin::<tickwheel::Metrics>();
+    send_sync_unpin::<tickwheel::Snapshot>();
+    send_sync_unpin::<tickwheel::error::Elapsed>();
+    send_sync_unpin::<tickwheel::error::Cancelled>();
+    send_sync_unpin::<BuildError>();
+    send_sync_unpin::<tickwheel::wheel::Wheel<u8>>();
+    send_sync_unpin::<tickwheel::wheel::Key>();
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let deadline = timer.deadline(MS);
+    let shown = format!(
+        "{timer:?} {:?} {deadline:?} {:?}",
+        timer.sleep(MS),
+        deadline.handle()
+    );
+    assert!(
+        shown.contains("Timer") && shown.contains("Sleep") && shown.contains("pending"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,101 @@
+//! The end of a runtime: its own tasks are dropped while they are pending, as with tokio's timers.
+//! What waits from elsewhere is told.
+
+#[cfg(all(feature = "hyper", feature = "stream", feature = "tower"))]
+mod adapters;
+mod after;
+mod elsewhere;
+mod hook;
+mod odd_places;
+mod tasks;
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::{Once, mpsc};
+use std::task::Poll;
+use std::thread;
+
+use futures::FutureExt;
+use tickwheel::Duration;
+use tickwheel::error::Cancelled;
+
+use crate::common::poll_once;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Runs a test on a thread of its own, so that one which hangs fails.
+fn bounded<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    print_no_panics_of_a_shutdown();
+    let (sender, outcome) = mpsc::channel();
+    let thread = thread::spawn(move || sender.send(test()).unwrap());
+    match outcome.recv_timeout(MINUTE) {
+        Ok(outcome) => outcome,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
+    }
+}
+
+thread_local! {
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the panic hook has seen on this thread, oldest first.
+fn panics_seen_here() -> Vec<String> {
+    PANICS.with_borrow(Vec::clone)
+}
+
+/// The panics that tell of a shutdown are caught here, and need not be printed.
+fn print_no_panics_of_a_shutdown() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let is_ours = info
+                .location()
+                .is_some_and(|at| at.file().starts_with("tests"));
+            let message = info.to_string();
+            let _ = PANICS.try_with(|panics| panics.borrow_mut().push(message.clone()));
+            if is_ours || !(message.contains("shut down") || message.contains("shutdown")) {
+                default(info);
+            }
+        }));
+    });
+}
+
+/// Polls a future once, and says how that ended if it did.
+fn outcome_of_poll<F: Future + Unpin>(future: &mut F) -> Result<Poll<F::Output>, String> {
+    catch_unwind(AssertUnwindSafe(|| poll_once(future))).map_err(|_| "a panic".to_owned())
+}
+
+/// How a wait ended.
+#[derive(Debug)]
+enum End {
+    Elapsed,
+    Cancelled { by_shutdown: bool },
+    Panicked(String),
+}
+
+impl End {
+    fn of(deadline: Result<(), Cancelled>) -> End {
+        deadline.map_or_else(
+            |cancelled| End::Cancelled {
+                by_shutdown: cancelled.is_shutdown(),
+            },
+            |()| End::Elapsed,
+        )
+    }
+}
+
+type Waiting = Pin<Box<dyn Future<Output = End> + Send>>;
+
+/// How a wait ends, where a panic is an end too.
+async fn end_of(waiting: Waiting) -> End {
+    match AssertUnwindSafe(waiting).catch_unwind().await {
+        Ok(end) => end,
+        Err(payload) => End::Panicked(match payload.downcast::<String>() {
+            Ok(message) => *message,
+            Err(payload) => payload.downcast_ref::<&str>().unwrap().to_string(),
+        }),
+    }
+}
