@@ -27,17 +27,11 @@ fn found_at_the_end(known: Known, timers: &[(u64, u8, u8)], ops: &[Op], ending: 
 #[test]
 fn advance_returns_when_all_that_is_due_was_woken() {
     let (after, spread) = (1_000, 0);
-    let burst = Op::Burst {
-        timer: 0,
-        count: 257,
-        after,
-        spread,
-        seed: 0,
-    };
+    let burst = Op::Burst(0, 257, after, spread, 0);
     found(
         Known::AdvanceLeavesSomeAsleep,
         &[(1_000, 64, 1)],
-        &[burst, Op::Advance { by: 1_000 }],
+        &[burst, Op::Advance(1_000)],
     );
 }
 
@@ -46,7 +40,7 @@ fn an_empty_map_has_nothing_pending() {
     found(
         Known::EmptyMapCountsAsPending,
         &[(1_000, 64, 1)],
-        &[Op::Recv { waker: 0, count: 1 }],
+        &[Op::Recv(0, 1)],
     );
 }
 
@@ -55,14 +49,7 @@ fn what_is_due_now_is_ready_at_the_first_poll_also_on_a_coarse_tick() {
     found(
         Known::NowWaitsForACoarseTick,
         &[(100_000, 64, 1)],
-        &[
-            Op::Advance { by: 30_000 },
-            Op::SleepUntil {
-                timer: 0,
-                from_now: 0,
-            },
-            Op::Poll { nth: 0, waker: 0 },
-        ],
+        &[Op::Advance(30_000), Op::SleepUntil(0, 0), Op::Poll(0, 0)],
     );
 }
 
@@ -72,15 +59,10 @@ fn a_scope_ends_although_its_coarse_timer_has_not_come_to_its_deadline() {
         Known::ScopeSpins,
         &[(1_000, 64, 1), (100_000, 64, 1)],
         &[
-            Op::Scope {
-                timer: 1,
-                from_now: 840,
-                inner: 0,
-                after: 13_216,
-            },
-            Op::Poll { nth: 0, waker: 0 },
-            Op::Advance { by: 15_000 },
-            Op::Poll { nth: 0, waker: 0 },
+            Op::Scope(1, 840, 0, 13_216),
+            Op::Poll(0, 0),
+            Op::Advance(15_000),
+            Op::Poll(0, 0),
         ],
     );
 }
@@ -91,24 +73,12 @@ fn a_reset_of_a_deadline_with_no_time_at_all_comes_too_late() {
         Known::ResetOfNoTimeAtAll,
         &[(100_000, 64, 1)],
         &[
-            Op::Advance { by: 30_000 },
+            Op::Advance(30_000),
             // For the questions that are asked after each operation, which are looks too.
-            Op::Deadline {
-                timer: 0,
-                timeout: 19_000,
-            },
-            Op::Deadline {
-                timer: 0,
-                timeout: 19_000,
-            },
-            Op::Deadline {
-                timer: 0,
-                timeout: 0,
-            },
-            Op::Reset {
-                nth: 2,
-                by_key: false,
-            },
+            Op::Deadline(0, 19_000),
+            Op::Deadline(0, 19_000),
+            Op::Deadline(0, 0),
+            Op::Reset(2, false),
         ],
     );
 }
@@ -119,16 +89,10 @@ fn a_poll_that_is_ready_wakes_no_waker_of_an_earlier_poll() {
         Known::ReadyPollWakesToo,
         &[(1_000, 64, 1)],
         &[
-            Op::Deadline {
-                timer: 0,
-                timeout: 19_000,
-            },
-            Op::PollDeadline { nth: 0, waker: 0 },
-            Op::AdvanceUnseen {
-                by: 30_000,
-                operations: 3,
-            },
-            Op::PollDeadline { nth: 0, waker: 1 },
+            Op::Deadline(0, 19_000),
+            Op::PollDeadline(0, 0),
+            Op::AdvanceUnseen(30_000, 3),
+            Op::PollDeadline(0, 1),
         ],
     );
 }
@@ -139,15 +103,9 @@ fn a_sleep_has_not_elapsed_before_a_poll_of_it_is_ready() {
         Known::ElapsedBetweenTwoLines,
         &[(1_000, 64, 1)],
         &[
-            Op::Sleep {
-                timer: 0,
-                after: 2_000,
-            },
-            Op::Advance { by: 811 },
-            Op::SleepResetAt {
-                nth: 0,
-                from_now: 0,
-            },
+            Op::Sleep(0, 2_000),
+            Op::Advance(811),
+            Op::SleepResetAt(0, 0),
         ],
     );
 }
@@ -158,10 +116,7 @@ fn a_restart_after_the_end_of_the_runtime_tells_of_that_end() {
         Known::RestartOfNoTimeAfterTheEnd,
         // The maps are on the first one, which so learns of the end.
         &[(1_000, 64, 1), (1_000, 64, 1)],
-        &[Op::Deadline {
-            timer: 1,
-            timeout: 0,
-        }],
+        &[Op::Deadline(1, 0)],
         Ending::WithItsRuntime,
     );
 }
@@ -172,27 +127,14 @@ fn every_interval_that_has_missed_a_tick_is_ready() {
         Known::SecondMissedTickIsPending,
         &[(1_000, 64, 1)],
         &[
-            Op::Interval {
-                timer: 0,
-                from_now: 0,
-                period: 20_000,
-                behavior: 0,
-            },
-            Op::Interval {
-                timer: 0,
-                from_now: 0,
-                period: 1_000,
-                behavior: 0,
-            },
-            Op::PollAll { waker: 0 },
-            Op::Advance { by: 30_000 },
-            Op::Sleep {
-                timer: 0,
-                after: 13_000,
-            },
-            Op::Poll { nth: 2, waker: 0 },
-            Op::Poll { nth: 1, waker: 0 },
-            Op::Poll { nth: 0, waker: 0 },
+            Op::Interval(0, 0, 20_000, 0),
+            Op::Interval(0, 0, 1_000, 0),
+            Op::PollAll(0),
+            Op::Advance(30_000),
+            Op::Sleep(0, 13_000),
+            Op::Poll(2, 0),
+            Op::Poll(1, 0),
+            Op::Poll(0, 0),
         ],
     );
 }
@@ -203,22 +145,10 @@ fn every_sleep_that_is_reset_to_now_fires_at_once() {
         Known::ResetToNowWaitsForACascade,
         &[(1_000, 4, 1)],
         &[
-            Op::Advance { by: 32_000 },
-            Op::Burst {
-                timer: 0,
-                count: 1_500,
-                after: 13_000,
-                spread: 68_000,
-                seed: 0,
-            },
-            Op::SleepResetAt {
-                nth: 1,
-                from_now: 0,
-            },
-            Op::SleepResetAt {
-                nth: 2,
-                from_now: 0,
-            },
+            Op::Advance(32_000),
+            Op::Burst(0, 1_500, 13_000, 68_000, 0),
+            Op::SleepResetAt(1, 0),
+            Op::SleepResetAt(2, 0),
         ],
     );
 }
@@ -229,24 +159,12 @@ fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_t
         Known::FirstPollWaitsForACascade,
         &[(1_000, 64, 1)],
         &[
-            Op::Advance { by: 5_000_000 },
-            Op::Burst {
-                timer: 0,
-                count: 255,
-                after: 323_000,
-                spread: 10_000_000,
-                seed: 0,
-            },
-            Op::Sleep {
-                timer: 0,
-                after: 6_000,
-            },
-            Op::Advance { by: 8_000 },
-            Op::SleepResetAt {
-                nth: 1,
-                from_now: -50_000,
-            },
-            Op::PollAll { waker: 1 },
+            Op::Advance(5_000_000),
+            Op::Burst(0, 255, 323_000, 10_000_000, 0),
+            Op::Sleep(0, 6_000),
+            Op::Advance(8_000),
+            Op::SleepResetAt(1, -50_000),
+            Op::PollAll(1),
         ],
     );
 }
@@ -257,22 +175,10 @@ fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
         Known::ResetToThePastPutsTheAlarmOff,
         &[(100, 2, 1)],
         &[
-            Op::Advance { by: 19_000 },
-            Op::Burst {
-                timer: 0,
-                count: 257,
-                after: 288,
-                spread: 3_000,
-                seed: 0,
-            },
-            Op::AdvanceUnseen {
-                by: 8_500,
-                operations: 1,
-            },
-            Op::SleepResetAt {
-                nth: 1,
-                from_now: -18_000,
-            },
+            Op::Advance(19_000),
+            Op::Burst(0, 257, 288, 3_000, 0),
+            Op::AdvanceUnseen(8_500, 1),
+            Op::SleepResetAt(1, -18_000),
         ],
     );
 }
@@ -283,29 +189,11 @@ fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
         Known::ResetToNowWaitsForACascade,
         &[(100, 64, 1), (100, 2, 1), (100_000, 64, 1)],
         &[
-            Op::AdvanceUnseen {
-                by: 373,
-                operations: 2,
-            },
-            Op::AdvanceUnseen {
-                by: 30_000,
-                operations: 1,
-            },
-            Op::Burst {
-                timer: 52,
-                count: 257,
-                after: 18_791,
-                spread: 14_261,
-                seed: 134_908_550_415_054_906,
-            },
-            Op::SleepResetAt {
-                nth: 64_366,
-                from_now: -18_000,
-            },
-            Op::SleepResetAt {
-                nth: 53_528,
-                from_now: -662,
-            },
+            Op::AdvanceUnseen(373, 2),
+            Op::AdvanceUnseen(30_000, 1),
+            Op::Burst(52, 257, 18_791, 14_261, 134_908_550_415_054_906),
+            Op::SleepResetAt(64_366, -18_000),
+            Op::SleepResetAt(53_528, -662),
         ],
     );
 }

@@ -138,19 +138,19 @@ macro_rules! interpreter {
                     (Gate(is_open.clone()), is_open)
                 };
                 Some(match *op {
-                    Op::Sleep { after, .. } => Made::Sleep(Box::pin(time::sleep(duration(after)))),
-                    Op::SleepUntil { from_now: at, .. } => {
+                    Op::Sleep(_, after) => Made::Sleep(Box::pin(time::sleep(duration(after)))),
+                    Op::SleepUntil(_, at) => {
                         Made::Sleep(Box::pin(time::sleep_until(from_now(at))))
                     }
-                    Op::Timeout { after, .. } => {
+                    Op::Timeout(_, after) => {
                         let (gate, is_open) = gate();
                         Made::Timeout(Box::pin(time::timeout(duration(after), gate)), is_open)
                     }
-                    Op::TimeoutAt { from_now: at, .. } => {
+                    Op::TimeoutAt(_, at) => {
                         let (gate, is_open) = gate();
                         Made::Timeout(Box::pin(time::timeout_at(from_now(at), gate)), is_open)
                     }
-                    Op::Interval { from_now: at, period, behavior, .. } => {
+                    Op::Interval(_, at, period, behavior) => {
                         let mut interval = time::interval_at(from_now(at), duration(period));
                         interval.set_missed_tick_behavior(match behavior {
                             0 => MissedTickBehavior::Burst,
@@ -174,43 +174,43 @@ macro_rules! interpreter {
                     let count = all.len();
                     let of = |nth: u16| usize::from(nth) % count.max(1);
                     match *op {
-                        Op::Advance { by } => {
+                        Op::Advance(by) => {
                             tokio::time::advance(duration(by)).await;
                         }
-                        Op::RunFor { by } => {
+                        Op::RunFor(by) => {
                             tokio::time::sleep(duration(by)).await;
                         }
-                        Op::Poll { nth, waker } if count > 0 => {
+                        Op::Poll(nth, waker) if count > 0 => {
                             said = all[of(nth)].poll(waker.into(), start);
                         }
-                        Op::PollAll { waker } => {
+                        Op::PollAll(waker) => {
                             for waiting in &mut all {
                                 said += &waiting.poll(waker.into(), start);
                             }
                         }
-                        Op::Finish { nth } if count > 0 => {
+                        Op::Finish(nth) if count > 0 => {
                             if let Made::Timeout(_, is_open) = &all[of(nth)].made {
                                 is_open.store(true, Ordering::Relaxed);
                             }
                         }
-                        Op::SleepResetAt { nth, from_now: at } if count > 0 => {
+                        Op::SleepResetAt(nth, at) if count > 0 => {
                             match &mut all[of(nth)].made {
                                 Made::Sleep(sleep) => sleep.as_mut().reset(from_now(at)),
                                 Made::Interval(interval) => interval.reset_at(from_now(at)),
                                 Made::Timeout(..) => {}
                             }
                         }
-                        Op::IntervalReset { nth } if count > 0 => {
+                        Op::IntervalReset(nth) if count > 0 => {
                             if let Made::Interval(interval) = &mut all[of(nth)].made {
                                 interval.reset();
                             }
                         }
-                        Op::IntervalResetImmediately { nth } if count > 0 => {
+                        Op::IntervalResetImmediately(nth) if count > 0 => {
                             if let Made::Interval(interval) = &mut all[of(nth)].made {
                                 interval.reset_immediately();
                             }
                         }
-                        Op::DropSleeper { nth } if count > 0 => drop(all.swap_remove(of(nth))),
+                        Op::DropSleeper(nth) if count > 0 => drop(all.swap_remove(of(nth))),
                         _ => {}
                     }
                     for _ in 0..8 {

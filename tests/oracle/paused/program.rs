@@ -11,6 +11,19 @@ use tickwheel::Duration;
 /// A length of time in microseconds. [`FOREVER`] stands for `Duration::MAX`.
 pub(crate) type Micros = u64;
 
+/// From now, in microseconds, negative for the past.
+pub(crate) type Offset = i64;
+
+pub(crate) type TimerNumber = u8;
+pub(crate) type WakerNumber = u8;
+pub(crate) type Nth = u16;
+/// Whether a deadline is acted on by its key, or through its handle.
+pub(crate) type ByKey = bool;
+pub(crate) type Key = u8;
+pub(crate) type ValueKey = u16;
+pub(crate) type Count = u16;
+pub(crate) type Seed = u64;
+
 pub(crate) const FOREVER: Micros = u64::MAX;
 
 pub(crate) fn duration(micros: Micros) -> Duration {
@@ -21,273 +34,104 @@ pub(crate) fn duration(micros: Micros) -> Duration {
     }
 }
 
-/// One step. `from_now` is in microseconds, negative for the past.
+/// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
     // Sleeps and what is made of them: made, but not polled.
-    Sleep {
-        timer: u8,
-        after: Micros,
-    },
-    SleepUntil {
-        timer: u8,
-        from_now: i64,
-    },
-    Timeout {
-        timer: u8,
-        after: Micros,
-    },
-    TimeoutAt {
-        timer: u8,
-        from_now: i64,
-    },
-    Interval {
-        timer: u8,
-        from_now: i64,
-        period: Micros,
-        behavior: u8,
-    },
-    Scope {
-        timer: u8,
-        from_now: i64,
-        inner: u8,
-        after: Micros,
-    },
-    /// So many sleeps, polled, due at random within a spread.
-    Burst {
-        timer: u8,
-        count: u16,
-        after: Micros,
-        spread: Micros,
-        seed: u64,
-    },
-    Poll {
-        nth: u16,
-        waker: u8,
-    },
-    PollAll {
-        waker: u8,
-    },
-    PollSpent {
-        nth: u16,
-    },
-    Finish {
-        nth: u16,
-    },
-    SleepResetAt {
-        nth: u16,
-        from_now: i64,
-    },
-    SleepResetAfter {
-        nth: u16,
-        after: Micros,
-    },
-    IntervalReset {
-        nth: u16,
-    },
-    IntervalResetImmediately {
-        nth: u16,
-    },
-    DropSleeper {
-        nth: u16,
-    },
-    DropSleepers {
-        count: u16,
-    },
+    Sleep(TimerNumber, Micros),
+    SleepUntil(TimerNumber, Offset),
+    Timeout(TimerNumber, Micros),
+    TimeoutAt(TimerNumber, Offset),
+    /// Its first tick, its period, and what it does about missed ones.
+    Interval(TimerNumber, Offset, Micros, u8),
+    /// Its deadline, and within it timeouts on another timer, each for so long.
+    Scope(TimerNumber, Offset, TimerNumber, Micros),
+    /// So many sleeps, polled, due after so long and at random within a spread.
+    Burst(TimerNumber, Count, Micros, Micros, Seed),
+    Poll(Nth, WakerNumber),
+    PollAll(WakerNumber),
+    PollSpent(Nth),
+    Finish(Nth),
+    SleepResetAt(Nth, Offset),
+    SleepResetAfter(Nth, Micros),
+    IntervalReset(Nth),
+    IntervalResetImmediately(Nth),
+    DropSleeper(Nth),
+    DropSleepers(Count),
 
     // Deadlines, with and without a key.
-    Deadline {
-        timer: u8,
-        timeout: Micros,
-    },
-    Insert {
-        key: u8,
-        timeout: Micros,
-    },
-    InsertAt {
-        key: u8,
-        from_now: i64,
-    },
-    InsertIfAbsent {
-        key: u8,
-        timeout: Micros,
-    },
-    PollDeadline {
-        nth: u16,
-        waker: u8,
-    },
-    PollDeadlineSpent {
-        nth: u16,
-    },
-    Reset {
-        nth: u16,
-        by_key: bool,
-    },
-    ResetAfter {
-        nth: u16,
-        after: Micros,
-        by_key: bool,
-    },
-    ResetAt {
-        nth: u16,
-        from_now: i64,
-        by_key: bool,
-    },
-    Extend {
-        nth: u16,
-        by: Micros,
-        by_key: bool,
-    },
-    SetTimeout {
-        nth: u16,
-        timeout: Micros,
-        by_key: bool,
-    },
-    Cancel {
-        nth: u16,
-        by_key: bool,
-    },
-    Expire {
-        nth: u16,
-        by_key: bool,
-    },
-    Restart {
-        nth: u16,
-    },
-    Remove {
-        nth: u16,
-    },
-    RemoveByKey {
-        nth: u16,
-    },
-    DropDeadline {
-        nth: u16,
-    },
-    InsertMany {
-        first: u16,
-        count: u16,
-        after: Micros,
-        spread: Micros,
-        seed: u64,
-    },
-    DropDeadlines {
-        count: u16,
-    },
-    ResetDropped {
-        nth: u16,
-    },
+    Deadline(TimerNumber, Micros),
+    Insert(Key, Micros),
+    InsertAt(Key, Offset),
+    InsertIfAbsent(Key, Micros),
+    PollDeadline(Nth, WakerNumber),
+    PollDeadlineSpent(Nth),
+    Reset(Nth, ByKey),
+    ResetAfter(Nth, Micros, ByKey),
+    ResetAt(Nth, Offset, ByKey),
+    Extend(Nth, Micros, ByKey),
+    SetTimeout(Nth, Micros, ByKey),
+    Cancel(Nth, ByKey),
+    Expire(Nth, ByKey),
+    Restart(Nth),
+    Remove(Nth),
+    RemoveByKey(Nth),
+    DropDeadline(Nth),
+    /// From the first key on so many, due after so long and at random within a spread.
+    InsertMany(u16, Count, Micros, Micros, Seed),
+    DropDeadlines(Count),
+    ResetDropped(Nth),
     Drain,
     ExpireAll,
     CloseDeadlineMap,
-    NewDeadlineMap {
-        timer: u8,
-        limit: u8,
-    },
+    /// Its limit, where zero is none.
+    NewDeadlineMap(TimerNumber, u8),
 
     // Delayed values.
-    Put {
-        key: u16,
-        after: Micros,
-    },
-    PutAt {
-        key: u16,
-        from_now: i64,
-    },
-    PutIfAbsent {
-        key: u16,
-        after: Micros,
-    },
-    PutWithLife {
-        key: u16,
-        after: Micros,
-        life: Micros,
-    },
-    Update {
-        key: u16,
-    },
-    PutMany {
-        first: u16,
-        count: u16,
-        after: Micros,
-        spread: Micros,
-        seed: u64,
-    },
-    /// So many random calls by key, one after the other.
-    Churn {
-        keys: u16,
-        count: u16,
-        seed: u64,
-    },
-    Delay {
-        key: u16,
-        after: Micros,
-    },
-    DelayUntil {
-        key: u16,
-        from_now: i64,
-    },
-    Touch {
-        key: u16,
-        after: Micros,
-    },
-    ExpireValue {
-        key: u16,
-    },
-    Take {
-        key: u16,
-    },
-    Retain {
-        rest: u8,
-    },
+    Put(ValueKey, Micros),
+    PutAt(ValueKey, Offset),
+    PutIfAbsent(ValueKey, Micros),
+    /// Its delay and its life.
+    PutWithLife(ValueKey, Micros, Micros),
+    Update(ValueKey),
+    /// As `InsertMany`.
+    PutMany(u16, Count, Micros, Micros, Seed),
+    /// Among so many keys, so many random calls by key, one after the other.
+    Churn(Count, Count, Seed),
+    Delay(ValueKey, Micros),
+    DelayUntil(ValueKey, Offset),
+    Touch(ValueKey, Micros),
+    ExpireValue(ValueKey),
+    Take(ValueKey),
+    /// The keys with that rest, of three.
+    Retain(u8),
     DrainValues,
     ExpireValues,
     CloseDelayMap,
     CloneHandle,
     DropHandle,
     Upgrade,
-    Recv {
-        waker: u8,
-        count: u16,
-    },
-    RecvMany {
-        waker: u8,
-        limit: u16,
-    },
+    Recv(WakerNumber, Count),
+    RecvMany(WakerNumber, Count),
     RecvSpent,
-    TryRecv {
-        count: u16,
-    },
+    TryRecv(Count),
     DropStream,
     TakeStream,
     First,
     PopFirst,
-    NewDelayMap {
-        timer: u8,
-        limit: u8,
-    },
+    NewDelayMap(TimerNumber, u8),
 
     // Time.
-    Advance {
-        by: Micros,
-    },
+    Advance(Micros),
     /// The clock moves, and the driver has not seen it during the next few operations.
-    AdvanceUnseen {
-        by: Micros,
-        operations: u8,
-    },
+    AdvanceUnseen(Micros, u8),
     /// Time runs by itself until a sleep of tokio's is over.
-    RunFor {
-        by: Micros,
-    },
+    RunFor(Micros),
     /// The runtime is idle for a moment of real time.
     Idle,
-    /// The clock is resumed for a moment of real time.
-    Resume {
-        millis: u8,
-    },
-    DropTimer {
-        timer: u8,
-    },
+    /// The clock is resumed for a moment of real time, of so many milliseconds.
+    Resume(u8),
+    DropTimer(TimerNumber),
 }
 
 /// How a program ends.
@@ -398,26 +242,20 @@ pub(crate) fn random_for_both(seed: u64, most: usize) -> Vec<Op> {
     let not_at_once = |micros: Micros| micros.max(1_000);
     let count = maker.random.usize(most / 4..=most);
     let ops = (0..count).map(|_| maker.op()).filter_map(|op| match op {
-        Op::Sleep { timer, after } => Some(Op::Sleep {
-            timer,
-            after: not_at_once(after),
-        }),
-        Op::Timeout { timer, after } => Some(Op::Timeout {
-            timer,
-            after: not_at_once(after),
-        }),
+        Op::Sleep(timer, after) => Some(Op::Sleep(timer, not_at_once(after))),
+        Op::Timeout(timer, after) => Some(Op::Timeout(timer, not_at_once(after))),
         // A first poll looks at the clock here, and there only at what the driver has seen.
-        Op::AdvanceUnseen { .. }
-        | Op::Scope { .. }
-        | Op::Burst { .. }
-        | Op::PollSpent { .. }
-        | Op::SleepResetAfter { .. }
-        | Op::DropSleepers { .. }
+        Op::AdvanceUnseen(..)
+        | Op::Scope(..)
+        | Op::Burst(..)
+        | Op::PollSpent(..)
+        | Op::SleepResetAfter(..)
+        | Op::DropSleepers(..)
         | Op::Idle
-        | Op::Resume { .. }
-        | Op::DropTimer { .. } => None,
+        | Op::Resume(..)
+        | Op::DropTimer(..) => None,
         // It is ready at once here, as a sleep of zero is, and waits for the grid there.
-        Op::IntervalResetImmediately { .. } => None,
+        Op::IntervalResetImmediately(..) => None,
         op => Some(op),
     });
     ops.collect()
@@ -505,116 +343,63 @@ impl Maker {
         let (after, spread) = (self.micros().min(10_000), self.random.u64(..100_000));
         let count = self.random.choice([1_000, 4_000, 12_000]).unwrap();
         match self.random.u8(..20) {
-            0..4 => Op::PutMany {
-                first,
-                count,
-                after,
-                spread,
-                seed,
-            },
-            4..8 => Op::Churn {
-                keys: self.keys,
-                count,
-                seed,
-            },
-            8..11 => Op::Recv {
-                waker: 0,
-                count: count / 2,
-            },
+            0..4 => Op::PutMany(first, count, after, spread, seed),
+            4..8 => Op::Churn(self.keys, count, seed),
+            8..11 => Op::Recv(0, count / 2),
             11 => Op::ExpireValues,
-            12 => Op::Retain { rest: 1 },
+            12 => Op::Retain(1),
             13 => Op::DrainValues,
-            14..16 => Op::InsertMany {
-                first,
-                count,
-                after,
-                spread,
-                seed,
-            },
-            16 | 17 => Op::DropDeadlines { count },
+            14..16 => Op::InsertMany(first, count, after, spread, seed),
+            16 | 17 => Op::DropDeadlines(count),
             18 if self.random.bool() => Op::Drain,
-            _ => Op::RunFor {
-                by: self.random.u64(..60_000),
-            },
+            _ => Op::RunFor(self.random.u64(..60_000)),
         }
     }
 
     fn time(&mut self) -> Op {
         let by = self.step();
         match self.random.u8(..100) {
-            0..45 => Op::Advance { by },
-            45..60 => Op::AdvanceUnseen {
-                by,
-                operations: self.random.u8(1..5),
-            },
-            60..94 => Op::RunFor { by },
+            0..45 => Op::Advance(by),
+            45..60 => Op::AdvanceUnseen(by, self.random.u8(1..5)),
+            60..94 => Op::RunFor(by),
             94..98 => Op::Idle,
-            98 => Op::Resume {
-                millis: self.random.u8(1..4),
-            },
-            _ if self.random.u8(..4) == 0 => Op::DropTimer {
-                timer: self.random.u8(..),
-            },
-            _ => Op::Advance { by: 0 },
+            98 => Op::Resume(self.random.u8(1..4)),
+            _ if self.random.u8(..4) == 0 => Op::DropTimer(self.random.u8(..)),
+            _ => Op::Advance(0),
         }
     }
 
     fn sleeper(&mut self) -> Op {
         let (timer, nth, waker) = (self.random.u8(..), self.nth(), self.random.u8(..2));
         match self.random.u8(..100) {
-            0..10 => Op::Sleep {
+            0..10 => Op::Sleep(timer, self.micros()),
+            10..16 => Op::SleepUntil(timer, self.offset()),
+            16..24 => Op::Timeout(timer, self.micros()),
+            24..27 => Op::TimeoutAt(timer, self.offset()),
+            27..32 => Op::Interval(
                 timer,
-                after: self.micros(),
-            },
-            10..16 => Op::SleepUntil {
+                self.offset(),
+                self.micros().max(1_000),
+                self.random.u8(..3),
+            ),
+            32..36 => Op::Scope(timer, self.offset(), self.random.u8(..), self.micros()),
+            36 | 37 => Op::Burst(
                 timer,
-                from_now: self.offset(),
-            },
-            16..24 => Op::Timeout {
-                timer,
-                after: self.micros(),
-            },
-            24..27 => Op::TimeoutAt {
-                timer,
-                from_now: self.offset(),
-            },
-            27..32 => Op::Interval {
-                timer,
-                from_now: self.offset(),
-                period: self.micros().max(1_000),
-                behavior: self.random.u8(..3),
-            },
-            32..36 => Op::Scope {
-                timer,
-                from_now: self.offset(),
-                inner: self.random.u8(..),
-                after: self.micros(),
-            },
-            36 | 37 => Op::Burst {
-                timer,
-                count: self.random.choice([20, 255, 300, 1_500]).unwrap(),
-                after: self.micros(),
-                spread: self.micros().min(10_000_000),
-                seed: self.random.u64(..),
-            },
-            38..60 => Op::Poll { nth, waker },
-            60..66 => Op::PollAll { waker },
-            66..69 => Op::PollSpent { nth },
-            69..72 => Op::Finish { nth },
-            72..80 => Op::SleepResetAt {
-                nth,
-                from_now: self.offset(),
-            },
-            80..86 => Op::SleepResetAfter {
-                nth,
-                after: self.micros(),
-            },
-            86 | 87 => Op::IntervalReset { nth },
-            88 => Op::IntervalResetImmediately { nth },
-            89..98 => Op::DropSleeper { nth },
-            _ => Op::DropSleepers {
-                count: self.random.u16(..400),
-            },
+                self.random.choice([20, 255, 300, 1_500]).unwrap(),
+                self.micros(),
+                self.micros().min(10_000_000),
+                self.random.u64(..),
+            ),
+            38..60 => Op::Poll(nth, waker),
+            60..66 => Op::PollAll(waker),
+            66..69 => Op::PollSpent(nth),
+            69..72 => Op::Finish(nth),
+            72..80 => Op::SleepResetAt(nth, self.offset()),
+            80..86 => Op::SleepResetAfter(nth, self.micros()),
+            86 | 87 => Op::IntervalReset(nth),
+            88 => Op::IntervalResetImmediately(nth),
+            89..98 => Op::DropSleeper(nth),
+            _ => Op::DropSleepers(self.random.u16(..400)),
         }
     }
 
@@ -623,70 +408,39 @@ impl Maker {
         let by_key = self.random.bool();
         let key = self.random.u8(..) % self.keys.min(24) as u8;
         match self.random.u8(..100) {
-            0..8 => Op::Deadline {
-                timer,
-                timeout: self.micros(),
-            },
-            8..18 => Op::Insert {
-                key,
-                timeout: self.micros(),
-            },
-            18..21 => Op::InsertAt {
-                key,
-                from_now: self.offset(),
-            },
-            21..24 => Op::InsertIfAbsent {
-                key,
-                timeout: self.micros(),
-            },
-            24..44 => Op::PollDeadline { nth, waker },
-            44..46 => Op::PollDeadlineSpent { nth },
-            46..58 => Op::Reset { nth, by_key },
-            58..66 => Op::ResetAfter {
-                nth,
-                after: self.micros(),
-                by_key,
-            },
-            66..69 => Op::ResetAt {
-                nth,
-                from_now: self.offset(),
-                by_key,
-            },
-            69 => Op::Extend {
-                nth,
-                by: self.micros(),
-                by_key,
-            },
-            70..76 => Op::SetTimeout {
-                nth,
-                timeout: self.micros(),
-                by_key,
-            },
-            76..79 => Op::Cancel { nth, by_key },
-            79..82 => Op::Expire { nth, by_key },
-            82..88 => Op::Restart { nth },
-            88 => Op::Remove { nth },
-            89 => Op::RemoveByKey { nth },
-            90..94 => Op::DropDeadline { nth },
-            94 if self.random.u8(..4) == 0 => Op::InsertMany {
-                first: self.random.u16(..1_000),
-                count: self.random.choice([20, 100, 1_000]).unwrap(),
-                after: self.micros(),
-                spread: self.micros().min(10_000_000),
-                seed: self.random.u64(..),
-            },
-            94 => Op::DropDeadlines {
-                count: self.random.choice([10, 100, 1_000]).unwrap(),
-            },
-            95 => Op::ResetDropped { nth },
+            0..8 => Op::Deadline(timer, self.micros()),
+            8..18 => Op::Insert(key, self.micros()),
+            18..21 => Op::InsertAt(key, self.offset()),
+            21..24 => Op::InsertIfAbsent(key, self.micros()),
+            24..44 => Op::PollDeadline(nth, waker),
+            44..46 => Op::PollDeadlineSpent(nth),
+            46..58 => Op::Reset(nth, by_key),
+            58..66 => Op::ResetAfter(nth, self.micros(), by_key),
+            66..69 => Op::ResetAt(nth, self.offset(), by_key),
+            69 => Op::Extend(nth, self.micros(), by_key),
+            70..76 => Op::SetTimeout(nth, self.micros(), by_key),
+            76..79 => Op::Cancel(nth, by_key),
+            79..82 => Op::Expire(nth, by_key),
+            82..88 => Op::Restart(nth),
+            88 => Op::Remove(nth),
+            89 => Op::RemoveByKey(nth),
+            90..94 => Op::DropDeadline(nth),
+            94 if self.random.u8(..4) == 0 => Op::InsertMany(
+                self.random.u16(..1_000),
+                self.random.choice([20, 100, 1_000]).unwrap(),
+                self.micros(),
+                self.micros().min(10_000_000),
+                self.random.u64(..),
+            ),
+            94 => Op::DropDeadlines(self.random.choice([10, 100, 1_000]).unwrap()),
+            95 => Op::ResetDropped(nth),
             96 => Op::Drain,
             97 => Op::ExpireAll,
             98 if self.random.u8(..4) == 0 => Op::CloseDeadlineMap,
-            _ if self.random.u8(..3) == 0 => Op::NewDeadlineMap {
-                timer,
-                limit: self.random.choice([0, 0, 2, 8]).unwrap(),
-            },
-            _ => Op::Reset { nth, by_key },
+            _ if self.random.u8(..3) == 0 => {
+                Op::NewDeadlineMap(timer, self.random.choice([0, 0, 2, 8]).unwrap())
+            }
+            _ => Op::Reset(nth, by_key),
         }
     }
 
@@ -694,53 +448,29 @@ impl Maker {
         let waker = self.random.u8(..2);
         let key = self.random.u16(..self.keys);
         match self.random.u8(..100) {
-            0..20 => Op::Put {
-                key,
-                after: self.micros(),
-            },
-            20..24 => Op::PutAt {
-                key,
-                from_now: self.offset(),
-            },
-            24..27 => Op::PutIfAbsent {
-                key,
-                after: self.micros(),
-            },
-            27..30 => Op::PutWithLife {
-                key,
-                after: self.micros(),
-                life: self.micros(),
-            },
-            30 if self.random.bool() => Op::Churn {
-                keys: self.random.choice([50, 300, 5_000]).unwrap(),
-                count: self.random.choice([100, 1_000, 4_000]).unwrap(),
-                seed: self.random.u64(..),
-            },
-            30 => Op::PutMany {
-                first: self.random.u16(..1_000),
-                count: self.random.choice([20, 300, 1_000]).unwrap(),
-                after: self.micros(),
-                spread: self.micros().min(10_000_000),
-                seed: self.random.u64(..),
-            },
-            31..41 => Op::Delay {
-                key,
-                after: self.micros(),
-            },
-            41..46 => Op::DelayUntil {
-                key,
-                from_now: self.offset(),
-            },
-            46..48 => Op::Touch {
-                key,
-                after: self.micros(),
-            },
-            48 => Op::Update { key },
-            49..53 => Op::ExpireValue { key },
-            53..60 => Op::Take { key },
-            60 => Op::Retain {
-                rest: self.random.u8(..3),
-            },
+            0..20 => Op::Put(key, self.micros()),
+            20..24 => Op::PutAt(key, self.offset()),
+            24..27 => Op::PutIfAbsent(key, self.micros()),
+            27..30 => Op::PutWithLife(key, self.micros(), self.micros()),
+            30 if self.random.bool() => Op::Churn(
+                self.random.choice([50, 300, 5_000]).unwrap(),
+                self.random.choice([100, 1_000, 4_000]).unwrap(),
+                self.random.u64(..),
+            ),
+            30 => Op::PutMany(
+                self.random.u16(..1_000),
+                self.random.choice([20, 300, 1_000]).unwrap(),
+                self.micros(),
+                self.micros().min(10_000_000),
+                self.random.u64(..),
+            ),
+            31..41 => Op::Delay(key, self.micros()),
+            41..46 => Op::DelayUntil(key, self.offset()),
+            46..48 => Op::Touch(key, self.micros()),
+            48 => Op::Update(key),
+            49..53 => Op::ExpireValue(key),
+            53..60 => Op::Take(key),
+            60 => Op::Retain(self.random.u8(..3)),
             61 | 62 => Op::DrainValues,
             63 => Op::ExpireValues,
             64 if self.random.u8(..4) == 0 => Op::CloseDelayMap,
@@ -750,24 +480,16 @@ impl Maker {
             68 | 69 => Op::First,
             70 | 71 => Op::PopFirst,
             72 => Op::TakeStream,
-            73..92 => Op::Recv {
-                waker,
-                count: self.random.choice([1, 1, 1, 3, 40, 2_000]).unwrap(),
-            },
-            92..94 => Op::RecvMany {
-                waker,
-                limit: self.random.u16(..20),
-            },
+            73..92 => Op::Recv(waker, self.random.choice([1, 1, 1, 3, 40, 2_000]).unwrap()),
+            92..94 => Op::RecvMany(waker, self.random.u16(..20)),
             94 => Op::RecvSpent,
-            95..98 => Op::TryRecv {
-                count: self.random.u16(1..4),
-            },
+            95..98 => Op::TryRecv(self.random.u16(1..4)),
             98 if self.random.u8(..4) == 0 => Op::DropStream,
-            _ if self.random.u8(..3) == 0 => Op::NewDelayMap {
-                timer: self.random.u8(..),
-                limit: self.random.choice([0, 0, 2, 30]).unwrap(),
-            },
-            _ => Op::Recv { waker, count: 1 },
+            _ if self.random.u8(..3) == 0 => Op::NewDelayMap(
+                self.random.u8(..),
+                self.random.choice([0, 0, 2, 30]).unwrap(),
+            ),
+            _ => Op::Recv(waker, 1),
         }
     }
 }

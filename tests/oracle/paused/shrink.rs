@@ -67,34 +67,18 @@ fn simplify(best: &mut (Program, String), mut left: usize) {
 
 fn smaller(op: &Op) -> Vec<Op> {
     match *op {
-        Op::Burst {
-            timer,
-            count,
-            after,
-            spread,
-            seed,
-        } => [1, 20, 255, 257]
+        Op::Burst(timer, count, after, spread, seed) => [1, 20, 255, 257]
             .into_iter()
             .filter(|&fewer| fewer < count)
-            .map(|count| Op::Burst {
-                timer,
-                count,
-                after,
-                spread,
-                seed,
-            })
+            .map(|count| Op::Burst(timer, count, after, spread, seed))
             .collect(),
-        Op::Churn { keys, count, seed } => [1, 20, 255]
+        Op::Churn(keys, count, seed) => [1, 20, 255]
             .into_iter()
             .filter(|&fewer| fewer < count)
-            .map(|count| Op::Churn { keys, count, seed })
+            .map(|count| Op::Churn(keys, count, seed))
             .collect(),
-        Op::Advance { by } => vec![Op::Advance {
-            by: by / 1_000 * 1_000,
-        }],
-        Op::RunFor { by } => vec![Op::RunFor {
-            by: by / 1_000 * 1_000,
-        }],
+        Op::Advance(by) => vec![Op::Advance(by / 1_000 * 1_000)],
+        Op::RunFor(by) => vec![Op::RunFor(by / 1_000 * 1_000)],
         _ => Vec::new(),
     }
 }

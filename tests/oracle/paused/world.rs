@@ -146,34 +146,27 @@ impl World {
     async fn step(&mut self, op: &Op) -> Result<(), String> {
         let mut ran_from = None;
         match *op {
-            Op::Sleep { .. }
-            | Op::SleepUntil { .. }
-            | Op::Timeout { .. }
-            | Op::TimeoutAt { .. }
-            | Op::Interval { .. }
-            | Op::Scope { .. }
-            | Op::Burst { .. } => self.make_sleeper(op)?,
-            Op::Poll { .. }
-            | Op::PollAll { .. }
-            | Op::PollSpent { .. }
-            | Op::Finish { .. }
-            | Op::SleepResetAt { .. }
-            | Op::SleepResetAfter { .. }
-            | Op::IntervalReset { .. }
-            | Op::IntervalResetImmediately { .. }
-            | Op::DropSleeper { .. }
-            | Op::DropSleepers { .. } => self.use_sleeper(op).await?,
-            Op::Deadline { .. }
-            | Op::Insert { .. }
-            | Op::InsertAt { .. }
-            | Op::InsertIfAbsent { .. } => self.make_deadline(op)?,
-            Op::InsertMany {
-                first,
-                count,
-                after,
-                spread,
-                seed,
-            } => {
+            Op::Sleep(..)
+            | Op::SleepUntil(..)
+            | Op::Timeout(..)
+            | Op::TimeoutAt(..)
+            | Op::Interval(..)
+            | Op::Scope(..)
+            | Op::Burst(..) => self.make_sleeper(op)?,
+            Op::Poll(..)
+            | Op::PollAll(..)
+            | Op::PollSpent(..)
+            | Op::Finish(..)
+            | Op::SleepResetAt(..)
+            | Op::SleepResetAfter(..)
+            | Op::IntervalReset(..)
+            | Op::IntervalResetImmediately(..)
+            | Op::DropSleeper(..)
+            | Op::DropSleepers(..) => self.use_sleeper(op).await?,
+            Op::Deadline(..) | Op::Insert(..) | Op::InsertAt(..) | Op::InsertIfAbsent(..) => {
+                self.make_deadline(op)?
+            }
+            Op::InsertMany(first, count, after, spread, seed) => {
                 let mut random = Rng::with_seed(seed);
                 let mut held: HashMap<_, _> =
                     self.in_map().map(|(number, key)| (key, number)).collect();
@@ -187,31 +180,31 @@ impl World {
                     }
                 }
             }
-            Op::PollDeadline { .. }
-            | Op::PollDeadlineSpent { .. }
-            | Op::Reset { .. }
-            | Op::ResetAfter { .. }
-            | Op::ResetAt { .. }
-            | Op::Extend { .. }
-            | Op::SetTimeout { .. }
-            | Op::Cancel { .. }
-            | Op::Expire { .. }
-            | Op::Restart { .. }
-            | Op::Remove { .. }
-            | Op::RemoveByKey { .. }
-            | Op::DropDeadline { .. } => self.use_deadline(op).await?,
-            Op::DropDeadlines { .. }
-            | Op::ResetDropped { .. }
+            Op::PollDeadline(..)
+            | Op::PollDeadlineSpent(..)
+            | Op::Reset(..)
+            | Op::ResetAfter(..)
+            | Op::ResetAt(..)
+            | Op::Extend(..)
+            | Op::SetTimeout(..)
+            | Op::Cancel(..)
+            | Op::Expire(..)
+            | Op::Restart(..)
+            | Op::Remove(..)
+            | Op::RemoveByKey(..)
+            | Op::DropDeadline(..) => self.use_deadline(op).await?,
+            Op::DropDeadlines(..)
+            | Op::ResetDropped(..)
             | Op::Drain
             | Op::ExpireAll
             | Op::CloseDeadlineMap
-            | Op::NewDeadlineMap { .. } => self.use_deadline_map(op)?,
-            Op::Advance { .. }
-            | Op::AdvanceUnseen { .. }
-            | Op::RunFor { .. }
+            | Op::NewDeadlineMap(..) => self.use_deadline_map(op)?,
+            Op::Advance(..)
+            | Op::AdvanceUnseen(..)
+            | Op::RunFor(..)
             | Op::Idle
-            | Op::Resume { .. }
-            | Op::DropTimer { .. } => ran_from = self.pass_time(op).await?,
+            | Op::Resume(..)
+            | Op::DropTimer(..) => ran_from = self.pass_time(op).await?,
             _ => self.use_values(op).await?,
         }
         if self.is_void {
@@ -244,44 +237,26 @@ impl World {
     fn make_sleeper(&mut self, op: &Op) -> Result<(), String> {
         let now = self.now();
         let made = match *op {
-            Op::Sleep { timer, after } => self.on(timer).map(|on| on.sleep(duration(after), now)),
-            Op::SleepUntil { timer, from_now } => self
+            Op::Sleep(timer, after) => self.on(timer).map(|on| on.sleep(duration(after), now)),
+            Op::SleepUntil(timer, from_now) => self
                 .on(timer)
                 .map(|on| on.sleep_until(self.at(from_now), now)),
-            Op::Timeout { timer, after } => {
-                self.on(timer).map(|on| on.timeout(duration(after), now))
-            }
-            Op::TimeoutAt { timer, from_now } => self
+            Op::Timeout(timer, after) => self.on(timer).map(|on| on.timeout(duration(after), now)),
+            Op::TimeoutAt(timer, from_now) => self
                 .on(timer)
                 .map(|on| on.timeout_at(self.at(from_now), now)),
-            Op::Interval {
-                timer,
-                from_now,
-                period,
-                behavior,
-            } => {
+            Op::Interval(timer, from_now, period, behavior) => {
                 let start = self.at(from_now);
                 self.on(timer)
                     .map(|on| on.interval(start, duration(period), behavior, now))
             }
-            Op::Scope {
-                timer,
-                from_now,
-                inner,
-                after,
-            } => {
+            Op::Scope(timer, from_now, inner, after) => {
                 let each = duration(after.max(1_000));
                 let due = self.at(from_now);
                 let on = self.on(timer).zip(self.on(inner));
                 on.map(|(on, inner)| on.scope(due, inner, each, now))
             }
-            Op::Burst {
-                timer,
-                count,
-                after,
-                spread,
-                seed,
-            } => {
+            Op::Burst(timer, count, after, spread, seed) => {
                 let mut random = Rng::with_seed(seed);
                 for number in 0..count {
                     let micros = after.saturating_add(random.u64(..=spread));
@@ -306,33 +281,33 @@ impl World {
         }
         let of = |nth: u16| usize::from(nth) % count;
         match *op {
-            Op::Poll { nth, waker } => self.poll_sleeper(of(nth), waker)?,
-            Op::PollAll { waker } => {
+            Op::Poll(nth, waker) => self.poll_sleeper(of(nth), waker)?,
+            Op::PollAll(waker) => {
                 for number in (0..count).rev() {
                     self.poll_sleeper(number, waker)?;
                 }
             }
-            Op::PollSpent { nth } => {
+            Op::PollSpent(nth) => {
                 if let Some(which) = self.sleepers[of(nth)].poll_spent()? {
                     self.settle().await;
                     self.sleepers[of(nth)].was_woken_after_spent(which)?;
                     self.poll_sleeper(of(nth), which as u8)?;
                 }
             }
-            Op::Finish { nth } => self.sleepers[of(nth)].finish(),
-            Op::SleepResetAt { nth, from_now } => {
+            Op::Finish(nth) => self.sleepers[of(nth)].finish(),
+            Op::SleepResetAt(nth, from_now) => {
                 let due = self.at(from_now);
                 self.sleepers[of(nth)].reset_at(due, now, clock);
             }
-            Op::SleepResetAfter { nth, after } => {
+            Op::SleepResetAfter(nth, after) => {
                 self.sleepers[of(nth)].reset_after(duration(after), now);
             }
-            Op::IntervalReset { nth } => self.sleepers[of(nth)].reset_interval(false, now),
-            Op::IntervalResetImmediately { nth } => {
+            Op::IntervalReset(nth) => self.sleepers[of(nth)].reset_interval(false, now),
+            Op::IntervalResetImmediately(nth) => {
                 self.sleepers[of(nth)].reset_interval(true, now);
             }
-            Op::DropSleeper { nth } => drop(self.sleepers.swap_remove(of(nth))),
-            Op::DropSleepers { count: some } => {
+            Op::DropSleeper(nth) => drop(self.sleepers.swap_remove(of(nth))),
+            Op::DropSleepers(some) => {
                 self.sleepers.truncate(count.saturating_sub(some.into()));
             }
             _ => unreachable!("not a sleeper's"),
@@ -352,23 +327,23 @@ impl World {
     fn make_deadline(&mut self, op: &Op) -> Result<(), String> {
         let now = self.now();
         let (key, timeout) = match *op {
-            Op::Deadline { timer, timeout } => {
+            Op::Deadline(timer, timeout) => {
                 let made = self.on(timer).map(|on| on.deadline(duration(timeout), now));
                 self.deadlines.extend(made);
                 return Ok(());
             }
-            Op::Insert { key, timeout } | Op::InsertIfAbsent { key, timeout } => {
+            Op::Insert(key, timeout) | Op::InsertIfAbsent(key, timeout) => {
                 (u32::from(key), duration(timeout))
             }
-            Op::InsertAt { key, from_now } => {
+            Op::InsertAt(key, from_now) => {
                 let left = self.at(from_now).saturating_sub(now.at);
                 (u32::from(key), Duration::from_nanos(left))
             }
             _ => unreachable!("makes no deadline"),
         };
         let told = match *op {
-            Op::Insert { .. } => self.map.insert(key, timeout).map(Some),
-            Op::InsertAt { from_now, .. } => {
+            Op::Insert(..) => self.map.insert(key, timeout).map(Some),
+            Op::InsertAt(_, from_now) => {
                 let deadline = self.clock.instant(self.at(from_now));
                 self.map.insert_at(key, deadline).map(Some)
             }
@@ -376,7 +351,7 @@ impl World {
         };
         let older = self.keyed(key);
         let is_full = self.in_map().count() >= self.map_limit;
-        let is_if_absent = matches!(op, Op::InsertIfAbsent { .. });
+        let is_if_absent = matches!(op, Op::InsertIfAbsent(..));
         if self.has_inserted(timeout, told, older, is_full)? && is_if_absent && older.is_some() {
             return Err("insert_if_absent replaces".to_owned());
         }
@@ -440,19 +415,19 @@ impl World {
         }
         let of = |nth: u16| usize::from(nth) % count;
         let number = match *op {
-            Op::PollDeadline { nth, .. }
-            | Op::PollDeadlineSpent { nth }
-            | Op::Reset { nth, .. }
-            | Op::ResetAfter { nth, .. }
-            | Op::ResetAt { nth, .. }
-            | Op::Extend { nth, .. }
-            | Op::SetTimeout { nth, .. }
-            | Op::Cancel { nth, .. }
-            | Op::Expire { nth, .. }
-            | Op::Restart { nth }
-            | Op::Remove { nth }
-            | Op::RemoveByKey { nth }
-            | Op::DropDeadline { nth } => of(nth),
+            Op::PollDeadline(nth, _)
+            | Op::PollDeadlineSpent(nth)
+            | Op::Reset(nth, _)
+            | Op::ResetAfter(nth, _, _)
+            | Op::ResetAt(nth, _, _)
+            | Op::Extend(nth, _, _)
+            | Op::SetTimeout(nth, _, _)
+            | Op::Cancel(nth, _)
+            | Op::Expire(nth, _)
+            | Op::Restart(nth)
+            | Op::Remove(nth)
+            | Op::RemoveByKey(nth)
+            | Op::DropDeadline(nth) => of(nth),
             _ => unreachable!("not a deadline's"),
         };
         let at = |from_now: i64| now.at.saturating_add_signed(from_now * 1_000);
@@ -464,37 +439,31 @@ impl World {
             _ => By::Handle,
         };
         match *op {
-            Op::PollDeadline { waker, .. } => timed.poll(waker.into(), now),
-            Op::PollDeadlineSpent { .. } => {
+            Op::PollDeadline(_, waker) => timed.poll(waker.into(), now),
+            Op::PollDeadlineSpent(..) => {
                 let which = timed.poll_spent()?;
                 self.settle().await;
                 let now = self.now();
                 self.deadlines[number].was_woken_after_spent(which)?;
                 self.deadlines[number].poll(which, now)
             }
-            Op::Reset { by_key, .. } => timed.reset(by(by_key), now),
-            Op::ResetAfter { after, by_key, .. } => {
-                timed.reset_after(by(by_key), duration(after), now)
-            }
-            Op::ResetAt {
-                from_now, by_key, ..
-            } => {
+            Op::Reset(_, by_key) => timed.reset(by(by_key), now),
+            Op::ResetAfter(_, after, by_key) => timed.reset_after(by(by_key), duration(after), now),
+            Op::ResetAt(_, from_now, by_key) => {
                 let due = at(from_now);
                 timed.reset_at(by(by_key), (due, clock.instant(due)), now)
             }
-            Op::Extend {
-                by: later, by_key, ..
-            } => timed.extend(by(by_key), duration(later), now),
-            Op::SetTimeout {
-                timeout, by_key, ..
-            } => timed.set_timeout(by(by_key), duration(timeout), now, clock),
-            Op::Cancel { by_key, .. } => timed.settle(by(by_key), End::Cancelled, now),
-            Op::Expire { by_key, .. } => timed.settle(by(by_key), End::Expired, now),
-            Op::Restart { .. } => {
+            Op::Extend(_, later, by_key) => timed.extend(by(by_key), duration(later), now),
+            Op::SetTimeout(_, timeout, by_key) => {
+                timed.set_timeout(by(by_key), duration(timeout), now, clock)
+            }
+            Op::Cancel(_, by_key) => timed.settle(by(by_key), End::Cancelled, now),
+            Op::Expire(_, by_key) => timed.settle(by(by_key), End::Expired, now),
+            Op::Restart(..) => {
                 timed.restart(now);
                 Ok(())
             }
-            Op::Remove { .. } => {
+            Op::Remove(..) => {
                 let Some(keyed) = timed.keyed() else {
                     return Ok(());
                 };
@@ -508,7 +477,7 @@ impl World {
                 }
                 Ok(())
             }
-            Op::RemoveByKey { .. } => {
+            Op::RemoveByKey(..) => {
                 let Some(key) = key else { return Ok(()) };
                 if !self.map.remove(&key) || self.map.remove(&key) {
                     return Err("a key is not removed once".to_owned());
@@ -528,11 +497,11 @@ impl World {
     fn use_deadline_map(&mut self, op: &Op) -> Result<(), String> {
         let now = self.now();
         match *op {
-            Op::ResetDropped { nth } => match self.dropped.len() {
+            Op::ResetDropped(nth) => match self.dropped.len() {
                 0 => Ok(()),
                 count => ask_dropped(&self.dropped[usize::from(nth) % count]),
             },
-            Op::DropDeadlines { count } => {
+            Op::DropDeadlines(count) => {
                 // The oldest ones, whose places are the first.
                 let count = self.deadlines.len().min(count.into());
                 let dropped = self.deadlines.drain(..count);
@@ -551,7 +520,7 @@ impl World {
                     false => Err(format!("expire_all answers {told}, not {expected}")),
                 }
             }
-            Op::NewDeadlineMap { timer, limit } => {
+            Op::NewDeadlineMap(timer, limit) => {
                 let number = usize::from(timer) % self.timers.len();
                 let Some(on) = self.on(timer) else {
                     return Ok(());
@@ -599,22 +568,16 @@ impl World {
         let at = |from_now: i64| now.at.saturating_add_signed(from_now * 1_000);
         let delayed = &mut self.delayed;
         match *op {
-            Op::Put { key, after } => delayed.put(key.into(), Put::After(duration(after)), now),
-            Op::PutAt { key, from_now } => delayed.put(key.into(), Put::At(at(from_now)), now),
-            Op::PutIfAbsent { key, after } => {
+            Op::Put(key, after) => delayed.put(key.into(), Put::After(duration(after)), now),
+            Op::PutAt(key, from_now) => delayed.put(key.into(), Put::At(at(from_now)), now),
+            Op::PutIfAbsent(key, after) => {
                 delayed.put(key.into(), Put::IfAbsent(duration(after)), now)
             }
-            Op::PutWithLife { key, after, life } => {
+            Op::PutWithLife(key, after, life) => {
                 let how = Put::WithLife(duration(after), duration(life));
                 delayed.put(key.into(), how, now)
             }
-            Op::PutMany {
-                first,
-                count,
-                after,
-                spread,
-                seed,
-            } => {
+            Op::PutMany(first, count, after, spread, seed) => {
                 let mut random = Rng::with_seed(seed);
                 for key in first..first + count {
                     let micros = after.saturating_add(random.u64(..=spread));
@@ -622,23 +585,19 @@ impl World {
                 }
                 Ok(())
             }
-            Op::Update { key } => delayed.update(key.into()),
-            Op::Churn { keys, count, seed } => {
+            Op::Update(key) => delayed.update(key.into()),
+            Op::Churn(keys, count, seed) => {
                 let mut random = Rng::with_seed(seed);
                 (0..count).try_for_each(|_| delayed.churn(&mut random, keys.into(), now))
             }
-            Op::Delay { key, after } => {
-                delayed.delay(key.into(), Delay::After(duration(after)), now)
-            }
-            Op::DelayUntil { key, from_now } => {
+            Op::Delay(key, after) => delayed.delay(key.into(), Delay::After(duration(after)), now),
+            Op::DelayUntil(key, from_now) => {
                 delayed.delay(key.into(), Delay::Until(at(from_now)), now)
             }
-            Op::Touch { key, after } => {
-                delayed.delay(key.into(), Delay::Touch(duration(after)), now)
-            }
-            Op::ExpireValue { key } => delayed.expire(key.into(), now),
-            Op::Take { key } => delayed.take(key.into()),
-            Op::Retain { rest } => delayed.retain(rest.into()),
+            Op::Touch(key, after) => delayed.delay(key.into(), Delay::Touch(duration(after)), now),
+            Op::ExpireValue(key) => delayed.expire(key.into(), now),
+            Op::Take(key) => delayed.take(key.into()),
+            Op::Retain(rest) => delayed.retain(rest.into()),
             Op::DrainValues => delayed.drain(false, now),
             Op::CloseDelayMap => delayed.drain(true, now),
             Op::ExpireValues => delayed.expire_all(now),
@@ -651,7 +610,7 @@ impl World {
                 Ok(())
             }
             Op::Upgrade => delayed.upgrade(),
-            Op::Recv { waker, count } => {
+            Op::Recv(waker, count) => {
                 for _ in 0..count {
                     if !delayed.recv(waker.into(), now)? {
                         break;
@@ -659,7 +618,7 @@ impl World {
                 }
                 Ok(())
             }
-            Op::RecvMany { waker, limit } => delayed.recv_many(waker.into(), limit.into(), now),
+            Op::RecvMany(waker, limit) => delayed.recv_many(waker.into(), limit.into(), now),
             Op::RecvSpent => {
                 let Some(which) = delayed.poll_spent()? else {
                     return Ok(());
@@ -669,7 +628,7 @@ impl World {
                 self.delayed.was_woken_after_spent(which)?;
                 self.delayed.recv(which, now).map(drop)
             }
-            Op::TryRecv { count } => (0..count).try_for_each(|_| delayed.try_recv(now)),
+            Op::TryRecv(count) => (0..count).try_for_each(|_| delayed.try_recv(now)),
             Op::DropStream => {
                 delayed.drop_stream();
                 Ok(())
@@ -677,7 +636,7 @@ impl World {
             Op::TakeStream => delayed.take_stream(),
             Op::First => delayed.first(),
             Op::PopFirst => delayed.pop_first(now),
-            Op::NewDelayMap { timer, limit } => {
+            Op::NewDelayMap(timer, limit) => {
                 let Some(on) = self.on(timer) else {
                     return Ok(());
                 };

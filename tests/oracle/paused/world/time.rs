@@ -22,7 +22,7 @@ impl World {
         let before = self.clock.now();
         let ran_from = Some(line_until(before));
         match *op {
-            Op::Advance { by } => {
+            Op::Advance(by) => {
                 tokio::time::advance(duration(by)).await;
                 let now = self.clock.now();
                 if now != before + by * 1_000 {
@@ -35,13 +35,13 @@ impl World {
                 self.unseen = 0;
                 Ok(None)
             }
-            Op::AdvanceUnseen { by, operations } => {
+            Op::AdvanceUnseen(by, operations) => {
                 let advance = pin!(tokio::time::advance(duration(by)));
                 let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
                 self.unseen = operations;
                 Ok(None)
             }
-            Op::RunFor { by } => {
+            Op::RunFor(by) => {
                 self.run_for(by * 1_000).await?;
                 Ok(ran_from)
             }
@@ -50,7 +50,7 @@ impl World {
                 self.idle().await?;
                 Ok(ran_from)
             }
-            Op::Resume { millis } => {
+            Op::Resume(millis) => {
                 self.settle().await;
                 tokio::time::resume();
                 let started = std::time::Instant::now();
@@ -61,7 +61,7 @@ impl World {
                 Ok(None)
             }
             _ => {
-                if let Op::DropTimer { timer } = *op {
+                if let Op::DropTimer(timer) = *op {
                     let number = usize::from(timer) % self.timers.len();
                     self.timers[number].timer = None;
                 }
