@@ -2,7 +2,7 @@
 //! machine looks for the rest.
 //!
 //! `ORACLE_PROGRAMS` says how many random programs each part runs, and `ORACLE_SEED` where the
-//! seeds begin. What today's code is known to fail is listed in `paused/known.rs`, each with its
+//! seeds begin. What today's code is known to fail is in `paused/known.rs`, with its
 //! program in `found.rs`. `README.md` beside this file tells what the oracle was tried on.
 
 #[path = "../common/mod.rs"]

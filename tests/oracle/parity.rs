@@ -14,7 +14,6 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickwheel::{Duration, Instant};
 
-use crate::paused::Known;
 use crate::paused::program::{self, Op, duration};
 
 /// Counts how often it is woken.
@@ -56,11 +55,6 @@ fn from_now(micros: i64) -> Instant {
     } else {
         Instant::now() + distance
     }
-}
-
-/// The first line of tokio's grid that is not before a deadline.
-fn deadline_line(deadline: i128) -> i128 {
-    -(-deadline).div_euclid(1_000_000)
 }
 
 /// The interpreter, once for each of the two.
@@ -121,10 +115,7 @@ macro_rules! interpreter {
                     match &self.made {
                         Made::Sleep(sleep) => {
                             let deadline = told(start, sleep.deadline());
-                            let now = told(start, Instant::now());
-                            let is_between = deadline <= now && now / 1_000_000 < deadline_line(deadline);
-                            let is_elapsed = sleep.is_elapsed()
-                                && !(is_between && Known::ElapsedBetweenTwoLines.is_left_out());
+                            let is_elapsed = sleep.is_elapsed();
                             format!("{woken:?} {is_elapsed} {deadline}")
                         }
                         _ => format!("{woken:?}"),

@@ -82,11 +82,6 @@ impl Ticks {
         }
     }
 
-    /// Whether they are longer than the steps of tokio's grid.
-    pub(crate) fn are_coarse(self) -> bool {
-        self.length > MS
-    }
-
     /// Whether they are shorter than the steps of tokio's grid.
     pub(crate) fn are_fine(self) -> bool {
         self.length < MS

@@ -8,7 +8,7 @@ use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle};
 
 use super::clock::{At, Clock, FAR, Ticks, after};
-use super::known::Known;
+use super::known;
 use super::sleepers::{Armed, Now, On};
 use super::waiter::{Expected, Waiter};
 
@@ -239,11 +239,7 @@ impl Timed {
             By::Handle => self.handle.reset(),
             By::Key(map, key) => map.reset(&key),
         };
-        let is_at_once = self.model.timeout.is_zero() && self.model.counts_from == now.at;
         let expected = self.model.reset(now.at);
-        if is_at_once && Known::ResetOfNoTimeAtAll.is_left_out() {
-            return Ok(());
-        }
         same("reset", told, expected)
     }
 
@@ -429,7 +425,7 @@ impl Timed {
             Poll::Ready(Err(error)) if error.is_shutdown() => Ok(()),
             Poll::Ready(Ok(()))
                 if self.model.timeout.is_zero()
-                    && Known::RestartOfNoTimeAfterTheEnd.is_left_out() =>
+                    && known::a_restart_of_no_time_may_expire_after_the_end() =>
             {
                 Ok(())
             }

@@ -8,7 +8,6 @@ use tickwheel::error::{InsertError, TryRecvError};
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Timer, WeakDelayMap};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from};
-use super::known::Known;
 use super::sleepers::{Armed, Now};
 use super::waiter::{Expected, Waiter};
 
@@ -678,9 +677,7 @@ impl Delayed {
 
     pub(crate) fn armed(&self) -> Armed {
         let is_counted = self.stream.is_some() && self.was_polled;
-        let may_be =
-            is_counted && (!self.items.is_empty() || Known::EmptyMapCountsAsPending.is_left_out());
-        (0, usize::from(may_be))
+        (0, usize::from(is_counted && !self.items.is_empty()))
     }
 
     /// When it makes time run, if it does.

@@ -13,8 +13,7 @@
 //! | `shrink`, `watch`, `quiet` | cutting a failing program down; noticing one that hangs; panics that are expected |
 //! | `known` | checks that today's code fails |
 //!
-//! It takes nothing but the public surface, and nothing from outside of this directory. So other
-//! programs may take it in by its path.
+//! It takes nothing but the public surface.
 
 mod clock;
 mod deadlines;
@@ -31,7 +30,7 @@ mod world;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use known::{KNOWN, Known, strictly};
+pub(crate) use known::strictly;
 pub(crate) use program::{Ending, Op, Program};
 
 /// How large the programs are.

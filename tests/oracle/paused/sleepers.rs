@@ -10,7 +10,6 @@ use tickwheel::error::Elapsed;
 use tickwheel::{Duration, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from, line_until};
-use super::known::Known;
 use super::quiet;
 use super::waiter::{Expected, Waiter};
 
@@ -74,11 +73,8 @@ impl Model {
     /// Whether a poll must be ready, and whether it may be.
     fn ready(&self, now: Now) -> (bool, bool) {
         let may = self.due <= now.at || self.has_elapsed || self.has_fired || self.is_zero;
-        let may_wait = self.ticks.are_coarse() && Known::NowWaitsForACoarseTick.is_left_out();
-        let was_due_when_set = self.due <= self.set_at && !self.is_armed && !may_wait;
-        // Only what was polled before is surely in the wheel.
-        let was_missed = self.has_surely_fired(now)
-            && (self.is_armed || !Known::SecondMissedTickIsPending.is_left_out());
+        let was_due_when_set = self.due <= self.set_at && !self.is_armed;
+        let was_missed = self.has_surely_fired(now);
         let must = self.has_elapsed
             || self.has_fired
             || self.is_zero
@@ -95,8 +91,7 @@ impl Model {
         let is_on_grid = line_from(self.due) <= line_until(now.at)
             || self.is_zero
             // A turn for another timer fires what has passed, also between two lines.
-            || self.ticks.are_fine()
-            || Known::ElapsedBetweenTwoLines.is_left_out();
+            || self.ticks.are_fine();
         (
             self.has_elapsed || self.has_fired || self.has_surely_fired(now),
             self.has_elapsed || self.due <= now.at && is_on_grid,
@@ -340,9 +335,6 @@ impl Sleeper {
                     return Ok(After::Stays);
                 }
             }
-        }
-        if Known::ScopeSpins.is_left_out() {
-            return Ok(After::IsOver);
         }
         Err("a scope spins".to_owned())
     }

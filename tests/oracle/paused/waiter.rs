@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::clock::{At, Clock, MS, line_until};
-use super::known::Known;
 
 struct Counting {
     clock: Clock,
@@ -43,8 +42,6 @@ pub(crate) struct Waiter {
     seen: [u32; 2],
     /// The waker of the last poll that stayed pending, until it was woken.
     registered: Option<usize>,
-    /// A poll was ready while a waker was registered, which may be woken now.
-    may_be_stale: bool,
 }
 
 impl Waiter {
@@ -61,7 +58,6 @@ impl Waiter {
             counting,
             seen: [0; 2],
             registered: None,
-            may_be_stale: false,
         }
     }
 
@@ -79,10 +75,7 @@ impl Waiter {
         let Poll::Ready(polled) = std::pin::pin!(unconstrained).poll(&mut cx) else {
             unreachable!("it is ready at once");
         };
-        let before = self.registered;
         self.registered = polled.is_pending().then_some(which);
-        self.may_be_stale =
-            before.is_some() && polled.is_ready() && Known::ReadyPollWakesToo.is_left_out();
         polled
     }
 
@@ -124,10 +117,6 @@ impl Waiter {
             let at = counting.first.swap(0, Ordering::Relaxed);
             let new = count - std::mem::replace(&mut self.seen[which], count);
             if new == 0 {
-                continue;
-            }
-            let is_stale = self.registered.is_none() && std::mem::take(&mut self.may_be_stale);
-            if new == 1 && is_stale {
                 continue;
             }
             let is_registered = self.registered == Some(which);

@@ -164,7 +164,7 @@ impl World {
             | Op::DropSleeper(..)
             | Op::DropSleepers(..) => self.use_sleeper(op).await?,
             Op::Deadline(..) | Op::Insert(..) | Op::InsertAt(..) | Op::InsertIfAbsent(..) => {
-                self.make_deadline(op)?
+                self.make_deadline(op)?;
             }
             Op::InsertMany(first, count, after, spread, seed) => {
                 let mut random = Rng::with_seed(seed);

@@ -9,7 +9,6 @@ use tickwheel::Duration;
 use tokio::sync::oneshot;
 
 use super::super::clock::{At, MS, line_from, line_until};
-use super::super::known::Known;
 use super::super::program::{Ending, Op, duration};
 use super::World;
 
@@ -28,10 +27,8 @@ impl World {
                 if now != before + by * 1_000 {
                     return Err(format!("the clock was advanced by {} ns", now - before));
                 }
-                if !Known::AdvanceLeavesSomeAsleep.is_left_out() {
-                    self.has_turned();
-                    self.check(None)?;
-                }
+                self.has_turned();
+                self.check(None)?;
                 self.unseen = 0;
                 Ok(None)
             }
