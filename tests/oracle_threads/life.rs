@@ -588,54 +588,56 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const BEGIN: Act = Act::Begin(Due::After(Duration::from_millis(10)));
+    const ELAPSED: Act = Act::End(Outcome::Elapsed);
 
-    /// The kinds that are accused for these calls, each from one millisecond to another.
-    fn accused(rules: Rules, calls: &[(u32, u32, Act, u64, bool)]) -> Vec<Kind> {
-        let start = Instant::now();
-        let mut events: Vec<_> = calls
-            .iter()
-            .map(|&(before, after, act, life, answer)| Event {
-                call: Call {
-                    before: start + before * MS,
-                    after: start + after * MS,
-                },
-                act,
-                life,
-                answer,
-                is_vague: false,
-            })
-            .collect();
+    /// A call from one millisecond to another, on the one life of a test or on whichever it met.
+    fn call(start: Instant, (before, after): (u32, u32), act: Act, answer: bool) -> Event {
+        Event {
+            call: Call {
+                before: start + before * MS,
+                after: start + after * MS,
+            },
+            act,
+            life: u64::from(matches!(act, Act::Begin(_) | Act::End(_) | Act::Cap(_))),
+            answer,
+            is_vague: false,
+        }
+    }
+
+    /// What is accused in a record, once each.
+    fn accused_of(rules: Rules, mut events: Vec<Event>) -> Vec<Kind> {
         let mut kinds = Vec::new();
         judge(&mut events, rules, None, |kind, _| kinds.push(kind));
         kinds.dedup();
         kinds
     }
 
-    const BEGIN: Act = Act::Begin(Due::After(Duration::from_millis(10)));
-    const ELAPSED: Act = Act::End(Outcome::Elapsed);
+    /// What is accused where a life began at 0 ms, to be due 10 ms later.
+    fn accused(rules: Rules, calls: &[((u32, u32), Act, bool)]) -> Vec<Kind> {
+        let start = Instant::now();
+        let begin = call(start, (0, 1), BEGIN, true);
+        let calls = calls
+            .iter()
+            .map(|&(at, act, answer)| call(start, at, act, answer));
+        accused_of(rules, [begin].into_iter().chain(calls).collect())
+    }
+
+    fn of_deadline(calls: &[((u32, u32), Act, bool)]) -> Vec<Kind> {
+        accused(Rules::Deadline, calls)
+    }
 
     #[test]
     fn an_end_before_its_due_is_early_and_one_after_it_is_not() {
-        let ends_at = |end| {
-            accused(
-                Rules::Deadline,
-                &[(0, 1, BEGIN, 1, true), (end, end, ELAPSED, 1, true)],
-            )
-        };
-        assert_eq!(ends_at(9), [Kind::Early]);
-        assert_eq!(ends_at(10), []);
+        assert_eq!(of_deadline(&[((9, 9), ELAPSED, true)]), [Kind::Early]);
+        assert_eq!(of_deadline(&[((10, 10), ELAPSED, true)]), []);
     }
 
     #[test]
     fn a_reset_moves_the_due_and_one_that_overlaps_another_may_have_come_first() {
-        let near = Act::Set(Due::After(MS));
         let until = |after| {
-            let begin = (0, 1, BEGIN, 1, true);
-            let (reset, near) = ((5, 7, Act::Reset, 0, true), (3, after, near, 0, true));
-            accused(
-                Rules::Deadline,
-                &[begin, reset, near, (12, 12, ELAPSED, 1, true)],
-            )
+            let near = ((3, after), Act::Set(Due::After(MS)), true);
+            of_deadline(&[((5, 7), Act::Reset, true), near, ((12, 12), ELAPSED, true)])
         };
         assert_eq!(until(4), [Kind::Early], "the reset came after it");
         assert_eq!(until(6), [], "perhaps it came after the reset");
@@ -644,19 +646,9 @@ mod tests {
     #[test]
     fn a_reset_may_count_a_timeout_that_was_set_within_it() {
         let until = |after| {
-            let begin = (0, 1, BEGIN, 1, true);
-            let reset = (2, after, Act::Reset, 0, true);
-            let shorter = (3, 4, Act::SetTimeout(2 * MS), 0, true);
-            accused(
-                Rules::Deadline,
-                &[
-                    begin,
-                    reset,
-                    shorter,
-                    (5, 6, Act::Reset, 0, true),
-                    (6, 6, ELAPSED, 1, true),
-                ],
-            )
+            let shorter = ((3, 4), Act::SetTimeout(2 * MS), true);
+            let resets = [(2, after), (5, 6)].map(|at| (at, Act::Reset, true));
+            of_deadline(&[resets[0], shorter, resets[1], ((6, 6), ELAPSED, true)])
         };
         assert_eq!(
             until(8),
@@ -670,65 +662,36 @@ mod tests {
     fn the_timeout_to_an_instant_counts_from_any_moment_of_the_call() {
         let ends_at = |end| {
             let now = Instant::now();
-            let mut events = [
-                (0, 3, Act::Begin(Due::At(now + 10 * MS))),
-                (5, 6, Act::Reset),
-                (end, end, ELAPSED),
-            ]
-            .map(|(before, after, act)| Event {
-                call: Call {
-                    before: now + before * MS,
-                    after: now + after * MS,
-                },
-                act,
-                life: 1,
-                answer: true,
-                is_vague: false,
-            });
-            let mut kinds = Vec::new();
-            judge(&mut events, Rules::Deadline, None, |kind, _| {
-                kinds.push(kind);
-            });
-            kinds.dedup();
-            kinds
+            let begin = Act::Begin(Due::At(now + 10 * MS));
+            let calls = [((0, 3), begin), ((5, 6), Act::Reset), ((end, end), ELAPSED)];
+            let events = calls.map(|(at, act)| call(now, at, act, true));
+            accused_of(Rules::Deadline, events.into())
         };
         assert_eq!(ends_at(11), [Kind::Early]);
         assert_eq!(ends_at(12), []);
     }
 
     #[test]
-    fn nothing_is_true_after_the_end() {
-        let looks = |first, second| {
-            let begin = (0, 1, BEGIN, 1, true);
-            let (first, second) = (
-                (11, 12, Act::Look, 0, first),
-                (13, 14, Act::Look, 0, second),
-            );
-            accused(Rules::Deadline, &[begin, first, second])
+    fn nothing_is_true_after_the_end_and_no_two_ends_are() {
+        let two = |[first, second]: [Act; 2], answers: [bool; 2]| {
+            of_deadline(&[
+                ((11, 12), first, answers[0]),
+                ((13, 14), second, answers[1]),
+            ])
         };
-        assert_eq!(looks(false, true), [Kind::TwoOutcomes]);
-        assert_eq!(looks(true, false), []);
-    }
-
-    #[test]
-    fn a_cancel_and_an_expire_are_not_both_true() {
-        let ends = |cancel, expire| {
-            let begin = (0, 1, BEGIN, 1, true);
-            let (cancel, expire) = (
-                (2, 4, Act::Cancel, 0, cancel),
-                (3, 5, Act::Expire, 0, expire),
-            );
-            accused(Rules::Deadline, &[begin, cancel, expire])
-        };
-        assert_eq!(ends(true, true), [Kind::TwoOutcomes]);
-        assert_eq!(ends(false, true), []);
+        let looks = [Act::Look; 2];
+        assert_eq!(two(looks, [false, true]), [Kind::TwoOutcomes]);
+        assert_eq!(two(looks, [true, false]), []);
+        let ends = [Act::Cancel, Act::Expire];
+        assert_eq!(two(ends, [true, true]), [Kind::TwoOutcomes]);
+        assert_eq!(two(ends, [true, false]), []);
     }
 
     #[test]
     fn a_key_is_found_while_its_value_is_in_the_map_and_only_then() {
         let looks = |answer, at| {
-            let (begin, end) = ((1, 2, BEGIN, 1, true), (14, 15, ELAPSED, 1, true));
-            accused(Rules::Value, &[begin, end, (at, at, Act::Look, 0, answer)])
+            let end = ((14, 15), ELAPSED, true);
+            accused(Rules::Value, &[end, ((at, at), Act::Look, answer)])
         };
         assert_eq!(looks(false, 5), [Kind::WrongAnswer]);
         assert_eq!(looks(true, 5), []);
@@ -738,31 +701,30 @@ mod tests {
 
     #[test]
     fn a_key_is_not_absent_while_something_is_surely_under_it() {
-        let inserts = |taken| {
-            let begin = (0, 1, BEGIN, 1, true);
-            let taken = (2, taken, Act::Take, 1, true);
-            accused(Rules::Deadline, &[begin, taken, (5, 6, BEGIN, 2, false)])
+        let inserts = |taken: Option<u32>| {
+            let start = Instant::now();
+            let mut events = vec![call(start, (0, 1), BEGIN, true)];
+            events.extend(taken.map(|taken| call(start, (2, taken), Act::Take, true)));
+            let mut other = call(start, (5, 6), BEGIN, false);
+            other.life = 2;
+            events.push(other);
+            accused_of(Rules::Deadline, events)
         };
-        let without = accused(
-            Rules::Deadline,
-            &[(0, 1, BEGIN, 1, true), (5, 6, BEGIN, 2, false)],
-        );
-        assert_eq!(without, [Kind::WrongAnswer]);
-        assert_eq!(inserts(4), []);
-        assert_eq!(inserts(5), []);
+        assert_eq!(inserts(None), [Kind::WrongAnswer]);
+        assert_eq!(inserts(Some(4)), []);
+        assert_eq!(inserts(Some(5)), []);
     }
 
     #[test]
     fn a_life_is_the_latest_due_and_bounds_the_earliest() {
-        let far = Act::Set(Due::After(100 * MS));
         let out = |due| {
             let due = Instant::now() + due * MS;
             let out = Act::End(Outcome::Out { due, number: 0 });
-            let cap = (0, 1, Act::Cap(20 * MS), 1, true);
-            let events = [(0, 1, BEGIN, 1, true), cap, (2, 3, far, 0, true)];
+            let far = Act::Set(Due::After(100 * MS));
+            let cap = ((0, 1), Act::Cap(20 * MS), true);
             accused(
                 Rules::Value,
-                &[&events[..], &[(50, 50, out, 1, true)]].concat(),
+                &[cap, ((2, 3), far, true), ((50, 50), out, true)],
             )
         };
         assert_eq!(out(15), [Kind::Early]);
@@ -773,16 +735,16 @@ mod tests {
     #[test]
     fn what_was_removed_in_time_does_not_elapse_and_cannot_be_found() {
         let removed = |answer, end, finds| {
-            accused(
-                Rules::Deadline,
-                &[
-                    (0, 1, BEGIN, 1, true),
-                    (3, 4, Act::Remove, 1, answer),
-                    (12, 12, Act::End(end), 1, true),
-                    (13, 13, Act::Take, 1, true),
-                    (14, 14, Act::Find, 0, finds),
-                ],
-            )
+            let start = Instant::now();
+            let mut events = vec![
+                call(start, (0, 1), BEGIN, true),
+                call(start, (3, 4), Act::Remove, answer),
+                call(start, (12, 12), Act::End(end), true),
+                call(start, (13, 13), Act::Take, true),
+                call(start, (14, 14), Act::Find, finds),
+            ];
+            (events[1].life, events[3].life) = (1, 1);
+            accused_of(Rules::Deadline, events)
         };
         assert_eq!(removed(true, Outcome::Cancelled, false), []);
         assert_eq!(removed(true, Outcome::Elapsed, false), [Kind::WrongAnswer]);
@@ -793,13 +755,8 @@ mod tests {
     #[test]
     fn a_drained_deadline_was_given_by_a_drain() {
         let drained = |act| {
-            let end = Act::End(Outcome::Drained);
-            let take = (2, 3, Act::Take, 0, true);
-            let events = [(0, 1, BEGIN, 1, true), take, (2, 3, act, 0, true)];
-            accused(
-                Rules::Deadline,
-                &[&events[..], &[(4, 4, end, 1, true)]].concat(),
-            )
+            let end = ((4, 4), Act::End(Outcome::Drained), true);
+            of_deadline(&[((2, 3), Act::Take, true), ((2, 3), act, true), end])
         };
         assert_eq!(drained(Act::Drained), []);
         assert_eq!(drained(Act::Reset), [Kind::TwoOutcomes]);
@@ -816,9 +773,8 @@ mod tests {
         };
         let accused = |set| {
             let mut times = 0;
-            judge_order(&mut [out(0, 10, 9, 1), out(1, 10, 7, set)], MS, |_, _| {
-                times += 1;
-            });
+            let mut outs = [out(0, 10, 9, 1), out(1, 10, 7, set)];
+            judge_order(&mut outs, MS, |_, _| times += 1);
             times
         };
         assert_eq!(accused(2), 1);

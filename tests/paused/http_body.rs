@@ -102,7 +102,7 @@ async fn a_body_that_gives_no_frame_is_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_frame_has_the_whole_idle_timeout_from_when_it_is_asked_for() {
+async fn each_frame_has_the_whole_idle_timeout_from_its_poll() {
     let mut body = body().idle_timeout(SECOND);
     for pause in [Duration::ZERO, HOUR, HOUR] {
         waits(&mut body);

@@ -38,7 +38,7 @@ fn channel() -> (
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_timeout_tells_each_long_gap_once_as_tokio_streams_does() {
+async fn an_idle_timeout_tells_each_gap_as_tokio_streams_does() {
     let told = timed(after_pauses(&[10, 5000, 900]).idle_timeout(SECOND)).await;
     let told: Vec<_> = told.into_iter().map(|(at, item)| (at, item.ok())).collect();
     let expected = [

@@ -110,7 +110,7 @@ async fn vectored_writes_are_passed_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_goes_on_after_the_timeout_has_the_whole_of_it_again() {
+async fn a_stream_that_goes_on_has_the_whole_timeout_again() {
     let (mut stream, mut peer) = idle_of_a_second();
     for pause in [Duration::ZERO, 10 * SECOND, Duration::ZERO] {
         sleep(pause).await;
@@ -143,7 +143,7 @@ async fn bytes_that_are_ready_win_over_a_passed_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expiry_that_was_not_told_is_told_at_once_unless_a_restart_forgives_it() {
+async fn an_untold_expiry_is_told_at_once_or_forgiven_by_a_restart() {
     for is_restarted in [false, true] {
         let (stream, _peer) = idle_of_a_second();
         let mut stream = pin!(stream);

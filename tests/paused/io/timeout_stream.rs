@@ -178,7 +178,7 @@ async fn a_timeout_set_while_a_read_waits_without_one_bounds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_set_before_a_read_or_after_its_end_begins_with_the_next_one() {
+async fn a_timeout_that_bounds_no_read_begins_with_the_next_one() {
     let mut reader = waiting_reader(Some(SECOND));
     sleep(SECOND).await;
     assert!(reader.is_woken());

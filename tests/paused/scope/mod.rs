@@ -19,14 +19,10 @@ use tickwheel::{
 };
 use tokio_test::{assert_pending, task};
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::common::{SECOND, assert_nothing_armed};
 
 fn in_seconds(seconds: u32) -> Instant {
     Instant::now() + seconds * SECOND
-}
-
-fn assert_nothing_is_armed() {
-    assert_eq!(Timer::current().metrics().pending, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +33,7 @@ async fn a_ready_future_wins_over_a_passed_deadline() {
     assert_eq!(scope(in_seconds(2), async { 8 }).await, Ok(8));
     assert!(scope(past, pending::<()>()).await.is_err());
     assert_eq!(Instant::now(), past + SECOND, "at once");
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +56,7 @@ async fn every_kind_of_timeout_within_is_bounded() {
         assert_eq!(start.elapsed(), 2 * SECOND, "kind {kind}");
     }
     assert_eq!(timer.metrics().pending, 0);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[test]
@@ -129,7 +125,7 @@ async fn of_nested_scopes_the_earliest_deadline_holds() {
         assert_eq!(start.elapsed(), 2 * SECOND);
     }
     assert_eq!(remaining(), None);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +138,7 @@ async fn a_scope_made_outside_is_bounded_where_it_is_polled() {
     let outer = scope(in_seconds(2), inner).await;
     assert!(matches!(outer, Ok(Ok(Err(_)))), "{outer:?}");
     assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +163,7 @@ async fn what_was_made_outside_keeps_its_time_within() {
         assert!(call.await.is_err());
         assert_eq!(start.elapsed(), 3 * SECOND);
     }
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +174,7 @@ async fn a_panic_within_closes_the_scope() {
     assert!(catch_unwind(AssertUnwindSafe(|| panics.poll())).is_err());
     assert_eq!(remaining(), None);
     drop(panics);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 
     let outer = scope(in_seconds(9), async {
         let mut panics = task::spawn(scope(in_seconds(2), async { panic!("on purpose") }));
@@ -235,7 +231,7 @@ async fn a_future_that_uses_its_budget_up_is_bounded() {
     assert!(scope(in_seconds(2), greedy).await.is_err());
     assert!(start.elapsed() >= 2 * SECOND);
     ticking.abort();
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,7 +242,7 @@ async fn deadlines_far_away_bound_nothing() {
     let mut waiting = task::spawn(scope(far, timeout(Duration::MAX, pending::<()>())));
     assert_pending!(waiting.poll());
     drop(waiting);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test]

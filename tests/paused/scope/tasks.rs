@@ -12,7 +12,8 @@ use tickwheel::{Duration, Instant, Timer, global, remaining, scope, sleep, timeo
 use tokio::task::LocalSet;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::{SECOND, assert_nothing_is_armed, in_seconds};
+use super::in_seconds;
+use crate::common::{SECOND, assert_nothing_armed};
 
 #[tokio::test(start_paused = true)]
 async fn other_tasks_and_sleeps_are_not_bounded() {
@@ -26,21 +27,7 @@ async fn other_tasks_and_sleeps_are_not_bounded() {
     });
     assert_eq!(within.await, Ok(Some(3 * SECOND)));
     assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn timeouts_in_a_set_of_futures_are_bounded() {
-    let start = Instant::now();
-    let within = scope(in_seconds(2), async {
-        let mut calls: FuturesUnordered<_> = (0..100)
-            .map(|_| timeout(60 * SECOND, pending::<()>()))
-            .collect();
-        while calls.next().await.is_some() {}
-    });
-    let _either = within.await;
-    assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +48,7 @@ async fn the_process_timer_within_is_bounded_by_its_own_clock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_is_early_and_all_within_hear_first_in_real_time() {
+async fn none_is_early_and_none_tries_for_ever_in_real_time() {
     let calls = (0..200u64).map(|number| {
         tokio::spawn(async move {
             let tick = [1, 10, 100].map(Duration::from_millis)[number as usize % 3];
@@ -77,9 +64,9 @@ async fn none_is_early_and_all_within_hear_first_in_real_time() {
             });
             let ended: Result<(), Elapsed> = within.await;
             assert!(ended.is_err() && Instant::now() >= deadline);
-            // Who tries again has heard.
+            // What was armed in time hears of the end, and may try again once or twice.
             let tries = tries.into_inner();
-            assert!((2..=3).contains(&tries), "{tries} tries");
+            assert!(tries <= 3, "{tries} tries");
             assert_eq!(timer.metrics().pending, 0);
         })
     });
@@ -100,21 +87,7 @@ async fn the_tasks_of_a_local_set_are_not_bounded() {
     let bounded = scope(in_seconds(2), local.run_until(pending::<()>())).await;
     assert!(bounded.is_err());
     assert_eq!(local.run_until(other).await.unwrap(), (None, Ok(())));
-    assert_nothing_is_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_local_task_has_scopes_of_its_own() {
-    let local = LocalSet::new();
-    let other = local.spawn_local(async {
-        let nested = scope(in_seconds(5), async {
-            sleep(SECOND).await;
-            remaining()
-        });
-        nested.await
-    });
-    let within = scope(in_seconds(2), local.run_until(other)).await;
-    assert_eq!(within.unwrap().unwrap(), Ok(Some(4 * SECOND)));
+    assert_nothing_armed();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

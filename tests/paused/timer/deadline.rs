@@ -66,20 +66,6 @@ async fn who_finds_a_deadline_passed_first_tells_the_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_due_that_was_set_for_once_stands_until_the_next_reset() {
-    let start = Instant::now();
-    let (deadline, handle) = deadline(100 * MS);
-    assert!(handle.reset_after(500 * MS));
-    sleep(5 * MS).await;
-    assert!(handle.set_timeout(20 * MS));
-    assert_eq!(handle.deadline(), Some(start + 500 * MS));
-    sleep(5 * MS).await;
-    assert!(handle.reset(), "from here on the new timeout counts");
-    deadline.into_inner().await.unwrap();
-    assert_eq!(start.elapsed(), 30 * MS);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_longest_timeouts_are_pending_after_a_century() {
     let (mut deadline, handle) = deadline(Duration::MAX);
     assert_pending!(deadline.poll());

@@ -37,31 +37,6 @@ async fn a_snapshot_shows_what_every_level_holds() {
     assert_eq!(timer.snapshot(), empty);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_snapshot_tells_as_many_timers_as_the_metrics() {
-    let mut random = fastrand::Rng::with_seed(0);
-    for shards in [1, 4] {
-        let timer = Timer::builder().shards(shards).build().unwrap();
-        let mut deadlines = Vec::new();
-        for _ in 0..100 {
-            for _ in 0..random.usize(..100) {
-                let bits = random.u32(..40);
-                deadlines.push(timer.deadline(Duration::from_millis(random.u64(..1 << bits))));
-            }
-            for _ in 0..random.usize(..=deadlines.len() / 2) {
-                drop(deadlines.swap_remove(random.usize(..deadlines.len())));
-            }
-            let bits = random.u32(..20);
-            tokio::time::advance(Duration::from_micros(random.u64(..1 << bits))).await;
-            let (snapshot, metrics) = (timer.snapshot(), timer.metrics());
-            assert_eq!(
-                (snapshot.pending(), snapshot.shards.len()),
-                (metrics.pending, shards)
-            );
-        }
-    }
-}
-
 /// Threads arm and drop timers of some milliseconds, which also fire, and move those that stay
 /// between one day and two.
 #[test]

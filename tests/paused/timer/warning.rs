@@ -143,40 +143,6 @@ async fn random_resets_warn_when_each_grace_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_in_the_grace_is_in_time_to_its_last_moment() {
-    let idle = Timer::current().deadline(60 * MS);
-    let handle = idle.handle();
-    let mut idle = idle.warn_before(10 * MS);
-    assert_eq!(idle.wait().await, Ok(Stage::Warning));
-    for _ in 0..100 {
-        let left = handle.remaining().unwrap();
-        assert!(left <= 10 * MS);
-        tickwheel::sleep(left - MS).await;
-        assert!(handle.reset(), "a millisecond before the end");
-        assert_eq!(idle.wait().await, Ok(Stage::Warning));
-    }
-    assert_eq!(idle.wait().await, Ok(Stage::Expired));
-    assert_eq!(idle.wait().await, Ok(Stage::Expired), "and so it stays");
-    assert!(!handle.reset());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deadline_moved_earlier_by_a_call_may_expire_unwarned() {
-    let start = Instant::now();
-    let idle = Timer::current().deadline(60 * MS);
-    let handle = idle.handle();
-    let mut idle = idle.warn_before(10 * MS);
-    let task = tokio::spawn(async move { (idle.wait().await, idle) });
-    settle().await;
-    assert!(handle.reset_after(30 * MS));
-    let (first, mut idle) = task.await.unwrap();
-    assert_eq!((first, start.elapsed()), (Ok(Stage::Expired), 30 * MS));
-    idle.restart();
-    assert_eq!(idle.wait().await, Ok(Stage::Warning));
-    assert_eq!(start.elapsed(), 80 * MS);
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_call_that_moves_a_warned_deadline_later_warns_again() {
     type Move = fn(&ResetHandle) -> bool;
     let moves: [(Move, u64); 4] = [
@@ -227,27 +193,6 @@ async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ended_one_that_is_kept_wakes_its_task_no_more() {
-    for ends_early in [false, true] {
-        let idle = Timer::current().deadline(60 * MS);
-        let handle = idle.handle();
-        let mut waiter = Waiter::new(idle.warn_before(10 * MS));
-        assert!(waiter.poll_if_woken().is_pending());
-        if ends_early {
-            assert!(handle.expire());
-        } else {
-            tokio::time::advance(50 * MS).await;
-            assert_eq!(waiter.poll_if_woken(), Poll::Ready(Ok(Stage::Warning)));
-            assert!(waiter.poll_if_woken().is_pending());
-            tokio::time::advance(10 * MS).await;
-        }
-        assert_eq!(waiter.poll_if_woken(), Poll::Ready(Ok(Stage::Expired)));
-        tokio::time::advance(HOUR).await;
-        assert!(!waiter.idle.is_woken());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_dropped_one_leaves_nothing_armed() {
     let timer = Timer::current();
     let mut idle = timer.deadline(60 * MS).warn_before(10 * MS);
@@ -283,14 +228,6 @@ async fn a_long_grace_wakes_its_task_few_times() {
     assert_eq!(outcome.await, Ok(Stage::Expired));
     assert_eq!(warnings, 1);
     assert!(polls < 150, "{polls}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_grace_of_zero_gives_no_warning() {
-    let mut idle = Timer::current()
-        .deadline(60 * MS)
-        .warn_before(Duration::ZERO);
-    assert_eq!(idle.wait().await, Ok(Stage::Expired));
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,8 @@ use tokio_test::{assert_ready, task};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use super::{SECOND, assert_nothing_is_armed, request, seconds, tell};
+use super::{request, seconds, tell};
+use crate::common::{SECOND, assert_nothing_armed};
 
 /// A service that does all of its work in `call`.
 struct InCall;
@@ -83,7 +84,7 @@ async fn a_call_within_a_call_lives_no_longer() {
         "the handler was told before its own call ended"
     );
     assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +168,7 @@ async fn a_client_with_nothing_left_fails_without_a_call() {
             .is::<Elapsed>()
     );
     assert_eq!(calls.load(Ordering::Relaxed), 0);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,5 +209,5 @@ async fn the_request_decides_how_long_it_may_take() {
             assert_eq!(start.elapsed(), (number / 10 * 10 + 5) * SECOND);
         }
     }
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }

@@ -6,7 +6,7 @@
 mod deadlines;
 
 use std::convert::Infallible;
-use std::future::{Future, Pending, Ready, pending, poll_fn, ready};
+use std::future::{Future, Pending, Ready, pending, ready};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,17 +20,10 @@ use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
 use tickwheel::{Duration, Instant, Timer, remaining, sleep, timeout};
-use tokio::task::{coop, yield_now};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::common::paused;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn assert_nothing_is_armed() {
-    assert_eq!(Timer::current().metrics().pending, 0);
-}
+use crate::common::{SECOND, assert_nothing_armed, paused, without_a_budget};
 
 /// A service that sleeps for as many seconds as it is asked to.
 async fn seconds(number: u32) -> Result<u32, io::Error> {
@@ -58,7 +51,7 @@ async fn a_call_in_time_answers_and_a_late_one_elapses() {
     let error = service.ready().await.unwrap().call(3).await.unwrap_err();
     assert!(error.is::<Elapsed>());
     assert_eq!(start.elapsed(), 3 * SECOND);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 /// Many calls in one task share its budget. A call that has none is not tried, and may have an
@@ -66,32 +59,20 @@ async fn a_call_in_time_answers_and_a_late_one_elapses() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_there_wins_though_the_budget_was_used_up() {
     let answer = |receiver: tokio::sync::oneshot::Receiver<u32>| receiver;
-    for is_scope in [false, true] {
+    for (fixed, of_request) in [(SECOND, None), (Duration::MAX, Some(SECOND))] {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let timeout = is_scope.then_some(SECOND);
         let layers = ServiceBuilder::new()
-            .layer(TimeoutLayer::new(if is_scope {
-                Duration::MAX
-            } else {
-                SECOND
-            }))
-            .layer(TimeoutLayer::per_request(move |_: &_| timeout));
+            .layer(TimeoutLayer::new(fixed))
+            .layer(TimeoutLayer::per_request(move |_: &_| of_request));
         let mut call = task::spawn(layers.service(service_fn(answer)).oneshot(receiver));
         assert_pending!(call.poll());
         sender.send(7).unwrap();
         sleep(2 * SECOND).await;
-        let polled = poll_fn(|cx| {
-            while let Poll::Ready(unit) = coop::poll_proceed(cx) {
-                unit.made_progress();
-            }
-            Poll::Ready(call.poll())
-        });
-        assert_pending!(polled.await);
-        yield_now().await;
+        assert_pending!(without_a_budget(|| call.poll()).await);
         assert!(call.is_woken(), "it hangs");
         assert_eq!(assert_ready!(call.poll()).unwrap(), 7);
     }
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +102,7 @@ async fn zero_polls_once_and_the_longest_never_elapses() {
         longest.layer(service_fn(seconds)).oneshot(9).await.unwrap(),
         9
     );
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +119,7 @@ async fn a_given_timer_is_the_one_that_is_used() {
     assert_eq!(timer.metrics().pending, 2);
     drop((first, second));
     assert_eq!(timer.metrics().pending, 0);
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[test]
@@ -312,7 +293,7 @@ async fn a_timeout_around_a_buffer_bounds_the_wait_for_it() {
     let second = tokio::spawn(stack.oneshot(60));
     assert!(first.await.unwrap().unwrap_err().is::<Elapsed>());
     assert!(second.await.unwrap().unwrap_err().is::<Elapsed>());
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,7 +315,7 @@ async fn a_mapped_timeout_is_the_services_own_answer_or_error() {
         let error: io::Error = service.ready().await.unwrap().call(9).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -354,7 +335,7 @@ async fn a_service_that_panics_leaves_nothing_behind() {
     let caught = AssertUnwindSafe(layer.layer(in_poll).oneshot(request("9S"))).catch_unwind();
     assert!(caught.await.is_err());
     assert_eq!(remaining(), None, "the scope is closed");
-    assert_nothing_is_armed();
+    assert_nothing_armed();
 }
 
 #[test]
