@@ -180,6 +180,32 @@ fn a_deadline_that_is_due_shortly_after_a_stall_waits_for_the_heartbeats_too() {
     });
 }
 
+/// The grace of the first stall lasts until 750 ms, and that of the second one until 610 ms.
+#[test]
+fn a_short_stall_takes_no_grace_of_a_longer_one_away() {
+    on_the_only_thread(|timer| async move {
+        let made = Instant::now();
+        let mut late_to = [50, 430].map(|due| timer.sleep(due * MS));
+        assert!(
+            late_to
+                .iter_mut()
+                .all(|sleep| poll_once(sleep).is_pending())
+        );
+        let deadline = timer.deadline(620 * MS);
+        stall();
+        let_the_driver_turn(&timer).await;
+        within(425 * MS, made)?;
+        thread::sleep(100 * MS);
+        let_the_driver_turn(&timer).await;
+        thread::sleep((640 * MS).saturating_sub(made.elapsed()));
+        let is_pending = deadline.handle().is_pending();
+        within(700 * MS, made)?;
+        assert_eq!(timer.metrics().stalls, 2);
+        assert!(is_pending, "it was due within the first grace");
+        Ok(())
+    });
+}
+
 #[test]
 fn what_a_call_moves_into_the_past_expires_in_a_grace_too() {
     on_the_only_thread(|timer| async move {
