@@ -3,17 +3,21 @@
 //! A thread that overflows its stack ends the process. So each try is a process of its own, which
 //! runs this program's one test again with a way to bound a future, and a size of the stack.
 
+mod common;
+
 use std::env;
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::{Pin, pin};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tickwheel::future::FutureExt;
 use tickwheel::{Duration, Instant, Timer, global};
 use tokio::time as tokios;
+
+use crate::common::{again, current_thread};
 
 const KIB: usize = 1 << 10;
 const LARGE: usize = 512 * KIB;
@@ -119,11 +123,7 @@ const STACK: &str = "TICKWHEEL_LARGE_FUTURE_STACK";
 
 /// Whether a thread with so large a stack survives that way to bound a large future.
 fn survives(way: &str, stack: usize) -> bool {
-    let mut again = Command::new(env::current_exe().unwrap());
-    again.args([
-        "--exact",
-        "a_large_future_needs_no_more_stack_than_with_tokio",
-    ]);
+    let mut again = again("a_large_future_needs_no_more_stack_than_with_tokio");
     again.env(WAY, way).env(STACK, stack.to_string());
     again.stdout(Stdio::null()).stderr(Stdio::null());
     again.status().unwrap().success()
@@ -132,10 +132,7 @@ fn survives(way: &str, stack: usize) -> bool {
 fn run_again(way: &str) {
     let stack = env::var(STACK).unwrap().parse().unwrap();
     let way = way.to_owned();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    let runtime = runtime.unwrap();
+    let runtime = current_thread();
     let thread = thread::Builder::new().stack_size(stack).spawn(move || {
         let _context = runtime.enter();
         bound(&way);
@@ -148,11 +145,8 @@ fn a_large_future_needs_no_more_stack_than_with_tokio() {
     if let Ok(way) = env::var(WAY) {
         return run_again(&way);
     }
-    let least = (1..64).map(|n| n * 128 * KIB);
-    let least = least
-        .into_iter()
-        .find(|stack| survives(OF_TOKIO, *stack))
-        .unwrap();
+    let mut sizes = (1..64).map(|n| n * 128 * KIB);
+    let least = sizes.find(|stack| survives(OF_TOKIO, *stack)).unwrap();
     // Where the compiler optimises, tokio's is never moved, and some of these are.
     let stack = (least + 128 * KIB).max(2 << 20);
     for way in WAYS {

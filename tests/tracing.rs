@@ -3,20 +3,26 @@
 //! A process of its own, because a subscriber is set for all of it.
 #![cfg(feature = "tracing")]
 
+mod common;
+
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::task::{Wake, Waker};
 
 use tickwheel::Timer;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The level, the message, `late_ms` and the timer's name.
-type ToldEvent = (Level, String, u64, String);
+use crate::common::{MS, SECOND, arm, current_thread, paused};
+
+#[derive(Debug, PartialEq)]
+struct ToldEvent {
+    level: Level,
+    message: String,
+    timer: String,
+    late_ms: u64,
+}
 
 /// Keeps what is told, and panics at each event after that.
 #[derive(Clone, Default)]
@@ -28,14 +34,7 @@ impl Told {
     }
 }
 
-#[derive(Default)]
-struct Fields {
-    message: String,
-    timer: String,
-    late_ms: u64,
-}
-
-impl Visit for Fields {
+impl Visit for ToldEvent {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.message = format!("{value:?}");
@@ -69,14 +68,13 @@ impl Subscriber for Told {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let Fields {
-            message,
-            timer,
-            late_ms,
-        } = fields;
-        let told = (*event.metadata().level(), message, late_ms, timer);
+        let mut told = ToldEvent {
+            level: *event.metadata().level(),
+            message: String::new(),
+            timer: String::new(),
+            late_ms: 0,
+        };
+        event.record(&mut told);
         self.0.lock().unwrap().push(told);
         panic!("a subscriber's panic is contained");
     }
@@ -99,60 +97,42 @@ impl Wake for Panicking {
 fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
     let told = Told::default();
     tracing::subscriber::set_global_default(told.clone()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    current_thread().block_on(async {
         let timer = Timer::builder().name("web").build().unwrap();
-        timer.sleep(Duration::from_millis(20)).await;
+        timer.sleep(20 * MS).await;
         // On a busy machine this may have been late by itself.
         told.take();
 
         // The sleep is due while the only thread is blocked. Smaller stalls may be told beside it.
-        let sleep = tokio::spawn(timer.sleep(Duration::from_millis(100)));
+        let sleep = tokio::spawn(timer.sleep(100 * MS));
         tokio::task::yield_now().await;
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(500 * MS);
         sleep.await.unwrap();
         let told_now = told.take();
-        let is_the_stall = |(level, message, late_ms, timer): &ToldEvent| {
-            let is_told = message.starts_with("the driver was stalled");
-            *level == Level::WARN && is_told && *late_ms >= 200 && timer == "web"
+        let is_the_stall = |told: &ToldEvent| {
+            let is_told = told.message.starts_with("the driver was stalled");
+            told.level == Level::WARN && is_told && told.late_ms >= 200 && told.timer == "web"
         };
         assert!(told_now.iter().any(is_the_stall), "{told_now:?}");
 
-        let waker = Waker::from(Arc::new(Panicking));
-        {
-            let mut sleep = pin!(timer.sleep(Duration::from_millis(300)));
-            assert!(
-                sleep
-                    .as_mut()
-                    .poll(&mut Context::from_waker(&waker))
-                    .is_pending()
-            );
-            timer.sleep(Duration::from_millis(400)).await;
-        }
+        let mut sleep = timer.sleep(300 * MS);
+        arm(&mut sleep, &Waker::from(Arc::new(Panicking)));
+        timer.sleep(400 * MS).await;
+        drop(sleep);
         let told = told.take();
-        let panics = told
-            .iter()
-            .filter(|(level, .., timer)| *level == Level::ERROR && timer == "web");
-        assert_eq!(panics.count(), 1, "{told:?}");
+        let is_error = |told: &&ToldEvent| told.level == Level::ERROR && told.timer == "web";
+        assert_eq!(told.iter().filter(is_error).count(), 1, "{told:?}");
         assert_eq!(timer.metrics().pending, 0);
     });
 
     // A paused clock that is advanced looks late, and is not told.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    paused().block_on(async {
         let timer = Timer::new();
-        let sleep = tokio::spawn(timer.sleep(Duration::from_millis(10)));
+        let sleep = tokio::spawn(timer.sleep(10 * MS));
         tokio::task::yield_now().await;
-        tokio::time::advance(Duration::from_secs(5)).await;
+        tokio::time::advance(5 * SECOND).await;
         sleep.await.unwrap();
-        assert!(timer.metrics().lateness >= Duration::from_secs(4));
+        assert!(timer.metrics().lateness >= 4 * SECOND);
     });
     assert_eq!(told.take(), []);
 }
