@@ -3,7 +3,7 @@
 
 use tickwheel::error::BuildError;
 use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout};
-use tokio::runtime::{self};
+use tokio::runtime;
 
 use crate::common::{HOUR, MS, current_thread};
 
@@ -24,46 +24,31 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     let runtime = current_thread();
     let build = |builder: tickwheel::Builder| builder.build_on(runtime.handle()).map(drop);
     let (tick, shards) = (HOUR + Duration::from_nanos(1), usize::MAX);
+    let of_tick = |tick| Timer::builder().tick(tick);
+    let of_shards = |shards| Timer::builder().shards(shards);
     for (builder, error, what) in [
+        (of_tick(Duration::ZERO), BuildError::ZeroTick, "tick"),
+        (of_tick(tick), BuildError::TickTooLong { tick }, "tick"),
+        (of_shards(0), BuildError::ZeroShards, "shards"),
         (
-            Timer::builder().tick(Duration::ZERO),
-            BuildError::ZeroTick,
-            "tick",
-        ),
-        (
-            Timer::builder().tick(tick),
-            BuildError::TickTooLong { tick },
-            "tick",
-        ),
-        (Timer::builder().shards(0), BuildError::ZeroShards, "shards"),
-        (
-            Timer::builder().shards(1_025),
+            of_shards(1_025),
             BuildError::TooManyShards { shards: 1_025 },
             "shards",
         ),
         (
-            Timer::builder().shards(shards),
+            of_shards(shards),
             BuildError::TooManyShards { shards },
             "shards",
         ),
     ] {
         assert!(error.to_string().contains(what), "{error}");
-        assert_eq!(
-            builder.clone().build().map(drop),
-            Err(error.clone()),
-            "outside a runtime too"
-        );
+        let outside = builder.clone().build().map(drop);
+        assert_eq!(outside, Err(error.clone()), "outside a runtime too");
         assert_eq!(build(builder), Err(error));
     }
-    assert_eq!(
-        Timer::builder().build().map(drop),
-        Err(BuildError::NoRuntime)
-    );
-    assert_eq!(
-        runtime.metrics().num_alive_tasks(),
-        0,
-        "it left nothing behind"
-    );
+    let without = Timer::builder().build().map(drop);
+    assert_eq!(without, Err(BuildError::NoRuntime));
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0, "nothing is left");
     for tick in [Duration::from_nanos(1), HOUR] {
         build(Timer::builder().tick(tick)).unwrap();
     }
@@ -76,16 +61,9 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
 #[test]
 fn slots_are_clamped_and_rounded_up_as_a_wheels_are() {
     let runtime = current_thread();
-    for (asked, made) in [
-        (0, 2),
-        (1, 2),
-        (2, 2),
-        (3, 4),
-        (33, 64),
-        (64, 64),
-        (65, 64),
-        (usize::MAX, 64),
-    ] {
+    let small = [(0, 2), (1, 2), (2, 2), (3, 4), (33, 64)];
+    let large = [(64, 64), (65, 64), (usize::MAX, 64)];
+    for (asked, made) in small.into_iter().chain(large) {
         let timer = Timer::builder().slots(asked).build_on(runtime.handle());
         let slots = timer.unwrap().snapshot().shards[0].levels[0].slots.len();
         assert_eq!(slots, made, "of {asked}");

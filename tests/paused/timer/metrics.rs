@@ -1,12 +1,12 @@
 //! What a timer tells of itself in numbers: each at zero, and after each event that counts.
 
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 
-use tickwheel::{Deadline, DeadlineMap, DelayMap, Metrics, Timer, sleep};
+use tickwheel::{DeadlineMap, DelayMap, Metrics, Timer, sleep};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, current_thread, move_the_clock_only, poll_once, settle};
+use crate::common::{HOUR, MS, arm, current_thread, move_the_clock_only, poll_once, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_fresh_timer_tells_of_nothing_but_itself() {
@@ -96,13 +96,10 @@ fn timers_behind_a_waker_that_blocks_are_late_by_that() {
         let due = tickwheel::Instant::now() + 20 * MS;
         let mut sleeps: Vec<_> = (0..200).map(|_| timer.sleep_until(due)).collect();
         let blocking = Waker::from(Arc::new(Blocking));
-        for (sleep, waker) in sleeps
+        arm(&mut sleeps[0], &blocking);
+        sleeps[1..]
             .iter_mut()
-            .zip(std::iter::once(&blocking).chain(std::iter::repeat(Waker::noop())))
-        {
-            let mut cx = Context::from_waker(waker);
-            assert!(std::future::Future::poll(std::pin::Pin::new(sleep), &mut cx).is_pending());
-        }
+            .for_each(|sleep| arm(sleep, Waker::noop()));
         tokio::time::sleep(50 * MS).await;
         let metrics = timer.metrics();
         assert_eq!(metrics.fired, 200);
@@ -168,13 +165,9 @@ async fn each_waker_that_panics_counts() {
 
     let timer = Timer::new();
     let waker = Waker::from(Arc::new(Panicking));
-    let mut cx = Context::from_waker(&waker);
-    let mut poll = |deadline: &mut Deadline| {
-        assert!(std::future::Future::poll(std::pin::Pin::new(deadline), &mut cx).is_pending());
-    };
     let (mut fired, mut cancelled) = (timer.deadline(MS), timer.deadline(HOUR));
-    poll(&mut fired);
-    poll(&mut cancelled);
+    arm(&mut fired, &waker);
+    arm(&mut cancelled, &waker);
     assert_eq!(timer.metrics().waker_panics, 0);
     assert!(cancelled.handle().cancel());
     assert_eq!(timer.metrics().waker_panics, 1);

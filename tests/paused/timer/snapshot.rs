@@ -5,7 +5,7 @@ use std::thread;
 
 use tickwheel::{Duration, Timer};
 
-use crate::common::{HOUR, MS};
+use crate::common::{HOUR, MS, multi_thread};
 
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_shows_what_every_level_holds() {
@@ -43,15 +43,9 @@ async fn a_snapshot_shows_what_every_level_holds() {
 fn a_snapshot_counts_what_stays_while_threads_arm_and_drop() {
     const STAY: usize = 2_000;
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
-    let timer = Timer::builder()
-        .shards(1)
-        .build_on(runtime.handle())
-        .unwrap();
+    let runtime = multi_thread(1);
+    let timer = Timer::builder().shards(1).build_on(runtime.handle());
+    let timer = timer.unwrap();
     // The places of those that stay have others between them.
     let (stay, others): (Vec<_>, Vec<_>) = (0..STAY)
         .map(|_| (timer.deadline(DAY), timer.deadline(DAY)))
