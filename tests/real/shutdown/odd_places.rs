@@ -112,16 +112,18 @@ fn a_refused_futures_drop_may_make_poll_and_drop_timers() {
             mut deadline,
         } = Armed::on(&timer, HOUR);
         assert_eq!(timer.metrics().pending, 2);
-        let made_there = in_a_refused_spawn({
+        let mut made_there = in_a_refused_spawn({
             let timer = timer.clone();
             move || {
                 assert!(poll_once(&mut sleep).is_pending());
                 assert!(poll_once(&mut deadline).is_pending());
                 drop((sleep, deadline));
-                Armed::on(&timer, 20 * MS)
+                Armed::on(&timer, HOUR)
             }
         });
         assert_eq!(timer.metrics().pending, 2);
+        made_there.sleep.reset_after(20 * MS);
+        assert!(made_there.deadline.handle().reset_after(20 * MS));
         runtime.block_on(async {
             made_there.sleep.await;
             made_there.deadline.await.unwrap();
