@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Barrier, MutexGuard, Once, mpsc};
 use std::task::{Wake, Waker};
@@ -143,43 +143,6 @@ fn everything_works_under_an_executor_that_is_not_tokios() {
         values.insert("key", "value", 5 * MS).unwrap();
         assert_eq!(expired.recv().await.unwrap().value, "value");
     });
-}
-
-#[test]
-fn nothing_fires_early_whoever_waits_and_however_many() {
-    let _turn = turn();
-    let executors = [block_on_futures, block_on_tokio, block_on_paused];
-    thread::scope(|scope| {
-        for (number, execute) in executors.into_iter().cycle().take(6).enumerate() {
-            scope.spawn(move || {
-                let mut random = fastrand::Rng::with_seed(number as u64);
-                let sleeps: Vec<_> = (0..300)
-                    .map(|_| {
-                        let delay = Duration::from_micros(random.u64(..60_000));
-                        (Instant::now() + delay, Box::pin(global::sleep(delay)))
-                    })
-                    .collect();
-                execute(Box::pin(async move {
-                    for (due, sleep) in sleeps {
-                        sleep.await;
-                        assert!(Instant::now() >= due, "early");
-                    }
-                }));
-            });
-        }
-    });
-}
-
-fn block_on_futures(future: Pin<Box<dyn Future<Output = ()>>>) {
-    block_on(future);
-}
-
-fn block_on_tokio(future: Pin<Box<dyn Future<Output = ()>>>) {
-    current_thread().block_on(future);
-}
-
-fn block_on_paused(future: Pin<Box<dyn Future<Output = ()>>>) {
-    paused().block_on(future);
 }
 
 #[test]
