@@ -2,9 +2,10 @@
 //! the heartbeats that lie unread can be read.
 //!
 //! Each stall is made by blocking the only thread of a runtime for much longer than the 50 ms that
-//! make a stall. A longer stall gives a longer grace, so most of what is held here holds however late
-//! the machine is, and a grace that has to be over is awaited. The rest is held within a time. Where
-//! the machine has taken longer, the try has shown nothing, and three such tries fail the test.
+//! make a stall. A longer stall gives a longer grace, so most of what is held here holds however
+//! late the machine is, and a grace that has to be over is awaited. The rest is held within a time.
+//! Where the machine has taken longer, the try has shown nothing, and three such tries fail the
+//! test.
 
 #![cfg(not(target_family = "wasm"))]
 

@@ -1,7 +1,7 @@
 //! Random programs in real time on real threads, judged from the record of their calls. This is the
 //! short form of the soak, which takes these modules by their paths and runs them for as long as
-//! one wants. `ORACLE_SEED` says where the seeds begin, and a failure names the command that runs its
-//! program again.
+//! one wants. `ORACLE_SEED` says where the seeds begin, and a failure names the command that runs
+//! its program again.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What needs tokio's paused clock, or none: the timer and its maps, what it shares with tokio, scopes,
-//! and the adapters. One program, so that it is linked once.
+//! What needs tokio's paused clock, or none: the timer and its maps, what it shares with tokio,
+//! scopes, and the adapters. One program, so that it is linked once.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! What needs the system's clock: threads that race, runtimes that end, workers that are blocked, and
-//! sockets.
+//! What needs the system's clock: threads that race, runtimes that end, workers that are blocked,
+//! and sockets.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -2,8 +2,8 @@
 //! behind, a timer that lives on gives back what it held, each kind costs what it may, and a full
 //! map takes no more.
 //!
-//! It counts what the allocator gives to the whole process. So it is one test, which runs again in a
-//! process of its own.
+//! It counts what the allocator gives to the whole process. So it is one test, which runs again in
+//! a process of its own.
 
 mod counted;
 mod kinds;
