@@ -11,7 +11,6 @@ const MS: Duration = Duration::from_millis(1);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    sigpipe::reset(); // `| head -1` ends it without a panic
     let (jobs, mut due) = DelayMap::new(&Timer::current());
     jobs.insert("mail", "attempt 1", 100 * MS)?;
     jobs.insert("report", "monthly", 200 * MS)?;

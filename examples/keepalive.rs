@@ -14,7 +14,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_millis(200);
 
 #[tokio::main]
 async fn main() {
-    sigpipe::reset(); // `| head -1` ends it without a panic
     let (client, heartbeats) = mpsc::channel(8);
     let idle = Timer::current().deadline(IDLE_TIMEOUT); // armed now
     let reader = tokio::spawn(read(heartbeats, idle.handle()));

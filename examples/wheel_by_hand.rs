@@ -19,7 +19,6 @@ enum Event {
 const HOUR: u64 = 3600;
 
 fn main() {
-    sigpipe::reset(); // `| head -1` ends it without a panic
     let mut day = Wheel::new();
     day.insert(8 * HOUR, Event::Opens);
     let closing: Key = day.insert(18 * HOUR, Event::Closes);
