@@ -9,25 +9,15 @@ use std::thread::{self, JoinHandle};
 use tickwheel::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 
+use super::{LONGEST_WAIT, Running, assert_open, until};
+use crate::connection::{GREETING, HEARTBEAT};
 use crate::load::Clients;
-use crate::server::{GREETING, HEARTBEAT};
-use crate::timer::TimerKind;
-use crate::{LONGEST_WAIT, Running, address, assert_open, until};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flooding_client_per_worker_holds_up_nobody_on_tickwheel() {
-    flooding_clients_hold_up_nobody(TimerKind::Tickwheel).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flooding_client_per_worker_holds_up_nobody_on_tokio() {
-    flooding_clients_hold_up_nobody(TimerKind::Tokio).await;
-}
 
 /// Whoever must not be closed here may be silent for an hour, however busy the machine is.
-async fn flooding_clients_hold_up_nobody(timer: TimerKind) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flooding_client_per_worker_holds_up_nobody() {
     let timeout = Duration::from_secs(1);
-    let running = Running::on(timer, timeout).await;
+    let running = Running::new(timeout).await;
     let mut operator = running.operator().await;
     let mut floods = Vec::new();
     for _ in 0..2 {
@@ -35,7 +25,7 @@ async fn flooding_clients_hold_up_nobody(timer: TimerKind) {
         client.set_nonblocking(false).unwrap();
         floods.push(Flood::start(client));
     }
-    let heartbeats = &running.server.site().counters.heartbeats;
+    let heartbeats = &running.server.site.counters.heartbeats;
     // This blocks and awaits nothing. It runs on no worker, and so it notices when the others have
     // no worker left.
     let start = Instant::now();
@@ -44,7 +34,7 @@ async fn flooding_clients_hold_up_nobody(timer: TimerKind) {
         thread::sleep(Duration::from_millis(1));
     }
     let start = Instant::now();
-    let mut silent = TcpStream::connect(running.server.address()).unwrap();
+    let mut silent = TcpStream::connect(running.server.address).unwrap();
     silent.set_read_timeout(Some(LONGEST_WAIT)).unwrap();
     let mut greeting = Vec::new();
     silent.read_to_end(&mut greeting).expect("it is closed");
@@ -53,24 +43,20 @@ async fn flooding_clients_hold_up_nobody(timer: TimerKind) {
 
     // A heartbeat pushes back what would pass by itself.
     let mut live = operator.extended(&running).await;
-    let (_, before) = operator.find(address(&live)).await.unwrap();
+    let before = operator.left(&live).await.unwrap();
     let asked = Instant::now();
     tokio::time::sleep(timeout / 10).await;
     live.write_all(&[HEARTBEAT]).await.unwrap();
     until(async || {
         let passed = asked.elapsed();
-        let (_, left) = operator.find(address(&live)).await.unwrap();
+        let left = operator.left(&live).await.unwrap();
         left + passed > before + timeout / 100
     })
     .await;
     assert_open(&mut live).await;
 
     drop((floods, live, operator));
-    let lived = Clients {
-        total: 1,
-        lived: 1,
-        ..Clients::default()
-    };
+    let lived = Clients::parse("lived").unwrap();
     let summary = running.finish(lived).await;
     assert!(summary.has_passed(), "{summary}");
 }
