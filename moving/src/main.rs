@@ -1,27 +1,32 @@
 //! Moves a project from `tokio::time` to `tickwheel::time`: its sources, and its manifests.
 //!
 //! It changes paths and nothing else, in the code of every package of the workspace, macros
-//! included. `cargo add` edits the manifests. What it leaves alone, it names.
+//! included. What it leaves alone, it names.
 //!
-//! Invariant: a file is written only after it was read as Rust, and a package without a change gets
-//! no dependency.
+//! Invariant: everything is read and planned before anything is written. Then come the manifests, and
+//! the sources once cargo has found what the manifests ask for. Where any of this fails, each file is
+//! put back as it was.
 
+mod manifest;
+mod project;
 mod rewrite;
 
-use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
+use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
-use cargo_metadata::{Dependency, DependencyKind, Edition, MetadataCommand, Package};
+use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::MetadataCommand;
 use clap::Parser;
-use ignore::WalkBuilder;
 
-use crate::rewrite::{Rewritten, rewrite};
+use crate::manifest::Tickwheel;
+use crate::project::{Change, Plan};
 
-/// Moves a project from `tokio::time` to `tickwheel::time`. Commit first, then look at the diff.
+/// Moves a project from `tokio::time` to `tickwheel::time`. Look at the diff after it.
+///
+/// It exits with 1 if a file did not read as Rust, and so was left alone.
 #[derive(Debug, Parser)]
+#[command(version)]
 struct Options {
     /// The directory of the project, or of one package, with its `Cargo.toml`.
     #[arg(default_value = ".")]
@@ -29,12 +34,15 @@ struct Options {
     /// Says what it would do, and writes nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Moves a project that has changes which git does not know.
+    #[arg(long)]
+    force: bool,
     /// Depends on the tickwheel in this directory, instead of the registry's.
     #[arg(long, value_name = "DIRECTORY")]
     tickwheel: Option<PathBuf>,
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let options = Options::parse();
     let manifest = options.project.join("Cargo.toml");
     ensure!(
@@ -42,194 +50,88 @@ fn main() -> Result<()> {
         "{} has no Cargo.toml: give the directory of a project",
         options.project.display()
     );
+    if !options.force && !options.dry_run {
+        refuse_uncommitted(&options.project)?;
+    }
+    let tickwheel = Tickwheel::new(options.tickwheel.as_deref())?;
     let metadata = MetadataCommand::new()
         .manifest_path(&manifest)
         .no_deps()
         .exec()?;
-    let mut moved = 0;
+    let mut plan = Plan::default();
     for package in metadata.workspace_packages() {
-        moved += move_package(package, &options)
-            .with_context(|| format!("the package {} was not moved", package.name))?;
+        plan.add(package, &tickwheel)
+            .with_context(|| format!("nothing is written, because of {}", package.name))?;
     }
-    match (moved, options.dry_run) {
+    plan.said.iter().for_each(|line| println!("{line}"));
+    match (plan.moved, options.dry_run) {
         (0, _) => println!("nothing here uses tokio::time"),
-        (_, true) => println!("{moved} places would be moved; nothing was written"),
-        (_, false) => println!(
-            "{moved} places are moved. Now run `cargo fmt`, your tests, and `cargo clippy` with the \
-             clippy.toml of the guide, docs/MIGRATION.md"
-        ),
+        (moved, true) => println!("{moved} places would be moved; nothing was written"),
+        (moved, false) => {
+            let lock = metadata.workspace_root.join("Cargo.lock");
+            write(&plan, &manifest, lock.as_std_path())?;
+            println!(
+                "{moved} places are moved. Now run `cargo fmt`, your tests, and `cargo clippy` with \
+                 the clippy.toml of the guide, docs/MIGRATION.md"
+            );
+        }
+    }
+    Ok(match plan.has_unreadable {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Where there is no git, or no repository, nothing is refused.
+fn refuse_uncommitted(project: &Path) -> Result<()> {
+    let status = Command::new("git")
+        .args(["status", "--porcelain", "--", "."])
+        .current_dir(project)
+        .output();
+    if let Ok(status) = status {
+        ensure!(
+            status.stdout.is_empty(),
+            "there are changes that are not committed: commit them, so that `git diff` shows the \
+             move alone, or give --force"
+        );
     }
     Ok(())
 }
 
-/// Returns how many places it has moved.
-fn move_package(package: &Package, options: &Options) -> Result<usize> {
-    let tokios: Vec<&Dependency> = package
-        .dependencies
-        .iter()
-        .filter(|d| is_tokio(d))
-        .collect();
-    if tokios.is_empty() {
-        return Ok(0);
-    }
-    println!("== {} {}", package.name, package.version);
-    if package.edition == Edition::E2015 {
-        println!("left   all of it: the edition 2015 names other crates in another way");
-        return Ok(0);
-    }
-    let names: BTreeSet<String> = tokios
-        .iter()
-        .map(|tokio| {
-            tokio
-                .rename
-                .as_ref()
-                .unwrap_or(&tokio.name)
-                .replace('-', "_")
-        })
-        .collect();
-    let root = package
-        .manifest_path
-        .parent()
-        .context("a manifest lies in a directory")?;
-    let mut moved = 0;
-    let mut moved_library = false;
-    for path in sources(root.as_std_path()) {
-        let shown = path.strip_prefix(root).unwrap_or(&path);
-        let text = fs::read_to_string(&path).with_context(|| shown.display().to_string())?;
-        let Ok(Rewritten {
-            text,
-            moved: places,
-            left,
-        }) = rewrite(&text, &names)
-        else {
-            println!("left   {}: it does not read as Rust", shown.display());
-            continue;
-        };
-        for (line, what) in &places {
-            println!("moved  {}:{line}: {what}", shown.display());
-        }
-        for (line, why) in &left {
-            println!("left   {}:{line}: {why}", shown.display());
-        }
-        if places.is_empty() {
-            continue;
-        }
-        moved += places.len();
-        moved_library |= !is_of_tests(shown);
-        if !options.dry_run {
-            fs::write(&path, text)?;
-        }
-    }
-    if moved > 0 {
-        depend(package, &tokios, moved_library, options)?;
-    }
-    Ok(moved)
-}
-
-/// Adds tickwheel where tokio stands, with the paused clock where tokio has it.
-fn depend(
-    package: &Package,
-    tokios: &[&Dependency],
-    in_library: bool,
-    options: &Options,
-) -> Result<()> {
-    // One for each target.
-    let of_kind = |kind| tokios.iter().filter(move |tokio| tokio.kind == kind);
-    let normal: Vec<_> = of_kind(DependencyKind::Normal)
-        .filter(|_| in_library)
-        .collect();
-    let mut development = of_kind(DependencyKind::Development).peekable();
-    let can_pause = |tokio: &Dependency| tokio.features.iter().any(|f| f == "test-util");
-    for tokio in &normal {
-        add(package, tokio, can_pause(tokio), options)?;
-        if tokio.optional {
-            println!(
-                "note   tokio is optional here, and tickwheel is not: make it so by hand if you like, \
-                 with `dep:tickwheel` in each feature that has `tokio/time`"
-            );
-        }
-    }
-    for (feature, parts) in &package.features {
-        if parts.iter().any(|part| part.ends_with("/test-util")) {
-            println!(
-                "note   the feature {feature} turns on tokio's paused clock: \
-                 add `tickwheel/test-util` to it by hand"
-            );
-        }
-    }
-    if development.peek().is_none() && normal.is_empty() {
-        // The tests use a tokio that stands among the dependencies.
-        let mut tokio = Dependency::clone(tokios[0]);
-        tokio.kind = DependencyKind::Development;
-        return add(package, &tokio, can_pause(&tokio), options);
-    }
-    for tokio in development {
-        if normal.is_empty() || can_pause(tokio) {
-            add(package, tokio, can_pause(tokio), options)?;
-        }
-    }
-    Ok(())
-}
-
-fn add(package: &Package, tokio: &Dependency, can_pause: bool, options: &Options) -> Result<()> {
-    let mut arguments = vec!["add".to_owned(), "--quiet".to_owned()];
-    if tokio.kind == DependencyKind::Development {
-        arguments.push("--dev".to_owned());
-    }
-    if let Some(target) = &tokio.target {
-        arguments.extend(["--target".to_owned(), target.to_string()]);
-    }
-    if can_pause {
-        arguments.extend(["--features".to_owned(), "test-util".to_owned()]);
-    }
-    arguments.push("tickwheel".to_owned());
-    println!("moved  Cargo.toml: cargo {}", arguments.join(" "));
-    if options.dry_run {
+/// Writes all of the plan, or nothing.
+fn write(plan: &Plan, manifest: &Path, lock: &Path) -> Result<()> {
+    let lock_before = fs::read(lock).ok();
+    let written = write_files(&plan.manifests)
+        .and_then(|()| ask_cargo(manifest))
+        .and_then(|()| write_files(&plan.sources));
+    let Err(error) = written else {
         return Ok(());
+    };
+    for change in plan.manifests.iter().chain(&plan.sources) {
+        let is_written = fs::read_to_string(&change.path).is_ok_and(|text| text != change.old);
+        if is_written {
+            fs::write(&change.path, &change.old)
+                .with_context(|| format!("{} could not be put back", change.path.display()))?;
+        }
     }
-    if let Some(directory) = &options.tickwheel {
-        let directory = fs::canonicalize(directory)?;
-        arguments.extend(["--path".to_owned(), directory.display().to_string()]);
+    match lock_before {
+        Some(text) => fs::write(lock, text)?,
+        None => drop(fs::remove_file(lock)), // it may not be there
     }
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(arguments)
-        .arg("--manifest-path")
-        .arg(&package.manifest_path)
-        .status()?;
-    ensure!(
-        status.success(),
-        "`cargo add` failed: add tickwheel to Cargo.toml by hand"
-    );
+    Err(error.context("all is as it was"))
+}
+
+fn write_files(changes: &[Change]) -> Result<()> {
+    for change in changes {
+        fs::write(&change.path, &change.new).with_context(|| change.path.display().to_string())?;
+    }
     Ok(())
 }
 
-/// A tokio of version 1, under any name.
-fn is_tokio(dependency: &Dependency) -> bool {
-    dependency.name == "tokio"
-        && dependency.kind != DependencyKind::Build
-        && dependency.req.comparators.iter().all(|c| c.major == 1)
-}
-
-/// All Rust files of the package: not those of packages within it, and not what cargo has built.
-fn sources(root: &Path) -> Vec<PathBuf> {
-    let is_of_package =
-        |path: &Path| !path.join("Cargo.toml").is_file() && !path.join("CACHEDIR.TAG").is_file();
-    let top = root.to_owned();
-    let mut sources: Vec<PathBuf> = WalkBuilder::new(root)
-        .filter_entry(move |entry| entry.path() == top || is_of_package(entry.path()))
-        .build()
-        .filter_map(Result::ok)
-        .map(ignore::DirEntry::into_path)
-        .filter(|path| path.extension().is_some_and(|e| e == "rs"))
-        .collect();
-    sources.sort();
-    sources
-}
-
-/// Whether development dependencies are enough for a file.
-fn is_of_tests(path: &Path) -> bool {
-    ["tests", "examples", "benches"]
-        .iter()
-        .any(|directory| path.starts_with(directory))
+/// Whether there is what the manifests ask for, such as a tickwheel in the registry.
+fn ask_cargo(manifest: &Path) -> Result<()> {
+    match MetadataCommand::new().manifest_path(manifest).exec() {
+        Ok(_) => Ok(()),
+        Err(error) => bail!("cargo does not take the manifests with tickwheel: {error}"),
+    }
 }

@@ -20,6 +20,12 @@ pub(crate) struct Rewritten {
     pub(crate) moved: Vec<(usize, String)>,
     /// What was left alone, and why.
     pub(crate) left: Vec<(usize, String)>,
+    /// Something was moved that is no code of tests alone.
+    pub(crate) in_code: bool,
+    /// An `IntervalStream` was moved, which needs the feature `stream`.
+    pub(crate) streams: bool,
+    /// The modules of tests that have files of their own.
+    pub(crate) test_modules: Vec<String>,
 }
 
 /// Rewrites a source in which tokio has these names.
@@ -40,6 +46,10 @@ pub(crate) fn rewrite(source: &str, names: &BTreeSet<String>) -> Result<Rewritte
         edits: Vec::new(),
         moved: Vec::new(),
         left: Vec::new(),
+        in_tests: false,
+        in_code: false,
+        streams: false,
+        test_modules: Vec::new(),
     };
     rewriter.walk(body.parse()?);
     rewriter.name_what_stays();
@@ -49,6 +59,9 @@ pub(crate) fn rewrite(source: &str, names: &BTreeSet<String>) -> Result<Rewritte
         text,
         moved: rewriter.moved,
         left: rewriter.left,
+        in_code: rewriter.in_code,
+        streams: rewriter.streams,
+        test_modules: rewriter.test_modules,
     })
 }
 
@@ -58,13 +71,24 @@ struct Rewriter<'a> {
     edits: Vec<(Range<usize>, String)>,
     moved: Vec<(usize, String)>,
     left: Vec<(usize, String)>,
+    /// What is read now is code of tests alone.
+    in_tests: bool,
+    in_code: bool,
+    streams: bool,
+    test_modules: Vec<String>,
 }
 
 impl Rewriter<'_> {
     fn walk(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let is_within_tests = self.in_tests;
+        let mut tests_end = None;
         let mut at = 0;
         while at < tokens.len() {
+            if is_for_tests(&tokens[at..]) {
+                tests_end = Some(end_of_item(&tokens, at));
+            }
+            self.in_tests = is_within_tests || tests_end.is_some_and(|end| at <= end);
             if let Some((item, end)) = use_at(&tokens, at) {
                 self.change_use(&item, start_of_item(&tokens, at), &tokens[end]);
                 at = end + 1;
@@ -72,7 +96,9 @@ impl Rewriter<'_> {
             }
             match &tokens[at] {
                 TokenTree::Group(group) => self.walk(group.stream()),
-                TokenTree::Ident(ident) if self.is_tokio(ident) && leads_to_time(&tokens[at..]) => {
+                TokenTree::Ident(ident)
+                    if self.is_tokio(ident) && leads_to(&tokens[at..], &["time"]) =>
+                {
                     let place = tokens[at].span().byte_range();
                     if is_within_path(&tokens[..at]) {
                         self.leave(place.start, "a path through another module");
@@ -80,10 +106,30 @@ impl Rewriter<'_> {
                         self.move_name(place);
                     }
                 }
+                TokenTree::Ident(ident)
+                    if self.is_tokio(ident) && leads_to(&tokens[at..], &["$"]) =>
+                {
+                    let place = tokens[at].span().byte_range().start;
+                    self.leave(place, "a macro puts in the name of the module");
+                }
+                TokenTree::Ident(ident)
+                    if ident == "tokio_stream"
+                        && leads_to(&tokens[at..], &["wrappers", "IntervalStream"]) =>
+                {
+                    let end = tokens[at + 3].span().byte_range().end;
+                    self.move_stream(tokens[at].span().byte_range().start..end);
+                }
+                TokenTree::Ident(ident) if self.in_tests && ident == "mod" => {
+                    let declared = tokens[at..].get(1..3);
+                    let name = declared.filter(|declared| is_punct(&declared[1], ';'));
+                    self.test_modules
+                        .extend(name.map(|declared| declared[0].to_string()));
+                }
                 _ => {}
             }
             at += 1;
         }
+        self.in_tests = is_within_tests;
     }
 
     fn change_use(&mut self, item: &ItemUse, start: usize, end: &TokenTree) {
@@ -111,10 +157,27 @@ impl Rewriter<'_> {
                 UseTree::Glob(_) => {
                     self.leave(range(path).start, "all of tokio: its `time` is among that");
                 }
-                UseTree::Group(group) => self.split(path, group, item),
+                UseTree::Group(group) => {
+                    for tree in &group.items {
+                        match tree {
+                            UseTree::Glob(_) => {
+                                self.leave(
+                                    range(tree).start,
+                                    "all of tokio: its `time` is among that",
+                                );
+                            }
+                            UseTree::Rename(name) if name.ident == "self" => {
+                                self.leave(range(tree).start, "tokio under another name");
+                            }
+                            _ => {}
+                        }
+                    }
+                    self.split(path, group, item);
+                }
                 tree if is_time(tree) => self.move_name(path.ident.span().byte_range()),
                 _ => {}
             },
+            UseTree::Path(path) if path.ident == "tokio_stream" => self.move_streams(path, item),
             UseTree::Rename(rename) if self.is_tokio(&rename.ident) => {
                 self.leave(range(rename).start, "tokio under another name");
             }
@@ -138,16 +201,7 @@ impl Rewriter<'_> {
                 format!("{{{}}}", texts.join(", "))
             }
         };
-        let (at, added) = match item {
-            Some((start, end)) => {
-                let lead = &self.source[start..range(path).start];
-                (
-                    end,
-                    format!("{}{lead}tickwheel::{moving_text};", self.separator(start)),
-                )
-            }
-            None => (range(path).end, format!(", tickwheel::{moving_text}")),
-        };
+        let added = self.added(path, item, &moving_text);
         self.note_move(range(path).start);
         match &staying[..] {
             [one] if !matches!(one, UseTree::Name(name) if name.ident == "self") => {
@@ -155,12 +209,85 @@ impl Rewriter<'_> {
                 self.edits.push((range(group), text));
             }
             _ => {
-                for gap in gaps(group) {
+                for gap in gaps(group, is_time) {
                     self.edits.push((gap, String::new()));
                 }
             }
         }
-        self.edits.push((at..at, added));
+        self.edits.push(added);
+    }
+
+    /// What is added after a `use`, or within it, for what moves out of this path.
+    fn added(
+        &self,
+        path: &UsePath,
+        item: Option<(usize, usize)>,
+        moving: &str,
+    ) -> (Range<usize>, String) {
+        match item {
+            Some((start, end)) => {
+                let lead = &self.source[start..range(path).start];
+                let separator = self.separator(start);
+                (end..end, format!("{separator}{lead}tickwheel::{moving};"))
+            }
+            None => {
+                let end = range(path).end;
+                (end..end, format!(", tickwheel::{moving}"))
+            }
+        }
+    }
+
+    /// Moves the `IntervalStream` out of `tokio_stream::{wrappers::{IntervalStream, ..}, ..}`.
+    fn move_streams(&mut self, path: &UsePath, item: Option<(usize, usize)>) {
+        if let (Some(_), UseTree::Path(wrappers)) =
+            (interval_stream(&path.tree, false), &*path.tree)
+        {
+            let end = wrappers.ident.span().byte_range().end;
+            return self.move_stream(range(path).start..end);
+        }
+        let mut moving = Vec::new();
+        self.cut_streams(&path.tree, false, &mut moving);
+        for name in moving {
+            let added = self.added(path, item, &format!("stream::{name}"));
+            self.edits.push(added);
+            self.note_move(range(path).start);
+            self.streams = true;
+        }
+    }
+
+    fn cut_streams(&mut self, tree: &UseTree, in_wrappers: bool, moving: &mut Vec<String>) {
+        match tree {
+            UseTree::Path(path) => {
+                self.cut_streams(&path.tree, path.ident == "wrappers", moving);
+            }
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    match interval_stream(tree, in_wrappers) {
+                        Some(name) => moving.push(self.text(name).to_owned()),
+                        None => self.cut_streams(tree, in_wrappers, moving),
+                    }
+                }
+                let moves = |tree: &UseTree| interval_stream(tree, in_wrappers).is_some();
+                for gap in gaps(group, moves) {
+                    self.edits.push((gap, String::new()));
+                }
+            }
+            UseTree::Glob(_) if in_wrappers => {
+                let at = range(tree).start;
+                self.leave(
+                    at,
+                    "its IntervalStream takes tokio's Interval; see tickwheel::stream",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// `tokio_stream::wrappers` is this place, and an `IntervalStream` follows.
+    fn move_stream(&mut self, place: Range<usize>) {
+        self.note_move(place.start);
+        self.streams = true;
+        self.edits.push((place, "tickwheel::stream".to_owned()));
     }
 
     fn move_name(&mut self, place: Range<usize>) {
@@ -170,6 +297,7 @@ impl Rewriter<'_> {
 
     fn note_move(&mut self, at: usize) {
         let what = self.line_text(at).to_owned();
+        self.in_code |= !self.in_tests;
         self.moved.push((self.line(at), what));
     }
 
@@ -180,12 +308,8 @@ impl Rewriter<'_> {
 
     /// Names what reads as if it should move, and does not.
     fn name_what_stays(&mut self) {
-        const KEPT: [(&str, &str); 4] = [
+        const KEPT: [(&str, &str); 3] = [
             ("tokio_util::time", "on tokio's timers; see DelayMap"),
-            (
-                "IntervalStream",
-                "takes tokio's Interval; see tickwheel::stream",
-            ),
             (
                 "tokio_stream::StreamExt",
                 "its timeouts are tokio's; see tickwheel::stream",
@@ -258,7 +382,12 @@ impl Rewriter<'_> {
             .map_or(0, |newline| newline + 1);
         let indent = &self.source[line..start];
         if indent.trim().is_empty() {
-            format!("\n{indent}")
+            let line_end = if self.source.contains("\r\n") {
+                "\r\n"
+            } else {
+                "\n"
+            };
+            format!("{line_end}{indent}")
         } else {
             " ".to_owned()
         }
@@ -303,13 +432,34 @@ fn start_of_item(tokens: &[TokenTree], at: usize) -> usize {
     tokens[start].span().byte_range().start
 }
 
-/// Whether `tokio` is followed by `::time`.
-fn leads_to_time(tokens: &[TokenTree]) -> bool {
-    matches!(
-        tokens,
-        [_, first, second, TokenTree::Ident(ident), ..]
-            if is_punct(first, ':') && is_punct(second, ':') && ident == "time"
-    )
+/// Whether the first of the tokens is followed by `::` and these names, one after the other.
+fn leads_to(tokens: &[TokenTree], names: &[&str]) -> bool {
+    names.iter().enumerate().all(|(number, name)| {
+        matches!(
+            tokens.get(3 * number + 1..3 * number + 4),
+            Some([first, second, next])
+                if is_punct(first, ':') && is_punct(second, ':') && next.to_string() == *name
+        )
+    })
+}
+
+/// Whether the attribute `#[cfg(test)]` begins here.
+fn is_for_tests(tokens: &[TokenTree]) -> bool {
+    let [hash, TokenTree::Group(attribute), ..] = tokens else {
+        return false;
+    };
+    let text = attribute.stream().to_string().replace(' ', "");
+    is_punct(hash, '#') && (text == "cfg(test)" || text.starts_with("cfg(all(test,"))
+}
+
+/// Where an item ends: at its semicolon, or with its body.
+fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        token => is_punct(token, ';'),
+    };
+    let rest = tokens[at..].iter().position(is_end);
+    rest.map_or(tokens.len(), |rest| at + rest)
 }
 
 /// Whether a path goes on after these tokens, so that what follows is not its first name.
@@ -331,6 +481,19 @@ fn is_within_path(before: &[TokenTree]) -> bool {
     }
 }
 
+/// The `IntervalStream`, with its new name, if this is one of `tokio_stream::wrappers`.
+fn interval_stream(tree: &UseTree, in_wrappers: bool) -> Option<&UseTree> {
+    match tree {
+        UseTree::Path(path) if path.ident == "wrappers" => {
+            let is_group = matches!(&*path.tree, UseTree::Group(_));
+            interval_stream(&path.tree, true).filter(|_| !is_group)
+        }
+        UseTree::Name(name) if in_wrappers && name.ident == "IntervalStream" => Some(tree),
+        UseTree::Rename(name) if in_wrappers && name.ident == "IntervalStream" => Some(tree),
+        _ => None,
+    }
+}
+
 fn is_time(tree: &UseTree) -> bool {
     match tree {
         UseTree::Path(path) => path.ident == "time",
@@ -340,14 +503,14 @@ fn is_time(tree: &UseTree) -> bool {
     }
 }
 
-/// What to cut out of a group so that its `time` is gone, with the commas.
-fn gaps(group: &UseGroup) -> Vec<Range<usize>> {
+/// What to cut out of a group so that what moves is gone, with the commas.
+fn gaps(group: &UseGroup, moves: impl Fn(&UseTree) -> bool) -> Vec<Range<usize>> {
     let items: Vec<&UseTree> = group.items.iter().collect();
     let mut gaps: Vec<Range<usize>> = Vec::new();
     let mut kept = None;
     for (index, item) in items.iter().enumerate() {
         let place = range(item);
-        if !is_time(item) {
+        if !moves(item) {
             kept = Some(place.end);
             continue;
         }

@@ -146,6 +146,13 @@ fn what_it_leaves_is_named_with_its_line() {
     assert_eq!(lines("\nuse tokio as rt;"), [2]);
     assert_eq!(lines("\n\nuse tokio_util::time::DelayQueue;"), [3]);
     assert_eq!(lines("fn f() { crate::tokio::time::sleep(d) }"), [1]);
+    assert_eq!(lines("\nuse tokio::{spawn, *};"), [2]);
+    assert_eq!(lines("\nuse tokio::{self as t, spawn};"), [2]);
+    assert_eq!(
+        lines("macro_rules! m { ($i:ident) => { tokio::$i::sleep(d) } }"),
+        [1]
+    );
+    assert_eq!(lines("\nuse tokio_stream::{wrappers::*, StreamExt};"), [2]);
     assert_eq!(rewritten("pub use tokio::time::Sleep;").left.len(), 1);
     assert_eq!(
         rewritten("pub(crate) use tokio::{task, time};").left.len(),
@@ -157,4 +164,54 @@ fn what_it_leaves_is_named_with_its_line() {
 fn text_that_is_no_rust_is_an_error() {
     let names = BTreeSet::from(["tokio".to_owned()]);
     assert!(rewrite("use tokio::time; }", &names).is_err());
+}
+
+#[test]
+fn an_interval_stream_moves_out_of_any_use() {
+    becomes(
+        "use tokio_stream::wrappers::IntervalStream as Ticks;",
+        "use tickwheel::stream::IntervalStream as Ticks;",
+    );
+    becomes(
+        "use tokio_stream::{StreamExt, wrappers::IntervalStream};",
+        "use tokio_stream::{StreamExt};\nuse tickwheel::stream::IntervalStream;",
+    );
+    becomes(
+        "use tokio_stream::{wrappers::{IntervalStream, ReceiverStream}, StreamExt as _};",
+        "use tokio_stream::{wrappers::{ReceiverStream}, StreamExt as _};\n\
+         use tickwheel::stream::IntervalStream;",
+    );
+    becomes(
+        "fn f() { tokio_stream::wrappers::IntervalStream::new(i) }",
+        "fn f() { tickwheel::stream::IntervalStream::new(i) }",
+    );
+    assert!(rewritten("use tokio_stream::wrappers::IntervalStream;").streams);
+    assert!(!rewritten("use tokio::time;").streams);
+    stays("use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};");
+}
+
+#[test]
+fn code_of_tests_is_told_from_other_code() {
+    let in_code = |source| rewritten(source).in_code;
+    assert!(in_code("use tokio::time;"));
+    assert!(!in_code(
+        "#[cfg(test)]\nmod tests { fn f() { tokio::time::sleep(d) } }"
+    ));
+    assert!(!in_code(
+        "#[cfg(all(test, unix))] #[allow(unused)] use tokio::time;"
+    ));
+    assert!(in_code(
+        "#[cfg(test)] mod tests { } fn f() { tokio::time::sleep(d) }"
+    ));
+    assert!(in_code("#[cfg(unix)] use tokio::time;"));
+    let modules = stays("#[cfg(test)] mod tests; mod other; #[cfg(test)] mod more { }");
+    assert_eq!(modules.test_modules, ["tests"]);
+}
+
+#[test]
+fn line_ends_stay() {
+    becomes(
+        "use tokio::{task, time};\r\nfn f() {}\r\n",
+        "use tokio::task;\r\nuse tickwheel::time;\r\nfn f() {}\r\n",
+    );
 }
