@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use proc_macro2::{Delimiter, LexError, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{ItemUse, UseGroup, UsePath, UseTree, Visibility};
+use syn::{ItemUse, UseTree, Visibility};
 
 /// A source after the move. The lines are those of the source before it.
 #[derive(Debug)]
@@ -152,135 +152,81 @@ impl Rewriter<'_> {
 
     /// `item` is where the item starts and ends, if it has this root alone.
     fn change_root(&mut self, tree: &UseTree, item: Option<(usize, usize)>) {
-        match tree {
-            UseTree::Path(path) if self.is_tokio(&path.ident) => match &*path.tree {
-                UseTree::Glob(_) => {
-                    self.leave(range(path).start, "all of tokio: its `time` is among that");
-                }
-                UseTree::Group(group) => {
-                    for tree in &group.items {
-                        match tree {
-                            UseTree::Glob(_) => {
-                                self.leave(
-                                    range(tree).start,
-                                    "all of tokio: its `time` is among that",
-                                );
-                            }
-                            UseTree::Rename(name) if name.ident == "self" => {
-                                self.leave(range(tree).start, "tokio under another name");
-                            }
-                            _ => {}
-                        }
-                    }
-                    self.split(path, group, item);
-                }
-                tree if is_time(tree) => self.move_name(path.ident.span().byte_range()),
-                _ => {}
-            },
-            UseTree::Path(path) if path.ident == "tokio_stream" => self.move_streams(path, item),
-            UseTree::Rename(rename) if self.is_tokio(&rename.ident) => {
-                self.leave(range(rename).start, "tokio under another name");
+        let mut moving = Vec::new();
+        let staying = self.split(tree, "", &mut moving);
+        let place = range(tree);
+        let moved = match &moving[..] {
+            [] => return,
+            [one] => format!("tickwheel::{one}"),
+            more => format!("tickwheel::{{{}}}", more.join(", ")),
+        };
+        let text = match (staying, tree, item) {
+            // Within its braces all stays as it is.
+            (None, UseTree::Path(path), _) if self.is_tokio(&path.ident) => {
+                return self.move_name(path.ident.span().byte_range());
             }
-            _ => {}
-        }
-    }
-
-    /// Splits `tokio::{task, time}`.
-    fn split(&mut self, path: &UsePath, group: &UseGroup, item: Option<(usize, usize)>) {
-        let (moving, staying): (Vec<_>, Vec<_>) = group.items.iter().partition(|t| is_time(t));
-        if moving.is_empty() {
-            return;
-        }
-        if staying.is_empty() {
-            return self.move_name(path.ident.span().byte_range());
-        }
-        let moving_text = match &moving[..] {
-            [one] => self.text(one).to_owned(),
-            more => {
-                let texts: Vec<&str> = more.iter().map(|tree| self.text(tree)).collect();
-                format!("{{{}}}", texts.join(", "))
+            (None, _, _) => moved,
+            (Some(staying), _, None) => format!("{staying}, {moved}"),
+            (Some(staying), _, Some((start, _))) => {
+                let lead = &self.source[start..place.start];
+                format!("{staying};{}{lead}{moved}", self.separator(start))
             }
         };
-        let added = self.added(path, item, &moving_text);
-        self.note_move(range(path).start);
-        match &staying[..] {
-            [one] if !matches!(one, UseTree::Name(name) if name.ident == "self") => {
-                let text = self.text(one).to_owned();
-                self.edits.push((range(group), text));
-            }
-            _ => {
-                for gap in gaps(group, is_time) {
-                    self.edits.push((gap, String::new()));
-                }
-            }
-        }
-        self.edits.push(added);
+        self.note_move(place.start);
+        self.edits.push((place, text));
     }
 
-    /// What is added after a `use`, or within it, for what moves out of this path.
-    fn added(
-        &self,
-        path: &UsePath,
-        item: Option<(usize, usize)>,
-        moving: &str,
-    ) -> (Range<usize>, String) {
-        match item {
-            Some((start, end)) => {
-                let lead = &self.source[start..range(path).start];
-                let separator = self.separator(start);
-                (end..end, format!("{separator}{lead}tickwheel::{moving};"))
-            }
-            None => {
-                let end = range(path).end;
-                (end..end, format!(", tickwheel::{moving}"))
-            }
-        }
-    }
-
-    /// Moves the `IntervalStream` out of `tokio_stream::{wrappers::{IntervalStream, ..}, ..}`.
-    fn move_streams(&mut self, path: &UsePath, item: Option<(usize, usize)>) {
-        if let (Some(_), UseTree::Path(wrappers)) =
-            (interval_stream(&path.tree, false), &*path.tree)
-        {
-            let end = wrappers.ident.span().byte_range().end;
-            return self.move_stream(range(path).start..end);
-        }
-        let mut moving = Vec::new();
-        self.cut_streams(&path.tree, false, &mut moving);
-        for name in moving {
-            let added = self.added(path, item, &format!("stream::{name}"));
-            self.edits.push(added);
-            self.note_move(range(path).start);
-            self.streams = true;
-        }
-    }
-
-    fn cut_streams(&mut self, tree: &UseTree, in_wrappers: bool, moving: &mut Vec<String>) {
-        match tree {
-            UseTree::Path(path) => {
-                self.cut_streams(&path.tree, path.ident == "wrappers", moving);
-            }
+    /// Takes what moves out of a tree, each with its path in tickwheel, and returns the rest.
+    fn split(&mut self, tree: &UseTree, above: &str, moving: &mut Vec<String>) -> Option<String> {
+        let name = match tree {
+            UseTree::Path(path) => path.ident.to_string(),
+            UseTree::Name(name) => name.ident.to_string(),
+            UseTree::Rename(name) => name.ident.to_string(),
+            UseTree::Glob(_) => "*".to_owned(),
             UseTree::Group(group) => {
-                for tree in &group.items {
-                    match interval_stream(tree, in_wrappers) {
-                        Some(name) => moving.push(self.text(name).to_owned()),
-                        None => self.cut_streams(tree, in_wrappers, moving),
-                    }
-                }
-                let moves = |tree: &UseTree| interval_stream(tree, in_wrappers).is_some();
-                for gap in gaps(group, moves) {
-                    self.edits.push((gap, String::new()));
-                }
+                let parts = group.items.iter();
+                let parts: Vec<String> = parts
+                    .filter_map(|tree| self.split(tree, above, moving))
+                    .collect();
+                return match &parts[..] {
+                    [] => None,
+                    [one] if one != "self" => Some(one.clone()),
+                    more => Some(format!("{{{}}}", more.join(", "))),
+                };
             }
-            UseTree::Glob(_) if in_wrappers => {
-                let at = range(tree).start;
+        };
+        let (text, at) = (self.text(tree).to_owned(), range(tree).start);
+        let is_alias = matches!(tree, UseTree::Rename(_));
+        let in_tokio = self.names.contains(above);
+        match (above, &*name) {
+            (_, "time") if in_tokio => {
+                moving.push(text);
+                return None;
+            }
+            ("tokio_stream::wrappers", "IntervalStream") => {
+                self.streams = true;
+                moving.push(format!("stream::{text}"));
+                return None;
+            }
+            ("tokio_stream::wrappers", "*") => {
                 self.leave(
                     at,
-                    "its IntervalStream takes tokio's Interval; see tickwheel::stream",
+                    "its IntervalStream takes tokio's; see tickwheel::stream",
                 );
+            }
+            (_, "*") if in_tokio => self.leave(at, "all of tokio: its `time` is among that"),
+            (_, "self") if in_tokio && is_alias => self.leave(at, "tokio under another name"),
+            ("", name) if is_alias && self.names.contains(name) => {
+                self.leave(at, "tokio under another name");
             }
             _ => {}
         }
+        let UseTree::Path(path) = tree else {
+            return Some(text);
+        };
+        let separator = if above.is_empty() { "" } else { "::" };
+        let rest = self.split(&path.tree, &format!("{above}{separator}{name}"), moving)?;
+        Some(format!("{name}::{rest}"))
     }
 
     /// `tokio_stream::wrappers` is this place, and an `IntervalStream` follows.
@@ -338,9 +284,7 @@ impl Rewriter<'_> {
     }
 
     fn apply(&mut self) -> String {
-        // Stable, so that what is added at the end of an item comes after what is changed in it.
-        self.edits
-            .sort_by_key(|(place, _)| (place.start, place.end));
+        self.edits.sort_by_key(|(place, _)| place.start);
         let mut text = String::with_capacity(self.source.len() + 64);
         let mut done = 0;
         for (place, new) in &self.edits {
@@ -479,51 +423,6 @@ fn is_within_path(before: &[TokenTree]) -> bool {
         [.., arrow, end] if is_punct(end, '>') => !is_punct(arrow, '-') && !is_punct(arrow, '='),
         _ => false,
     }
-}
-
-/// The `IntervalStream`, with its new name, if this is one of `tokio_stream::wrappers`.
-fn interval_stream(tree: &UseTree, in_wrappers: bool) -> Option<&UseTree> {
-    match tree {
-        UseTree::Path(path) if path.ident == "wrappers" => {
-            let is_group = matches!(&*path.tree, UseTree::Group(_));
-            interval_stream(&path.tree, true).filter(|_| !is_group)
-        }
-        UseTree::Name(name) if in_wrappers && name.ident == "IntervalStream" => Some(tree),
-        UseTree::Rename(name) if in_wrappers && name.ident == "IntervalStream" => Some(tree),
-        _ => None,
-    }
-}
-
-fn is_time(tree: &UseTree) -> bool {
-    match tree {
-        UseTree::Path(path) => path.ident == "time",
-        UseTree::Name(name) => name.ident == "time",
-        UseTree::Rename(rename) => rename.ident == "time",
-        _ => false,
-    }
-}
-
-/// What to cut out of a group so that what moves is gone, with the commas.
-fn gaps(group: &UseGroup, moves: impl Fn(&UseTree) -> bool) -> Vec<Range<usize>> {
-    let items: Vec<&UseTree> = group.items.iter().collect();
-    let mut gaps: Vec<Range<usize>> = Vec::new();
-    let mut kept = None;
-    for (index, item) in items.iter().enumerate() {
-        let place = range(item);
-        if !moves(item) {
-            kept = Some(place.end);
-            continue;
-        }
-        let gap = match (items.get(index + 1), kept) {
-            (Some(next), _) => place.start..range(next).start,
-            (None, Some(kept)) => kept..place.end,
-            (None, None) => place,
-        };
-        // The last one cuts from what is kept before it, and takes in the gaps since then.
-        gaps.retain(|earlier| earlier.start < gap.start);
-        gaps.push(gap);
-    }
-    gaps
 }
 
 fn is_punct(token: &TokenTree, char: char) -> bool {

@@ -56,7 +56,7 @@ fn a_nested_use_is_split() {
     );
     becomes(
         "use tokio::{sync, time, time::sleep, task, time as t,};",
-        "use tokio::{sync, task,};\nuse tickwheel::{time, time::sleep, time as t};",
+        "use tokio::{sync, task};\nuse tickwheel::{time, time::sleep, time as t};",
     );
     becomes(
         "use tokio::{sync, task, time, time::sleep};",
@@ -174,11 +174,11 @@ fn an_interval_stream_moves_out_of_any_use() {
     );
     becomes(
         "use tokio_stream::{StreamExt, wrappers::IntervalStream};",
-        "use tokio_stream::{StreamExt};\nuse tickwheel::stream::IntervalStream;",
+        "use tokio_stream::StreamExt;\nuse tickwheel::stream::IntervalStream;",
     );
     becomes(
         "use tokio_stream::{wrappers::{IntervalStream, ReceiverStream}, StreamExt as _};",
-        "use tokio_stream::{wrappers::{ReceiverStream}, StreamExt as _};\n\
+        "use tokio_stream::{wrappers::ReceiverStream, StreamExt as _};\n\
          use tickwheel::stream::IntervalStream;",
     );
     becomes(
