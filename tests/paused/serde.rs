@@ -31,6 +31,7 @@ async fn fields_go_by_their_names_and_durations_by_serdes_form() {
                 "slot_width": { "secs": 0, "nanos": 1_000_000 },
                 "slots": [0, 1],
                 "now": 0,
+                "late": 0,
             }],
             "overdue": 0,
         }],
