@@ -9,3 +9,4 @@ mod hyper_pool;
 mod quinn;
 mod quinn_timer;
 mod tonic;
+mod turmoil;
