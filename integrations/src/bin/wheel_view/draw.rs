@@ -1,8 +1,7 @@
 //! A [`Moment`] as text, for a terminal of any size and for `--frame`.
 //!
 //! Nothing is told by a colour alone. From top to bottom: the load and the mode, the levels with
-//! the coarsest first, what has become of the timers, the lateness, the timers added by key, the
-//! keys.
+//! the coarsest first, what has become of the timers, the timers added by key, the keys.
 //!
 //! Invariant: no line is longer than the area. Where the window is too low, each level has one line
 //! in place of two; where it is lower still, the coarsest levels are told as a number.
@@ -13,9 +12,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline, Widget};
+use ratatui::widgets::{Block, Clear, Paragraph, Widget};
 
-use crate::model::{Level, Moment, Rates};
+use tickwheel::LevelSnapshot;
+
+use crate::model::{Moment, Rates};
 
 /// The least that can be drawn in.
 pub const LEAST: (u16, u16) = (80, 18);
@@ -52,11 +53,10 @@ pub fn draw(moment: &Moment, prompt: &Prompt, area: Rect, buffer: &mut Buffer) {
         0 => 1,
         count => 1 + count.min(if area.height >= 30 { 6 } else { 2 }),
     };
-    let [title, levels, counts, late, own, keys] = Layout::vertical([
+    let [title, levels, counts, own, keys] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(1),
-        Constraint::Length(2),
-        Constraint::Length(2),
+        Constraint::Length(3),
         Constraint::Length(own as u16),
         Constraint::Length(2),
     ])
@@ -64,7 +64,6 @@ pub fn draw(moment: &Moment, prompt: &Prompt, area: Rect, buffer: &mut Buffer) {
     draw_title(moment, title, buffer);
     draw_levels(moment, levels, buffer);
     draw_counts(moment, counts, buffer);
-    draw_lateness(moment, late, buffer);
     draw_own(moment, own, buffer);
     draw_keys(moment, prompt, keys, buffer);
     if *prompt == Prompt::Help {
@@ -130,7 +129,10 @@ fn draw_levels(moment: &Moment, area: Rect, buffer: &mut Buffer) {
     };
     let mut lines = Vec::new();
     if is_cut {
-        let hidden: usize = moment.levels[shown..].iter().map(Level::pending).sum();
+        let hidden: usize = moment.levels[shown..]
+            .iter()
+            .map(LevelSnapshot::pending)
+            .sum();
         lines.push(Line::from(format!(
             " and {} coarser levels with {}: make the window higher",
             count - shown,
@@ -155,7 +157,7 @@ fn draw_levels(moment: &Moment, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(area, buffer);
 }
 
-fn level_title(number: usize, level: &Level) -> Line<'static> {
+fn level_title(number: usize, level: &LevelSnapshot) -> Line<'static> {
     let around = level
         .slot_width
         .saturating_mul(u32::try_from(level.slots.len()).unwrap_or(u32::MAX));
@@ -169,20 +171,21 @@ fn level_title(number: usize, level: &Level) -> Line<'static> {
         .into(),
         format!("  {}", timers(level.pending())).bold(),
     ];
-    let passed = grouped(level.passed as u64);
-    match (number, level.passed) {
-        (_, 0) => {}
-        (0, _) => spans.push(format!("  ▼ {passed} came due").yellow()),
-        _ => spans.push(format!("  ▼ {passed} cascade").magenta().bold()),
+    if level.late > 0 {
+        spans.push(
+            format!("  ▼ {} late", grouped(level.late as u64))
+                .magenta()
+                .bold(),
+        );
     }
     Line::from(spans)
 }
 
 /// A character for each slot.
-fn slots(level: &Level) -> Vec<Span<'static>> {
+fn slots(level: &LevelSnapshot) -> Vec<Span<'static>> {
     let slots = level.slots.iter().enumerate();
     slots
-        .map(|(slot, &timers)| match (slot == level.hand, timers) {
+        .map(|(slot, &timers)| match (slot == level.now, timers) {
             (true, 0) => Span::styled(HAND.to_string(), Style::new().fg(Color::Red)),
             (true, _) => Span::styled(
                 HAND_ON_TIMERS.to_string(),
@@ -220,32 +223,11 @@ fn draw_counts(moment: &Moment, area: Rect, buffer: &mut Buffer) {
         let share = 100.0 * counts.fired as f64 / (ended + counts.pushed_back) as f64;
         spans.push(format!(", {share:.2} % of these").into());
     }
-    Paragraph::new(vec![first, Line::from(spans)]).render(area, buffer);
-}
-
-fn draw_lateness(moment: &Moment, area: Rect, buffer: &mut Buffer) {
-    let late = moment.lateness.last().copied().unwrap_or_default();
-    let text = vec![
-        Line::from(format!(" late by {}", short(late))),
-        Line::from(format!(" worst of 10 s {}", short(moment.worst_lateness))),
-    ];
-    let [label, line] =
-        Layout::horizontal([Constraint::Length(26), Constraint::Min(1)]).areas(area);
-    Paragraph::new(text).render(label, buffer);
-    // One tick is half of the height, at least.
-    let most = moment.lateness.iter().max().copied().unwrap_or_default();
-    let most = most.max(2 * moment.tick);
-    let values = moment.lateness.iter().rev();
-    Sparkline::default()
-        .data(
-            values
-                .map(|late| late.as_micros() as u64)
-                .collect::<Vec<_>>(),
-        )
-        .max(most.as_micros() as u64)
-        .direction(RenderDirection::RightToLeft)
-        .style(Style::new().fg(Color::Yellow))
-        .render(line, buffer);
+    let late = format!(
+        " late by {} at most within 10 s",
+        short(moment.worst_lateness)
+    );
+    Paragraph::new(vec![first, Line::from(spans), late.into()]).render(area, buffer);
 }
 
 fn draw_own(moment: &Moment, area: Rect, buffer: &mut Buffer) {
@@ -275,7 +257,7 @@ fn draw_keys(moment: &Moment, prompt: &Prompt, area: Rect, buffer: &mut Buffer) 
     let lines = match prompt {
         Prompt::Typing(typed) => vec![
             Line::from(format!(" add a timer of: {typed}▏")).bold(),
-            Line::from(" 1500, 2s, 3h or 5 days. Enter alone: by chance. Esc: none."),
+            Line::from(" 1500, 2s, 3h or 5 days. Esc: none."),
         ],
         Prompt::Error(error) => vec![Line::from(format!(" {error}")).red(), Line::default()],
         Prompt::Keys | Prompt::Help => {
@@ -296,14 +278,12 @@ fn draw_help(area: Rect, buffer: &mut Buffer) {
     let lines = [
         "· empty   ▁ 1 or 2 timers, each higher bar 3 times more",
         "│ now; ┃ now, with timers that the driver comes to next",
-        "▼ timers in slots whose time has come since the last look.",
-        "  They cascade to finer levels; at level 0 they fire, or",
-        "  are linked again later, because they were pushed back.",
-        "The driver sleeps until the next due. So timers of passed",
-        "slots may wait left of the hand until its next turn.",
+        "▼ timers in slots whose time has passed. In its next turn",
+        "  the driver moves them to finer levels; at level 0 it fires",
+        "  them, or links them again later if they were pushed back.",
         "Space pauses tokio's clock: the real timer stands still.",
         "s advances that clock; 0 to 5 begin with a fresh one.",
-        "late: how long after its tick a sleep of the load woke.",
+        "late by: how long after a tick the driver came to it.",
         "a 3days adds a far timer: its levels appear and go with it.",
     ];
     let width = 63.min(area.width);

@@ -1,25 +1,24 @@
 //! A live picture of the wheels: levels that appear on overflow, cascades, resets.
 //!
 //! ```text
-//!   model     what is shown at one moment
+//!   running   a real timer under the load; it can be paused and stepped   -> a moment
 //!   load      connections with heartbeats, and requests
-//!   running   a real timer under that load; it can be paused and stepped   -> terminal, --frame
-//!   by_hand   a `Wheel` turned by hand, with each timer's way              -> --svg
-//!   draw      a moment as text
-//!   svg       a series of moments as an animated picture
+//!   ways      where each timer lies, for a picture that shows each of them
+//!   model     what is shown at one moment
+//!   draw      a moment as text                        -> terminal, --frame
+//!   svg       a series of moments as an animated picture           -> --svg
 //!   terminal  the keys, and the terminal's state
 //! ```
 //!
-//! Invariant: only `running` and `by_hand` turn a wheel, and only `draw` and `svg` say how it
-//! looks.
+//! Invariant: only `running` turns a wheel, and only `draw` and `svg` say how it looks.
 
-mod by_hand;
 mod draw;
 mod load;
 mod model;
 mod running;
 mod svg;
 mod terminal;
+mod ways;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -97,7 +96,7 @@ fn run(options: &Options) -> io::Result<()> {
         add: options.add.clone(),
     };
     if let Some(file) = &options.svg {
-        let picture = svg::write(&by_hand::ten_seconds(options.seed));
+        let picture = svg::write(&running::ten_seconds(options.seed)?);
         return match file.to_str() {
             Some("-") => io::stdout().write_all(picture.as_bytes()),
             _ => std::fs::write(file, picture).map_err(|error| {
@@ -142,13 +141,7 @@ fn frame(setting: Setting, options: &Options) -> io::Result<String> {
         )));
     }
     let mut running = Running::new(setting, true)?;
-    for left in (0..steps).rev() {
-        running.step();
-        // What came after this look has cascaded since.
-        if left == 5 {
-            running.look();
-        }
-    }
+    (0..steps).for_each(|_| running.step());
     let moment = running.look();
     let mut buffer = Buffer::empty(Rect::new(0, 0, options.width, options.height));
     draw::draw(&moment, &Prompt::Keys, buffer.area, &mut buffer);

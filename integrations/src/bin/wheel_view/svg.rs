@@ -9,8 +9,8 @@
 //! animations last as long as the picture. One that begins later has a negative delay, so dots
 //! that stay equally long share their keyframes, and the file is small.
 //!
-//! Invariant: the same moments make the same bytes. Without animation, for a reader who wants none,
-//! it shows the first moment.
+//! Invariant: the same moments make the same bytes. Without animation it shows the first moment, and
+//! so does a still of its beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::TAU;
@@ -40,7 +40,7 @@ animation:hit 10s linear var(--t) infinite}
 .v{fill:var(--dot);animation:v 10s linear var(--t) infinite}
 .w{animation-duration:10s;animation-iteration-count:infinite;animation-delay:var(--t)}
 .bar{transform-box:fill-box;transform-origin:left}
-@keyframes scene{0%{opacity:0}2%,98%{opacity:1}to{opacity:0}}
+@keyframes scene{0%,97%{opacity:1}to{opacity:0}}
 @keyframes new{0%{transform:scale(0);fill:var(--new)}2%{transform:scale(1.7);fill:var(--new)}\
 5%{transform:none;fill:var(--new)}9%{fill:var(--dot)}}
 @keyframes in{0%{transform:translate(var(--x),var(--y)) scale(1.4)}4%{transform:none}}
@@ -65,18 +65,20 @@ struct Stay {
 
 /// The whole picture. There must be a moment for each tick, and two at the least.
 pub fn write(moments: &[Moment]) -> String {
-    let picture = Picture {
+    let mut picture = Picture {
         moments,
         ticks: moments.len() as u64 - 1,
         begin: moments[0].now,
-        slots: moments[0].slots(),
+        slots: moments[0].levels[0].slots.len(),
+        body: String::new(),
+        keyframes: BTreeSet::new(),
     };
-    let stays = picture.stays();
-    let mut keyframes = BTreeSet::new();
-    let mut body = String::new();
-    picture.write_rings(&stays, &mut body, &mut keyframes);
-    picture.write_hand(&mut body);
-    picture.write_panel(&mut body, &mut keyframes);
+    picture.write_rings();
+    picture.write_hand();
+    picture.write_panel();
+    let Picture {
+        body, keyframes, ..
+    } = picture;
     let mut style = STYLE.to_owned();
     for keyframe in keyframes {
         style += &keyframe;
@@ -100,6 +102,15 @@ struct Picture<'a> {
     ticks: u64,
     begin: u64,
     slots: usize,
+    body: String,
+    keyframes: BTreeSet<String>,
+}
+
+/// Writes to the body of a picture, which refuses nothing.
+macro_rules! put {
+    ($picture:expr, $($text:tt)*) => {
+        let _ = write!($picture.body, $($text)*);
+    };
 }
 
 impl Picture<'_> {
@@ -169,32 +180,25 @@ impl Picture<'_> {
         at(turn, RADII[place.level.min(RADII.len() - 1)] + out)
     }
 
-    fn write_rings(&self, stays: &[Stay], body: &mut String, keyframes: &mut BTreeSet<String>) {
+    fn write_rings(&mut self) {
         let (x, y) = CENTRE;
-        let levels = self.moments.iter().map(|moment| moment.levels.len()).max();
-        let levels = levels.unwrap_or(0).min(RADII.len());
-        write_to(
-            body,
-            format_args!(
-                "<g style=\"animation:scene 10s linear infinite\"><g transform=\"translate({x} {y})\">\n"
-            ),
+        let stays = self.stays();
+        put!(
+            self,
+            "<g style=\"animation:scene 10s linear infinite\"><g transform=\"translate({x} {y})\">\n"
         );
-        for (level, radius) in RADII.iter().enumerate().take(levels).rev() {
-            let shown = self.shown(level, keyframes);
-            let turns = [0, self.ticks].map(|tick| -360.0 * self.turned(level, tick));
-            keyframes.insert(format!(
-                "@keyframes r{level}{{0%{{transform:rotate({:.2}deg)}}\
-                 to{{transform:rotate({:.2}deg)}}}}",
-                turns[0], turns[1]
+        for (level, radius) in RADII.iter().enumerate().take(self.most_levels()).rev() {
+            let shown = self.shown(level);
+            let [begin, end] = [0, self.ticks].map(|tick| -360.0 * self.turned(level, tick));
+            self.keyframes.insert(format!(
+                "@keyframes r{level}{{0%{{transform:rotate({begin:.2}deg)}}\
+                 to{{transform:rotate({end:.2}deg)}}}}"
             ));
-            write_to(
-                body,
-                format_args!(
-                    "<g {shown}><g transform=\"rotate({:.2})\" \
+            put!(
+                self,
+                "<g {shown}><g transform=\"rotate({begin:.2})\" \
                  style=\"animation:r{level} 10s linear infinite\">\n\
-                 <circle class=\"band\" r=\"{radius}\"/><path class=\"cut\" d=\"",
-                    turns[0]
-                ),
+                 <circle class=\"band\" r=\"{radius}\"/><path class=\"cut\" d=\""
             );
             for slot in 0..self.slots {
                 // The slots of level 0 are drawn around their tick.
@@ -202,39 +206,33 @@ impl Picture<'_> {
                 let turn = edge / self.slots as f64;
                 let inner = at(turn, radius - BAND / 2.0);
                 let outer = at(turn, radius + BAND / 2.0);
-                write_to(
-                    body,
-                    format_args!(
-                        "M{:.1} {:.1}L{:.1} {:.1}",
-                        inner.0, inner.1, outer.0, outer.1
-                    ),
+                put!(
+                    self,
+                    "M{:.1} {:.1}L{:.1} {:.1}",
+                    inner.0,
+                    inner.1,
+                    outer.0,
+                    outer.1
                 );
             }
-            body.push_str("\"/>\n");
+            put!(self, "\"/>\n");
             for stay in stays.iter().filter(|stay| stay.place.level == level) {
-                self.write_dot(stay, body, keyframes);
+                self.write_dot(stay);
             }
-            write_to(
-                body,
-                format_args!(
-                    "</g><text class=\"s m h\" x=\"-{radius}\" y=\"4.5\">{level}</text></g>\n"
-                ),
+            put!(
+                self,
+                "</g><text class=\"s m h\" x=\"-{radius}\" y=\"4.5\">{level}</text></g>\n"
             );
         }
     }
 
-    fn write_dot(&self, stay: &Stay, body: &mut String, keyframes: &mut BTreeSet<String>) {
+    fn write_dot(&mut self, stay: &Stay) {
         let (x, y) = self.spot(stay.place, stay.nth);
-        let life = lasts(
-            stay.to - stay.from,
-            stay.went == Some(Why::Cancelled),
-            keyframes,
-        );
-        let mut animations = format!("{life} 10s linear");
+        let life = self.lasts(stay.to - stay.from, stay.went == Some(Why::Cancelled));
         let mut offset = String::new();
-        match (stay.came, stay.came_from) {
+        let name = match (stay.came, stay.came_from) {
             // It is there from the beginning.
-            _ if stay.from == 0 => {}
+            _ if stay.from == 0 => life,
             (why @ (Why::Cascaded | Why::PushedBack), Some(from)) => {
                 // Where it came from, seen in the frame of this ring.
                 let (from_x, from_y) = self.spot(from, 0);
@@ -243,116 +241,88 @@ impl Picture<'_> {
                 let (sin, cos) = (turn * TAU).sin_cos();
                 let (from_x, from_y) = (from_x * cos - from_y * sin, from_x * sin + from_y * cos);
                 offset = format!(";--x:{:.0}px;--y:{:.0}px", from_x - x, from_y - y);
-                let name = if why == Why::Cascaded { "in" } else { "back" };
-                animations = format!("{life},{name}");
+                let came = if why == Why::Cascaded { "in" } else { "back" };
+                format!("{life},{came}")
             }
-            _ => animations = format!("{life},new"),
-        }
-        let hidden = if stay.from == 0 { "" } else { " opacity=\"0\"" };
-        let name = animations.split(' ').next().unwrap_or_default();
-        write_to(
-            body,
-            format_args!(
-                "<circle class=\"d\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.4\"{hidden} \
-             style=\"animation-name:{name};--t:{}{offset}\"/>\n",
-                delay(stay.from)
-            ),
+            _ => format!("{life},new"),
+        };
+        let (hidden, delay) = begins(stay.from);
+        put!(
+            self,
+            "<circle class=\"d\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.4\"{hidden} \
+             style=\"animation-name:{name};{delay}{offset}\"/>\n"
         );
     }
 
     /// The time at the top, what fires there, and where cascades come down.
-    fn write_hand(&self, body: &mut String) {
+    fn write_hand(&mut self) {
         let top = RADII[RADII.len() - 1] + BAND / 2.0;
-        write_to(
-            body,
-            format_args!(
-                "<path d=\"M0 -{:.0}V-{top:.0}\" stroke=\"var(--fire)\" stroke-width=\"1.6\" \
+        let inner = RADII[0] - BAND / 2.0;
+        put!(
+            self,
+            "<path d=\"M0 -{inner:.0}V-{top:.0}\" stroke=\"var(--fire)\" stroke-width=\"1.6\" \
              stroke-dasharray=\"3 3\"/>\n\
              <circle r=\"{:.0}\" fill=\"var(--bg)\" stroke=\"var(--edge)\"/>\n\
              <text class=\"s m\" y=\"-6\">now, tick</text>\n",
-                RADII[0] - BAND / 2.0,
-                RADII[0] - BAND / 2.0 - 3.0,
-            ),
+            inner - 3.0
         );
-        for (tick, moment) in (0..).zip(self.moments) {
-            let count = |why| moment.moves.iter().filter(|moved| moved.why == why).count();
-            if tick > 0 && count(Why::Fired) > 0 {
-                write_to(
-                    body,
-                    format_args!(
-                        "<circle class=\"hit\" cy=\"-{}\" r=\"15\" opacity=\"0\" style=\"--t:{}\"/>\n",
-                        RADII[0],
-                        delay(tick)
-                    ),
+        for (tick, moment) in (0..).zip(self.moments).skip(1) {
+            let (_, delay) = begins(tick);
+            if moment.moves.iter().any(|moved| moved.why == Why::Fired) {
+                put!(
+                    self,
+                    "<circle class=\"hit\" cy=\"-{}\" r=\"15\" opacity=\"0\" style=\"{delay}\"/>\n",
+                    RADII[0]
                 );
             }
             let from: BTreeSet<usize> = moment.moves.iter().filter_map(cascades_from).collect();
             for level in from.into_iter().filter(|&level| level < RADII.len()) {
-                let y = (RADII[level] + RADII[level - 1]) / 2.0;
-                write_to(
-                    body,
-                    format_args!(
-                        "<path class=\"v\" d=\"M-9 -{:.0}h18l-9 13z\" opacity=\"0\" \
-                     style=\"--t:{}\"/>\n",
-                        y + 6.0,
-                        delay(tick)
-                    ),
+                let y = (RADII[level] + RADII[level - 1]) / 2.0 + 6.0;
+                put!(
+                    self,
+                    "<path class=\"v\" d=\"M-9 -{y:.0}h18l-9 13z\" opacity=\"0\" \
+                     style=\"{delay}\"/>\n"
                 );
             }
         }
-        body.push_str("</g>\n");
+        put!(self, "</g>\n");
     }
 
-    fn write_panel(&self, body: &mut String, keyframes: &mut BTreeSet<String>) {
-        let first = &self.moments[0];
+    fn write_panel(&mut self) {
+        let moments = self.moments;
         let (x, y) = CENTRE;
-        self.write_numbers(
-            x,
-            y + 16,
-            "b m n",
-            1,
-            |moment| Some(moment.now),
-            body,
-            keyframes,
-        );
-        write_to(
-            body,
-            format_args!(
-                "<text class=\"t\" x=\"450\" y=\"48\">tickwheel</text>\n\
+        self.write_numbers((x, y + 16), "b m n", 1, |moment| Some(moment.now));
+        put!(
+            self,
+            "<text class=\"t\" x=\"450\" y=\"48\">tickwheel</text>\n\
              <text class=\"s\" x=\"450\" y=\"70\">ten seconds; a tick is {}, a level has {} \
              slots</text>\n",
-                short(first.tick),
-                self.slots
-            ),
+            short(moments[0].tick),
+            self.slots
         );
-        let levels = self.moments.iter().max_by_key(|moment| moment.levels.len());
-        let levels = levels.map_or(&first.levels, |moment| &moment.levels);
-        for (number, level) in levels.iter().enumerate().take(RADII.len()) {
-            let y = 106 + 24 * (levels.len() - 1 - number);
-            let shown = self.shown(number, keyframes);
+        let most = self.most_levels();
+        let fullest = moments.iter().find(|moment| moment.levels.len() >= most);
+        let levels = fullest.map_or(&[][..], |moment| &moment.levels[..most]);
+        for (number, level) in levels.iter().enumerate() {
+            let y = 106 + 24 * (most - 1 - number);
+            let shown = self.shown(number);
             let role = match number {
                 0 => "turns each tick",
-                number if number >= first.levels.len() => "overflow, on demand",
+                _ if number >= moments[0].levels.len() => "overflow, on demand",
                 _ => "",
             };
-            write_to(
-                body,
-                format_args!(
-                    "<g {shown}><text class=\"b\" x=\"450\" y=\"{y}\">level {number}</text>\
+            put!(
+                self,
+                "<g {shown}><text class=\"b\" x=\"450\" y=\"{y}\">level {number}</text>\
                  <text class=\"s\" x=\"508\" y=\"{y}\">{} a slot</text>\
                  <text class=\"s\" x=\"606\" y=\"{y}\">{role}</text>\n",
-                    short(level.slot_width)
-                ),
+                short(level.slot_width)
             );
-            let pending = |moment: &Moment| {
-                let level = moment.levels.get(number)?;
-                Some(level.pending() as u64)
-            };
-            self.write_numbers(790, y as i32, "e n", 2, pending, body, keyframes);
-            body.push_str("</g>\n");
+            self.write_numbers((790, y as i32), "e n", 2, |moment| {
+                Some(moment.levels.get(number)?.pending() as u64)
+            });
+            put!(self, "</g>\n");
         }
-        let last = self.moments.last().unwrap_or(first).counts;
-        let most = last.armed.max(last.pushed_back).max(last.cancelled).max(1);
         type Count = fn(&Moment) -> u64;
         let rows: [(&str, &str, Count); 4] = [
             ("armed", "new", |moment| moment.counts.armed),
@@ -360,144 +330,158 @@ impl Picture<'_> {
             ("cancelled", "off", |moment| moment.counts.cancelled),
             ("fired", "fire", |moment| moment.counts.fired),
         ];
+        let last = &moments[moments.len() - 1];
+        let most = rows.iter().map(|(_, _, count)| count(last)).max();
+        let most = most.unwrap_or(0).max(1) as f64;
         for (row, (name, colour, count)) in rows.into_iter().enumerate() {
             let y = 232 + 28 * row as i32;
             let stops = (0..=20).map(|stop| {
-                let tick = (stop * self.ticks / 20) as usize;
-                let share = count(&self.moments[tick]) as f64 / most as f64;
+                let share = count(&moments[(stop * self.ticks / 20) as usize]) as f64 / most;
                 format!("{}%{{transform:scaleX({share:.3})}}", 5 * stop)
             });
             let stops: String = stops.collect();
-            keyframes.insert(format!("@keyframes bar{row}{{{stops}}}"));
-            let width = 160;
-            write_to(
-                body,
-                format_args!(
-                    "<circle cx=\"455\" cy=\"{}\" r=\"4.4\" fill=\"var(--{colour})\"/>\
+            self.keyframes
+                .insert(format!("@keyframes bar{row}{{{stops}}}"));
+            put!(
+                self,
+                "<circle cx=\"455\" cy=\"{}\" r=\"4.4\" fill=\"var(--{colour})\"/>\
                  <text x=\"468\" y=\"{y}\">{name}</text>\
-                 <rect class=\"bar\" x=\"572\" y=\"{}\" width=\"{width}\" height=\"9\" rx=\"2\" \
+                 <rect class=\"bar\" x=\"572\" y=\"{}\" width=\"160\" height=\"9\" rx=\"2\" \
                  fill=\"var(--{colour})\" style=\"animation:bar{row} 10s linear infinite\"/>\n",
-                    y - 5,
-                    y - 9
-                ),
+                y - 5,
+                y - 9
             );
-            self.write_numbers(
-                790,
-                y,
-                "b e n",
-                5,
-                |moment| Some(count(moment)),
-                body,
-                keyframes,
+            self.write_numbers((790, y), "b e n", 5, |moment| Some(count(moment)));
+        }
+        for (from, to, lines) in CAPTIONS {
+            let name = self.lasts(to - from, false);
+            let (hidden, delay) = begins(from);
+            put!(
+                self,
+                "<g class=\"w\"{hidden} style=\"animation-name:{name};{delay}\">\
+                 <text class=\"b\" x=\"450\" y=\"366\">{}</text>\
+                 <text class=\"b\" x=\"450\" y=\"387\">{}</text></g>\n",
+                lines[0],
+                lines[1]
             );
         }
-        self.write_captions(body, keyframes);
-        body.push_str("</g>\n");
-    }
-
-    fn write_captions(&self, body: &mut String, keyframes: &mut BTreeSet<String>) {
-        let captions = [
-            (
-                0,
-                27,
-                "Level 0 turns by a slot each tick.",
-                "The time is at the top.",
-            ),
-            (
-                27,
-                55,
-                "A timer of an hour fits no level:",
-                "an overflow level appears for it.",
-            ),
-            (
-                55,
-                78,
-                "As a slot of a coarse ring comes to the top,",
-                "its timers cascade inwards.",
-            ),
-            (
-                78,
-                100,
-                "Most timers are cancelled or pushed back.",
-                "Few ever fire.",
-            ),
-        ];
-        for (from, to, first, second) in captions {
-            let name = lasts(to - from, false, keyframes);
-            let hidden = if from == 0 { "" } else { " opacity=\"0\"" };
-            write_to(
-                body,
-                format_args!(
-                    "<g class=\"w\"{hidden} style=\"animation-name:{name};--t:{}\">\
-                 <text class=\"b\" x=\"450\" y=\"366\">{first}</text>\
-                 <text class=\"b\" x=\"450\" y=\"387\">{second}</text></g>\n",
-                    delay(from)
-                ),
-            );
-        }
+        put!(self, "</g>\n");
     }
 
     /// A number that changes, looked at each so many ticks.
-    #[allow(clippy::too_many_arguments)]
     fn write_numbers(
-        &self,
-        x: i32,
-        y: i32,
+        &mut self,
+        (x, y): (i32, i32),
         class: &str,
         each: usize,
         number: impl Fn(&Moment) -> Option<u64>,
-        body: &mut String,
-        keyframes: &mut BTreeSet<String>,
     ) {
-        let mut shown: Vec<(u64, Option<u64>)> = Vec::new();
-        for (tick, moment) in (0..self.ticks).zip(self.moments).step_by(each) {
-            let number = number(moment);
-            if shown.last().is_none_or(|&(_, before)| before != number) {
-                shown.push((tick, number));
-            }
-        }
-        for (place, &(from, number)) in shown.iter().enumerate() {
-            let to = shown.get(place + 1).map_or(self.ticks, |&(to, _)| to);
+        let looks = (0..self.ticks).zip(self.moments).step_by(each);
+        let mut shown: Vec<_> = looks.map(|(tick, moment)| (tick, number(moment))).collect();
+        shown.dedup_by_key(|&mut (_, number)| number);
+        let ends = shown.iter().skip(1).map(|&(tick, _)| tick);
+        let ends: Vec<_> = ends.chain([self.ticks]).collect();
+        for ((from, number), to) in shown.into_iter().zip(ends) {
             let Some(number) = number else { continue };
-            let hidden = if from == 0 { "" } else { " opacity=\"0\"" };
-            let name = lasts(to - from, false, keyframes);
-            write_to(
-                body,
-                format_args!(
-                    "<text class=\"w {class}\" x=\"{x}\" y=\"{y}\"{hidden} \
-                 style=\"animation-name:{name};--t:{}\">{}</text>\n",
-                    delay(from),
-                    grouped(number)
-                ),
+            let name = self.lasts(to - from, false);
+            let (hidden, delay) = begins(from);
+            put!(
+                self,
+                "<text class=\"w {class}\" x=\"{x}\" y=\"{y}\"{hidden} \
+                 style=\"animation-name:{name};{delay}\">{}</text>\n",
+                grouped(number)
             );
         }
     }
 
+    fn most_levels(&self) -> usize {
+        let levels = self.moments.iter().map(|moment| moment.levels.len());
+        levels.max().unwrap_or(0).min(RADII.len())
+    }
+
     /// The attributes of what is there only while a level is.
-    fn shown(&self, level: usize, keyframes: &mut BTreeSet<String>) -> String {
-        let exists = |moment: &Moment| moment.levels.len() > level;
-        if self.moments.iter().all(exists) {
+    fn shown(&mut self, level: usize) -> String {
+        let opacity = |moment: &Moment| u8::from(moment.levels.len() > level);
+        if self.moments.iter().all(|moment| opacity(moment) == 1) {
             return String::new();
         }
-        let mut stops = String::new();
-        let mut before = None;
-        for (tick, moment) in (0..).zip(self.moments) {
-            let opacity = u8::from(exists(moment));
-            if before != Some(opacity) {
-                if let Some(before) = before {
-                    write_to(&mut stops, format_args!("{tick}%{{opacity:{before}}}"));
-                }
+        let mut before = opacity(&self.moments[0]);
+        let mut stops = format!("0%{{opacity:{before}}}");
+        for (tick, now) in (0..).zip(self.moments.iter().map(opacity)) {
+            if now != before {
                 // It fades in and out.
-                let stop = if before.is_some() { tick + 3 } else { tick };
-                write_to(&mut stops, format_args!("{stop}%{{opacity:{opacity}}}"));
-                before = Some(opacity);
+                let end = tick + 3;
+                stops += &format!("{tick}%{{opacity:{before}}}{end}%{{opacity:{now}}}");
+                before = now;
             }
         }
-        keyframes.insert(format!("@keyframes level{level}{{{stops}}}"));
-        let opacity = u8::from(exists(&self.moments[0]));
-        format!("opacity=\"{opacity}\" style=\"animation:level{level} 10s linear infinite\"")
+        self.keyframes
+            .insert(format!("@keyframes level{level}{{{stops}}}"));
+        let first = opacity(&self.moments[0]);
+        format!("opacity=\"{first}\" style=\"animation:level{level} 10s linear infinite\"")
+    }
+
+    /// The name of the keyframes that show something for so many ticks, each of which is one per
+    /// cent.
+    fn lasts(&mut self, ticks: u64, fades: bool) -> String {
+        let (name, stops) = match ticks {
+            _ if fades => {
+                let gone = (ticks + 5).min(100);
+                let stops = format!(
+                    "0%,{ticks}%{{opacity:1}}{ticks}.1%{{fill:var(--off)}}\
+                     {gone}%,to{{opacity:0;fill:var(--off)}}"
+                );
+                (format!("x{ticks}"), stops)
+            }
+            100.. => (format!("o{ticks}"), "0%,to{opacity:1}".to_owned()),
+            _ => {
+                // It has gone when what takes its place begins.
+                let end = ticks - 1;
+                let stops = format!("0%,{end}.99%{{opacity:1}}{ticks}%,to{{opacity:0}}");
+                (format!("o{ticks}"), stops)
+            }
+        };
+        self.keyframes
+            .insert(format!("@keyframes {name}{{{stops}}}"));
+        name
     }
 }
+
+/// The ticks in which each caption is shown.
+const CAPTIONS: [(u64, u64, [&str; 2]); 4] = [
+    (
+        0,
+        27,
+        [
+            "Level 0 turns by a slot each tick.",
+            "The time is at the top.",
+        ],
+    ),
+    (
+        27,
+        55,
+        [
+            "A timer of an hour fits no level:",
+            "an overflow level appears for it.",
+        ],
+    ),
+    (
+        55,
+        78,
+        [
+            "As a slot of a coarse ring comes to the top,",
+            "its timers cascade inwards.",
+        ],
+    ),
+    (
+        78,
+        100,
+        [
+            "Most timers are cancelled or pushed back.",
+            "Few ever fire.",
+        ],
+    ),
+];
 
 /// The level from which a timer cascades.
 fn cascades_from(moved: &Move) -> Option<usize> {
@@ -505,34 +489,14 @@ fn cascades_from(moved: &Move) -> Option<usize> {
     Some(from.level)
 }
 
-/// The name of the keyframes that show something for so many ticks, each of which is one per cent.
-fn lasts(ticks: u64, fades: bool, keyframes: &mut BTreeSet<String>) -> String {
-    if fades {
-        let name = format!("x{ticks}");
-        let gone = (ticks + 5).min(100);
-        keyframes.insert(format!(
-            "@keyframes {name}{{0%,{ticks}%{{opacity:1}}{ticks}.1%{{fill:var(--off)}}\
-             {gone}%,to{{opacity:0;fill:var(--off)}}}}"
-        ));
-        return name;
-    }
-    let name = format!("o{ticks}");
-    keyframes.insert(match ticks {
-        100.. => format!("@keyframes {name}{{0%,to{{opacity:1}}}}"),
-        _ => {
-            // It has gone when what takes its place begins.
-            let end = ticks - 1;
-            format!("@keyframes {name}{{0%,{end}.99%{{opacity:1}}{ticks}%,to{{opacity:0}}}}")
-        }
-    });
-    name
-}
-
-/// The delay of an animation that begins at a tick.
-fn delay(tick: u64) -> String {
+/// Whether what begins at a tick is hidden without animation, and the delay of its animation.
+fn begins(tick: u64) -> (&'static str, String) {
     match tick {
-        0 => "0s".to_owned(),
-        tick => format!("{:.1}s", tick as f64 / 10.0 - 10.0),
+        0 => ("", "--t:0s".to_owned()),
+        _ => (
+            " opacity=\"0\"",
+            format!("--t:{:.1}s", tick as f64 / 10.0 - 10.0),
+        ),
     }
 }
 
@@ -540,9 +504,4 @@ fn delay(tick: u64) -> String {
 fn at(turn: f64, radius: f64) -> (f64, f64) {
     let (sin, cos) = (turn * TAU).sin_cos();
     (radius * sin, -radius * cos)
-}
-
-fn write_to(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // A `String` refuses nothing.
-    let _ = text.write_fmt(arguments);
 }
