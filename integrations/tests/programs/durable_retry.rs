@@ -1,12 +1,10 @@
-//! The program `durable_retry`: killed, stopped and asked to end at any moment, with a file and
-//! with a real Redis server.
+//! The program `durable_retry`: killed and asked to end at any moment.
 //!
 //! What was run is known from two sources, which must agree: the ledger of the store, and what all
 //! processes have printed before they died.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader, Read, Write, stderr};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
@@ -36,13 +34,6 @@ impl Printed {
 
     fn lines(&self) -> Vec<String> {
         self.0.0.lock().unwrap().clone()
-    }
-
-    fn with(&self, part: &str) -> usize {
-        self.lines()
-            .iter()
-            .filter(|line| line.contains(part))
-            .count()
     }
 
     /// Waits for a line with all of these parts, and gives it.
@@ -162,67 +153,6 @@ fn file() -> (TempDir, String) {
     (directory, store)
 }
 
-/// A Redis server with nothing in it, which ends with the test.
-struct Redis {
-    process: Child,
-    store: String,
-    _directory: TempDir,
-}
-
-impl Redis {
-    /// `None` if there is none to be started.
-    fn start() -> Option<Redis> {
-        for _ in 0..5 {
-            let port = TcpListener::bind("127.0.0.1:0")
-                .unwrap()
-                .local_addr()
-                .unwrap()
-                .port();
-            let directory = tempfile::tempdir().unwrap();
-            let started = Command::new("redis-server")
-                .args([
-                    "--port",
-                    &port.to_string(),
-                    "--bind",
-                    "127.0.0.1",
-                    "--save",
-                    "",
-                ])
-                .arg("--dir")
-                .arg(directory.path())
-                .stdout(Stdio::null())
-                .spawn();
-            let Ok(process) = started else {
-                // Written past the harness, which hides what a test prints that passes.
-                let hint = "`apt-get install redis-server` gives one";
-                let _ = writeln!(stderr(), "skipped a test: there is no redis-server; {hint}");
-                return None;
-            };
-            let store = format!("redis://127.0.0.1:{port}/0");
-            let mut redis = Redis {
-                process,
-                store,
-                _directory: directory,
-            };
-            // It ends at once if another process took the port meanwhile.
-            while redis.process.try_wait().unwrap().is_none() {
-                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Some(redis);
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
-        }
-        panic!("the Redis server does not start");
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// Compares the ledger with what was printed. `interrupted` is how many runs may have ended without
 /// a record.
 fn check(store: &str, jobs: usize, printed: &Printed, interrupted: usize) {
@@ -308,70 +238,6 @@ fn a_hundred_kills_lose_no_job_of_a_file() {
     }
     finish(&store, &printed);
     check(&store, 300, &printed, KILLS * 4);
-}
-
-#[test]
-fn a_hundred_kills_of_three_that_share_lose_no_job() {
-    let Some(redis) = Redis::start() else { return };
-    let printed = Printed::default();
-    let options = killed_options("300", &["--takes", "200ms", "--lease", "2s"]);
-    let start = || Scheduler::start(&redis.store, &options, &printed);
-    let mut schedulers = [start(), start(), start()];
-    for _ in 0..KILLS {
-        thread::sleep(Duration::from_millis(fastrand::u64(0..150)));
-        let victim = &mut schedulers[fastrand::usize(0..3)];
-        victim.kill();
-        *victim = start();
-    }
-    schedulers.iter_mut().for_each(Scheduler::kill);
-    finish(&redis.store, &printed);
-    // On a machine that is too busy a lease may be lost without a kill, or an answer come too late.
-    let lost = ["lost its lease", "not recorded", "cannot claim"];
-    let lost: usize = lost.iter().map(|part| printed.with(part)).sum();
-    check(&redis.store, 300, &printed, (KILLS + 3) * 4 + lost);
-}
-
-#[test]
-fn a_process_that_was_stopped_loses_its_lease() {
-    let Some(redis) = Redis::start() else { return };
-    let options = ["--fail", "0", "--lease", "3s"];
-    let (first_printed, second_printed) = (Printed::default(), Printed::default());
-    // Its run would end while it is stopped.
-    let first_options = [&options[..], &["--demo", "1", "--takes", "3s"]].concat();
-    let first = Scheduler::start(&redis.store, &first_options, &first_printed);
-    first_printed.wait_for(&["demo-0: run 1 begins"]);
-    first.signal("-STOP");
-    let _second = Scheduler::start(&redis.store, &options, &second_printed);
-    second_printed.wait_for(&["demo-0: run 2 begins"]);
-    first.signal("-CONT");
-    first_printed.wait_for(&["demo-0: lost its lease on run 1"]);
-    second_printed.wait_for(&["demo-0: run 2 is done; finished"]);
-    assert_eq!(first_printed.with("is done"), 0);
-    let ledger = ask(&["ledger", "--store", &redis.store]);
-    assert_eq!(ledger, "demo-0 done attempts=1 runs=2\n");
-}
-
-#[test]
-fn a_long_run_keeps_its_lease() {
-    let Some(redis) = Redis::start() else { return };
-    let options = [
-        "--takes",
-        "4s",
-        "--fail",
-        "0",
-        "--lease",
-        "2s",
-        "--until-finished",
-    ];
-    let printed = Printed::default();
-    let demo = [&options[..], &["--demo", "2"]].concat();
-    let mut first = Scheduler::start(&redis.store, &demo, &printed);
-    let mut second = Scheduler::start(&redis.store, &options, &printed);
-    assert!(first.wait().success());
-    assert!(second.wait().success());
-    let lost = ["lost its lease", "not recorded", "cannot claim"];
-    let lost: usize = lost.iter().map(|part| printed.with(part)).sum();
-    check(&redis.store, 2, &printed, lost);
 }
 
 #[test]
@@ -470,20 +336,7 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
     let folder = directory.path().to_str().unwrap();
     let text = directory.path().join("text");
     std::fs::write(&text, "no store").unwrap();
-    let cases: [(&[&str], &str); 12] = [
-        (
-            &["run", "--store", "http://host"],
-            "write a path, or redis://",
-        ),
-        (
-            &["run", "--store", "redis://"],
-            "redis://HOST:PORT/DATABASE",
-        ),
-        (
-            &["run", "--store", "redis://127.0.0.1:1"],
-            "is `redis-server` running there?",
-        ),
-        (&["run", "--store", ""], "it is empty"),
+    let cases: [(&[&str], &str); 7] = [
         (&["run", "--store", folder], "cannot open"),
         (
             &["status", "--store", text.to_str().unwrap()],
@@ -493,10 +346,6 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         (
             &["run", "--store", &store, "--workers", "0"],
             "0 is not in 1..=65535",
-        ),
-        (
-            &["run", "--store", &store, "--lease", "1ms"],
-            "it must be 100ms at least",
         ),
         (
             &["run", "--store", &store, "--fail", "2"],

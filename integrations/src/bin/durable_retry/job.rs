@@ -22,7 +22,7 @@ pub(crate) struct Job {
 /// How long a job waits after each failure: twice as long each time, and by chance up to twice
 /// that, so that jobs which failed together do not come back together.
 ///
-/// It is saved with the job, so every process that shares the store has the same one.
+/// It is saved with the job, so that a process which starts later has the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub(crate) struct Backoff {
     /// A job that is added waits this long after its first failure, then twice as long each time.

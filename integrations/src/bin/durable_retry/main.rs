@@ -1,20 +1,16 @@
 //! Runs jobs at their due times, and again with a backoff when they fail. The dues outlive the
-//! process, and several processes may share the work.
+//! process.
 //!
 //! | file | what |
 //! |---|---|
 //! | `job` | a job, its backoff, its runs |
-//! | `store/mod` | who may run a job: the states, and what a kill between two steps leaves |
-//! | `store/redb` | jobs in a file: one scheduler |
-//! | `store/redis` | jobs in a server: several schedulers, by leases |
-//! | `lease` | the leases that a process holds, in a `DeadlineMap` |
+//! | `store` | jobs in a file: who may run one, and what a kill between two steps leaves |
 //! | `scheduler` | near jobs in a `DelayMap`: loads, claims, runs, records |
 //! | `runner`, `output` | what a run does; what is printed |
 //!
 //! Invariant: this file knows what the user asks for, and nothing of how jobs are run.
 
 mod job;
-mod lease;
 mod output;
 mod runner;
 mod scheduler;
@@ -37,24 +33,16 @@ use job::{Backoff, Job, parse_delay};
 use output::Output;
 use runner::RunnerOptions;
 use scheduler::{Scheduler, Settings};
-use store::redb::RedbStore;
-use store::redis::RedisStore;
 use store::{Purpose, Result, Store};
 
 /// Runs jobs at their due times, and again with a backoff when they fail.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Where the jobs lie: a file, or redis://HOST:PORT/DATABASE, which several processes share.
-    #[arg(long, global = true, default_value = "durable_retry.redb", value_parser = parse_place)]
-    store: Place,
+    /// The file in which the jobs lie.
+    #[arg(long, global = true, default_value = "durable_retry.redb")]
+    store: PathBuf,
     #[command(subcommand)]
     command: Command,
-}
-
-#[derive(Clone, Debug)]
-enum Place {
-    File(PathBuf),
-    Redis(redis::Client),
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,9 +61,6 @@ enum Command {
 struct RunOptions {
     #[command(flatten)]
     settings: Settings,
-    /// With Redis: a job whose process was not heard of for this long is run by another one.
-    #[arg(long, default_value = "10s", value_parser = parse_lease)]
-    lease: Duration,
     #[command(flatten)]
     runner: RunnerOptions,
     /// Add so many jobs, `demo-0` and so on, unless they are there.
@@ -117,27 +102,15 @@ async fn main() -> ExitCode {
 }
 
 async fn perform(options: Options) -> Result<()> {
-    let (purpose, lease) = match &options.command {
-        Command::Run(run) => (Purpose::Schedule, run.lease),
-        Command::Add(_) => (Purpose::Add, Duration::MAX),
-        Command::Status | Command::Ledger => (Purpose::Look, Duration::MAX),
+    let purpose = match options.command {
+        Command::Run(_) => Purpose::Schedule,
+        Command::Add(_) => Purpose::Add,
+        Command::Status | Command::Ledger => Purpose::Look,
     };
-    match options.store {
-        Place::File(path) => {
-            let store = RedbStore::open(path, purpose).await?;
-            perform_on(store, options.command).await
-        }
-        Place::Redis(client) => {
-            let store = RedisStore::open(client, lease).await?;
-            perform_on(store, options.command).await
-        }
-    }
-}
-
-async fn perform_on(store: impl Store, command: Command) -> Result<()> {
+    let store = Store::open(options.store, purpose).await?;
     let output = Output::default();
-    let now = store.clock().await?.system_time(Instant::now());
-    match command {
+    let now = store.clock().system_time(Instant::now());
+    match options.command {
         Command::Run(options) => return run(store, options, &output).await,
         Command::Add(options) => {
             let job = job(options.id, options.payload, &options.backoff.check()?);
@@ -173,10 +146,10 @@ async fn perform_on(store: impl Store, command: Command) -> Result<()> {
     Ok(())
 }
 
-async fn run(store: impl Store, options: RunOptions, output: &Output) -> Result<()> {
+async fn run(store: Store, options: RunOptions, output: &Output) -> Result<()> {
     let backoff = options.backoff.check()?;
     let runner = options.runner.runner();
-    let scheduler = Scheduler::new(store, runner, options.settings, output.clone())?;
+    let scheduler = Scheduler::new(store, runner, options.settings, output.clone());
     let demo = (0..options.demo).map(|number| {
         let id = Some(format!("demo-{number}"));
         (job(id, "demo".to_owned(), &backoff), Duration::ZERO)
@@ -208,7 +181,7 @@ async fn run(store: impl Store, options: RunOptions, output: &Output) -> Result<
 }
 
 /// Adds each line of stdin, and says so once it is in the store.
-async fn add_lines<S: Store>(scheduler: &Scheduler<S>, backoff: &Backoff, output: &Output) {
+async fn add_lines(scheduler: &Scheduler, backoff: &Backoff, output: &Output) {
     let (lines, mut read) = mpsc::channel(64);
     // Not one of tokio's threads: the end of the program does not wait for stdin.
     thread::spawn(move || {
@@ -250,7 +223,7 @@ async fn add_lines<S: Store>(scheduler: &Scheduler<S>, backoff: &Backoff, output
     }
 }
 
-async fn keep_reporting<S: Store>(scheduler: Arc<Scheduler<S>>, period: Duration, output: Output) {
+async fn keep_reporting(scheduler: Arc<Scheduler>, period: Duration, output: Output) {
     let mut ticks = tickwheel::interval(period);
     loop {
         ticks.tick().await;
@@ -268,27 +241,5 @@ fn job(id: Option<String>, payload: String, backoff: &Backoff) -> Job {
         id,
         payload,
         backoff,
-    }
-}
-
-fn parse_place(text: &str) -> std::result::Result<Place, String> {
-    let hint = "write a path, or redis://HOST:PORT/DATABASE";
-    match text.split_once("://") {
-        None if text.is_empty() => Err(format!("it is empty; {hint}")),
-        None => Ok(Place::File(text.into())),
-        Some(("redis", _)) => match redis::Client::open(text) {
-            Ok(client) => Ok(Place::Redis(client)),
-            Err(error) => Err(format!("{error}; {hint}")),
-        },
-        Some((scheme, _)) => Err(format!("there is no store of the kind {scheme}; {hint}")),
-    }
-}
-
-fn parse_lease(text: &str) -> std::result::Result<Duration, String> {
-    match parse_delay(text)? {
-        lease if lease < Duration::from_millis(100) => {
-            Err("it must be 100ms at least, or a process could not renew it in time".to_owned())
-        }
-        lease => Ok(lease),
     }
 }

@@ -1,6 +1,6 @@
-//! Does what a job asks for. A runner knows nothing of stores and leases.
+//! Does what a job asks for. A runner knows nothing of the store.
 //!
-//! Invariant: a run that is dropped stops. The scheduler drops one whose lease is lost. What a
+//! Invariant: a run that is dropped stops. The scheduler drops one that is given back. What a
 //! command has started in the background goes on, and so does a command whose scheduler is killed.
 
 use std::process::Stdio;

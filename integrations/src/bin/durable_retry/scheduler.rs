@@ -17,7 +17,6 @@
 //!   when it is due, or that it is gone.
 //! - *The wall clock jumps.* What is in the map is due at the wrong instant. If that is too early,
 //!   the claim is refused and the job armed anew. If it is too late, the next load moves it.
-//! - *The clock of the timers is a little ahead of the store's.* The same as too early.
 //! - *More is near than one load takes.* The earliest are loaded, and the rest when those are gone.
 
 use std::panic::AssertUnwindSafe;
@@ -35,7 +34,6 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::job::{Job, Next, Run};
-use crate::lease::Leases;
 use crate::output::Output;
 use crate::runner::Runner;
 use crate::store::{Claim, Recorded, Result, Store};
@@ -65,13 +63,12 @@ pub(crate) struct Settings {
     pub(crate) grace: Duration,
 }
 
-pub(crate) struct Scheduler<S> {
-    store: S,
+pub(crate) struct Scheduler {
+    store: Store,
     runner: Runner,
     settings: Settings,
     output: Output,
     near: Near,
-    leases: Leases,
     workers: Arc<Semaphore>,
     load_now: Notify,
     /// Whether the last load has left near jobs in the store.
@@ -82,21 +79,20 @@ pub(crate) struct Scheduler<S> {
     give_back: CancellationToken,
 }
 
-impl<S: Store> Scheduler<S> {
+impl Scheduler {
     pub(crate) fn new(
-        store: S,
+        store: Store,
         runner: Runner,
         settings: Settings,
         output: Output,
-    ) -> Result<Arc<Self>> {
+    ) -> Arc<Self> {
         // The supervisor takes the stream.
         let (near, _) = DelayMap::new(&Timer::current());
-        Ok(Arc::new(Scheduler {
+        Arc::new(Scheduler {
             store,
             runner,
             output,
             near,
-            leases: Leases::new()?,
             workers: Arc::new(Semaphore::new(settings.workers.into())),
             load_now: Notify::new(),
             has_left: AtomicBool::new(false),
@@ -104,7 +100,7 @@ impl<S: Store> Scheduler<S> {
             all_finished: CancellationToken::new(),
             give_back: CancellationToken::new(),
             settings,
-        }))
+        })
     }
 
     /// Runs until `end` is ready, or all is finished, and then until each run has ended or was
@@ -145,7 +141,7 @@ impl<S: Store> Scheduler<S> {
 
     /// Adds jobs to the store, and returns how many are new to it.
     pub(crate) async fn add(&self, jobs: Vec<(Job, Duration)>) -> Result<usize> {
-        let clock = self.store.clock().await?;
+        let clock = self.store.clock();
         let now = clock.system_time(Instant::now());
         let dues: Vec<_> = jobs
             .into_iter()
@@ -165,7 +161,7 @@ impl<S: Store> Scheduler<S> {
     /// One line about what there is to do.
     pub(crate) async fn report(&self) -> Result<String> {
         let counts = self.store.counts().await?;
-        let (near, leases) = (self.near.len(), self.leases.len());
+        let near = self.near.len();
         let next = match self.near.first() {
             Some((id, due)) => {
                 let left = due.saturating_duration_since(Instant::now()).as_millis();
@@ -173,9 +169,7 @@ impl<S: Store> Scheduler<S> {
             }
             None => "none is near".to_owned(),
         };
-        Ok(format!(
-            "{counts}; {near} near, {leases} leases held; {next}"
-        ))
+        Ok(format!("{counts}; {near} near; {next}"))
     }
 
     /// Loads again and again, and moves what is armed after a jump of the wall clock.
@@ -196,7 +190,7 @@ impl<S: Store> Scheduler<S> {
     }
 
     async fn load(&self, before: &mut Option<WallClock>) -> Result<()> {
-        let clock = self.store.clock().await?;
+        let clock = self.store.clock();
         let jump = before
             .replace(clock)
             .map(|before| clock.jump_since(&before));
@@ -251,9 +245,8 @@ impl<S: Store> Scheduler<S> {
 
     /// Claims a job. Whatever fails is tried again after the next load.
     async fn work(&self, id: String) {
-        let asked = Instant::now();
         let due_again = match self.store.claim(&id).await {
-            Ok(Claim::Granted(run)) => self.hold(&run, asked).await,
+            Ok(Claim::Granted(run)) => self.run_and_record(&run).await,
             Ok(Claim::NotYet(due)) => Some(due),
             Ok(Claim::Gone) => None,
             Err(error) => {
@@ -266,27 +259,13 @@ impl<S: Store> Scheduler<S> {
             self.near.remove(&id);
             return;
         };
-        if let Ok(clock) = self.store.clock().await
-            && due <= clock.system_time(Instant::now()) + self.settings.horizon
-        {
+        let clock = self.store.clock();
+        if due <= clock.system_time(Instant::now()) + self.settings.horizon {
             self.arm(id, due, &clock);
         }
     }
 
-    /// Runs a job as long as its lease is held. Returns when it is due again.
-    async fn hold(&self, run: &Run, asked: Instant) -> Option<SystemTime> {
-        let (id, number) = (&run.job.id, run.number);
-        // A lease that is lost counts more than a run that has ended in the meantime.
-        tokio::select! {
-            biased;
-            () = self.leases.keep(&self.store, run, asked) => {
-                self.output.say(format_args!("{id}: lost its lease on run {number}"));
-                None
-            }
-            due = self.run_and_record(run) => due,
-        }
-    }
-
+    /// Returns when the job is due again.
     async fn run_and_record(&self, run: &Run) -> Option<SystemTime> {
         let (id, number, attempt) = (&run.job.id, run.number, run.attempt());
         self.output
@@ -303,7 +282,6 @@ impl<S: Store> Scheduler<S> {
             }
             () = self.give_back.cancelled() => (Next::GivenBack, "is given back".to_owned()),
         };
-        // The lease, if there is one, ends this earlier.
         let retries = ExponentialBuilder::new()
             .with_max_times(10)
             .with_max_delay(LONGEST_PERIOD);
@@ -314,10 +292,7 @@ impl<S: Store> Scheduler<S> {
                 format!("due at {}", humantime::format_rfc3339_millis(due)),
                 Some(due),
             ),
-            Ok(Recorded::Refused) => (
-                "not recorded: it was before, or another run has the job".to_owned(),
-                None,
-            ),
+            Ok(Recorded::Refused) => ("not recorded: it was before".to_owned(), None),
             Err(error) => (format!("not recorded, it will be run again: {error}"), None),
         };
         self.output
@@ -342,5 +317,4 @@ where
 }
 
 #[cfg(test)]
-#[path = "scheduler_tests.rs"]
 mod tests;

@@ -1,64 +1,11 @@
-//! What each store promises. Redis is asked by a real server, where there is one.
+//! What the store promises.
 
-use std::io::{Write, stderr};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tempfile::TempDir;
-use tickwheel::Instant;
-
-use super::redb::RedbStore;
-use super::redis::RedisStore;
 use super::*;
 use crate::job::Backoff;
 
 const WAIT: Duration = Duration::from_millis(300);
-const LEASE: Duration = Duration::from_secs(1);
-
-/// A server that ends with the test.
-struct Server {
-    process: Child,
-    _directory: TempDir,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-async fn redis(lease: Duration) -> Option<(Server, RedisStore)> {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("socket");
-    let started = Command::new("redis-server")
-        .args(["--port", "0", "--save", "", "--unixsocket"])
-        .arg(&socket)
-        .arg("--dir")
-        .arg(directory.path())
-        .stdout(Stdio::null())
-        .spawn();
-    let Ok(process) = started else {
-        // Written past the harness, which hides what a test prints that passes.
-        let hint = "`apt-get install redis-server` gives one";
-        let _ = writeln!(stderr(), "skipped a test: there is no redis-server; {hint}");
-        return None;
-    };
-    let server = Server {
-        process,
-        _directory: directory,
-    };
-    while !socket.exists() {
-        tickwheel::sleep(Duration::from_millis(5)).await;
-    }
-    let client = ::redis::Client::open(format!("unix://{}", socket.display())).unwrap();
-    Some((server, RedisStore::open(client, lease).await.unwrap()))
-}
-
-async fn file() -> RedbStore {
-    RedbStore::in_memory(Arc::new(WallClock::now)).await
-}
 
 fn job(id: &str) -> Job {
     let backoff = Backoff {
@@ -73,17 +20,17 @@ fn job(id: &str) -> Job {
     }
 }
 
-async fn now(store: &impl Store) -> SystemTime {
-    store.clock().await.unwrap().system_time(Instant::now())
+fn now(store: &Store) -> SystemTime {
+    store.clock().system_time(Instant::now())
 }
 
 /// Waits until the job can be claimed, and finds that it could not be before.
-async fn claim(store: &impl Store, id: &str) -> Run {
+async fn claim(store: &Store, id: &str) -> Run {
     loop {
         match store.claim(id).await.unwrap() {
             Claim::Granted(run) => return run,
             Claim::NotYet(due) => {
-                let now = now(store).await;
+                let now = now(store);
                 assert!(
                     now + Duration::from_secs(5) > due,
                     "{due:?} is far from {now:?}"
@@ -95,8 +42,10 @@ async fn claim(store: &impl Store, id: &str) -> Run {
     }
 }
 
-async fn keeps_its_promises(store: impl Store) {
-    let due = now(&store).await + WAIT;
+#[tokio::test]
+async fn a_file_keeps_its_promises() {
+    let store = Store::in_memory(Arc::new(WallClock::now)).await;
+    let due = now(&store) + WAIT;
     assert_eq!(
         store
             .add(vec![(job("a"), due), (job("b"), due + 9 * WAIT)])
@@ -128,7 +77,7 @@ async fn keeps_its_promises(store: impl Store) {
     );
 
     let first = claim(&store, "a").await;
-    assert!(now(&store).await >= due, "nothing is run before its due");
+    assert!(now(&store) >= due, "nothing is run before its due");
     assert_eq!(
         (first.number, first.failures, &first.job),
         (1, 0, &job("a"))
@@ -140,7 +89,7 @@ async fn keeps_its_promises(store: impl Store) {
     assert_eq!(store.counts().await.unwrap(), counts(1, 1, 0));
 
     // It fails. The wait counts from the record.
-    let failed = now(&store).await;
+    let failed = now(&store);
     let again = Next::Again(WAIT);
     assert!(
         matches!(store.record(&first, &again).await.unwrap(), Recorded::DueAt(at) if at >= failed)
@@ -151,7 +100,7 @@ async fn keeps_its_promises(store: impl Store) {
         "said twice"
     );
     let second = claim(&store, "a").await;
-    assert!(now(&store).await >= failed + WAIT);
+    assert!(now(&store) >= failed + WAIT);
     assert_eq!((second.number, second.failures), (2, 1));
     let done = first.next(Ok(()));
     assert_eq!(
@@ -194,17 +143,12 @@ async fn keeps_its_promises(store: impl Store) {
 }
 
 #[tokio::test]
-async fn a_file_keeps_its_promises() {
-    keeps_its_promises(file().await).await;
-}
-
-#[tokio::test]
 async fn nothing_is_early_by_a_fraction_of_a_millisecond() {
     let micros = |micros| UNIX_EPOCH + Duration::from_secs(1) + Duration::from_micros(micros);
     let shown = Arc::new(AtomicU64::new(0));
     let read = shown.clone();
     let clock = move || WallClock::at(Instant::now(), micros(read.load(Ordering::Relaxed)));
-    let store = RedbStore::in_memory(Arc::new(clock)).await;
+    let store = Store::in_memory(Arc::new(clock)).await;
     store.add(vec![(job("a"), micros(1_400))]).await.unwrap();
     for early in [1_100, 1_399] {
         shown.store(early, Ordering::Relaxed);
@@ -214,53 +158,4 @@ async fn nothing_is_early_by_a_fraction_of_a_millisecond() {
     let run = claim(&store, "a").await;
     let again = store.record(&run, &Next::Again(WAIT)).await.unwrap();
     assert_eq!(again, Recorded::DueAt(micros(3_000) + WAIT));
-}
-
-#[tokio::test]
-async fn redis_keeps_its_promises() {
-    let Some((_server, store)) = redis(100 * LEASE).await else {
-        return;
-    };
-    keeps_its_promises(store).await;
-}
-
-#[tokio::test]
-async fn a_lease_that_ends_lets_another_overtake() {
-    let Some((_server, store)) = redis(LEASE).await else {
-        return;
-    };
-    let added = now(&store).await;
-    store.add(vec![(job("a"), added)]).await.unwrap();
-    let first = claim(&store, "a").await;
-    tickwheel::sleep(LEASE / 2).await;
-    let renewed = now(&store).await;
-    assert!(store.renew(&first).await.unwrap());
-    let second = claim(&store, "a").await;
-    assert!(
-        now(&store).await >= renewed + LEASE,
-        "as long as it is renewed it is held"
-    );
-    assert_eq!(
-        (second.number, second.failures),
-        (2, 0),
-        "no failure was recorded"
-    );
-    assert_eq!(first.key(), second.key());
-    assert!(!store.renew(&first).await.unwrap());
-    let done = first.next(Ok(()));
-    assert_eq!(
-        store.record(&first, &done).await.unwrap(),
-        Recorded::Refused
-    );
-    assert!(store.renew(&second).await.unwrap());
-    let done = second.next(Ok(()));
-    assert_eq!(
-        store.record(&second, &done).await.unwrap(),
-        Recorded::Finished
-    );
-    assert!(
-        !store.renew(&second).await.unwrap(),
-        "what is finished has no lease"
-    );
-    assert_eq!(store.ledger().await.unwrap().len(), 1);
 }

@@ -8,7 +8,7 @@ use futures::FutureExt;
 
 use super::*;
 use crate::job::{Backoff, Finished};
-use crate::store::redb::{Clock, RedbStore};
+use crate::store::Clock;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -37,7 +37,7 @@ impl Wall {
 
 /// A scheduler whose runner notes when each run began, and says how it ends.
 struct Bench {
-    scheduler: Arc<Scheduler<RedbStore>>,
+    scheduler: Arc<Scheduler>,
     wall: Wall,
     start: Instant,
     began: Arc<Mutex<Vec<(String, Duration)>>>,
@@ -55,13 +55,13 @@ impl Bench {
                 .push((run.job.id.clone(), start.elapsed()));
             std::future::ready(end(&run)).boxed()
         });
-        let store = RedbStore::in_memory(wall.clock()).await;
+        let store = Store::in_memory(wall.clock()).await;
         let settings = Settings {
             workers: 2,
             horizon: 10 * SECOND,
             grace: SECOND,
         };
-        let scheduler = Scheduler::new(store, runner, settings, Output::default()).unwrap();
+        let scheduler = Scheduler::new(store, runner, settings, Output::default());
         Bench {
             scheduler,
             wall,

@@ -1,17 +1,34 @@
-//! Jobs in a file, by redb: the store of one machine.
+//! The store: all jobs lie in a file, by redb, and it is the only judge of who may run one.
+//!
+//! | state of a job | in the store | what leads out of it |
+//! |---|---|---|
+//! | waiting | has a due | [`claim`](Store::claim), once its due has passed |
+//! | running | the number of its run is held | [`record`](Store::record) with that number; the start of another scheduler |
+//! | finished | a line in the ledger | nothing |
+//!
+//! Each call is one transaction, so a kill comes before or after it. What it then leaves behind:
+//!
+//! | the process dies | the store has | what follows |
+//! |---|---|---|
+//! | before a claim is made | the job, waiting | it is run when it is due |
+//! | between the claim and the run, or within the run | a held number | the job is run again |
+//! | between the end of the run and its record | the same | the same: this is why it is *at least* once |
+//! | after the record | the next due, or the line in the ledger | nothing is done twice |
 //!
 //! Any process may look at the file and add jobs, also while a scheduler runs. There is one
 //! scheduler at most: it locks a second file, which the system unlocks when the process dies,
-//! however it does. So what is held when a scheduler starts was left by a dead one, and no lease is
-//! needed.
+//! however it does. So what is held when a scheduler starts was left by a dead one.
 //!
-//! Invariant: a job stays in [`JOBS`] for ever. If it waits it is in [`DUES`] too, if it is
-//! finished in [`LEDGER`], and if it is in neither then it is held.
+//! Invariant: a record is refused unless it names the number that is held. A job stays in [`JOBS`]
+//! for ever. If it waits it is in [`DUES`] too, if it is finished in [`LEDGER`], and if it is in
+//! neither then it is held.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{
     Builder, ConcurrencyMode, Database, ReadTransaction, ReadableDatabase, ReadableTable,
@@ -21,8 +38,63 @@ use serde::{Deserialize, Serialize};
 use tickwheel::{Duration, Instant, WallClock};
 use tokio::task::spawn_blocking;
 
-use super::{Claim, Counts, Purpose, Recorded, Result, Store, from_millis, millis};
 use crate::job::{Finished, Job, Next, Run};
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Schedule,
+    Add,
+    Look,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Granted(Run),
+    /// It is due only then.
+    NotYet(SystemTime),
+    /// It is finished, or held by this process.
+    Gone,
+}
+
+/// The answer to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    Finished,
+    DueAt(SystemTime),
+    /// Another run has the job by now, or it is finished.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) waiting: u64,
+    pub(crate) running: u64,
+    pub(crate) finished: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts {
+            waiting,
+            running,
+            finished,
+        } = self;
+        write!(
+            f,
+            "{waiting} waiting, {running} running, {finished} finished"
+        )
+    }
+}
+
+impl Counts {
+    pub(crate) fn is_all_finished(&self) -> bool {
+        self.waiting == 0 && self.running == 0
+    }
+}
 
 /// By identifier: a [`Line`] as JSON.
 const JOBS: TableDefinition<'_, &str, &str> = TableDefinition::new("jobs");
@@ -49,14 +121,14 @@ enum State {
 /// Reads both clocks. A test has its own.
 pub(crate) type Clock = Arc<dyn Fn() -> WallClock + Send + Sync>;
 
-pub(crate) struct RedbStore {
+pub(crate) struct Store {
     database: Arc<Database>,
     clock: Clock,
 }
 
-impl RedbStore {
+impl Store {
     /// Opens the file, or makes it if this is not only to look.
-    pub(crate) async fn open(path: PathBuf, purpose: Purpose) -> Result<RedbStore> {
+    pub(crate) async fn open(path: PathBuf, purpose: Purpose) -> Result<Store> {
         let shown = path.display().to_string();
         if purpose == Purpose::Look && !path.exists() {
             return Err(format!("there is no store {shown}: `add` and `run` make one").into());
@@ -73,7 +145,7 @@ impl RedbStore {
     }
 
     #[cfg(test)]
-    pub(crate) async fn in_memory(clock: Clock) -> RedbStore {
+    pub(crate) async fn in_memory(clock: Clock) -> Store {
         let memory = redb::backends::InMemoryBackend::new();
         let database = Builder::new().create_with_backend(memory).unwrap();
         Self::begin(database, clock, Purpose::Schedule)
@@ -82,9 +154,9 @@ impl RedbStore {
     }
 
     /// Makes the tables. A scheduler makes due again what a dead one has held.
-    async fn begin(database: Database, clock: Clock, purpose: Purpose) -> Result<RedbStore> {
+    async fn begin(database: Database, clock: Clock, purpose: Purpose) -> Result<Store> {
         let database = Arc::new(database);
-        let store = RedbStore { database, clock };
+        let store = Store { database, clock };
         let begin = store.write(move |now, jobs, _| {
             if purpose == Purpose::Schedule {
                 for (id, mut line) in jobs.held()? {
@@ -104,7 +176,7 @@ impl RedbStore {
     ) -> Result<T> {
         let (database, now) = (
             self.database.clone(),
-            (self.clock)().system_time(Instant::now()),
+            self.clock().system_time(Instant::now()),
         );
         let write = spawn_blocking(move || {
             let transaction = database.begin_write()?;
@@ -135,10 +207,8 @@ fn lock(store: &Path) -> Result<()> {
     let shown = path.display();
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| format!("cannot make the lock file {shown}: {error}"))?;
-    file.try_lock().map_err(|error| {
-        let hint = "is a scheduler running? Several share their work by --store redis://HOST";
-        format!("cannot lock {shown}: {error}; {hint}")
-    })?;
+    file.try_lock()
+        .map_err(|error| format!("cannot lock {shown}: {error}; is a scheduler running?"))?;
     std::mem::forget(file);
     Ok(())
 }
@@ -190,12 +260,14 @@ impl<'a> Jobs<'a> {
     }
 }
 
-impl Store for RedbStore {
-    async fn clock(&self) -> Result<WallClock> {
-        Ok((self.clock)())
+impl Store {
+    /// The clock by which the store judges what is due.
+    pub(crate) fn clock(&self) -> WallClock {
+        (self.clock)()
     }
 
-    async fn add(&self, new: Vec<(Job, SystemTime)>) -> Result<usize> {
+    /// Adds jobs with their dues, and returns how many were new to the store.
+    pub(crate) async fn add(&self, new: Vec<(Job, SystemTime)>) -> Result<usize> {
         self.write(move |_, jobs, _| {
             let mut added = 0;
             for (job, due) in new {
@@ -217,7 +289,12 @@ impl Store for RedbStore {
         .await
     }
 
-    async fn due_before(&self, end: SystemTime, limit: usize) -> Result<Vec<(String, SystemTime)>> {
+    /// The jobs that are due before a time, the earliest first, `limit` of them at most.
+    pub(crate) async fn due_before(
+        &self,
+        end: SystemTime,
+        limit: usize,
+    ) -> Result<Vec<(String, SystemTime)>> {
         self.read(move |transaction| {
             let mut near = Vec::new();
             for line in transaction
@@ -234,7 +311,8 @@ impl Store for RedbStore {
         .await
     }
 
-    async fn claim(&self, id: &str) -> Result<Claim> {
+    /// Begins a run, if the job is due.
+    pub(crate) async fn claim(&self, id: &str) -> Result<Claim> {
         let id = id.to_owned();
         self.write(move |now, jobs, _| {
             let Some(mut line) = jobs.get(&id)? else {
@@ -257,15 +335,8 @@ impl Store for RedbStore {
         .await
     }
 
-    fn lease(&self) -> Option<Duration> {
-        None
-    }
-
-    async fn renew(&self, _: &Run) -> Result<bool> {
-        Ok(true)
-    }
-
-    async fn record(&self, run: &Run, next: &Next) -> Result<Recorded> {
+    /// Ends a run.
+    pub(crate) async fn record(&self, run: &Run, next: &Next) -> Result<Recorded> {
         let (id, number, next) = (run.job.id.clone(), run.number, next.clone());
         self.write(move |now, jobs, ledger| {
             let line = jobs.get(&id)?;
@@ -287,7 +358,7 @@ impl Store for RedbStore {
         .await
     }
 
-    async fn counts(&self) -> Result<Counts> {
+    pub(crate) async fn counts(&self) -> Result<Counts> {
         self.read(|transaction| {
             let waiting = transaction.open_table(DUES)?.len()?;
             let finished = transaction.open_table(LEDGER)?.len()?;
@@ -301,7 +372,8 @@ impl Store for RedbStore {
         .await
     }
 
-    async fn ledger(&self) -> Result<Vec<Finished>> {
+    /// All that is finished, in the order in which it was recorded.
+    pub(crate) async fn ledger(&self) -> Result<Vec<Finished>> {
         self.read(|transaction| {
             let ledger = transaction.open_table(LEDGER)?;
             let lines = ledger.iter()?;
@@ -312,3 +384,16 @@ impl Store for RedbStore {
         .await
     }
 }
+
+/// Milliseconds since 1970, as stores keep dues. Rounds up, so that nothing is due early.
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn from_millis(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+#[cfg(test)]
+mod tests;
