@@ -132,6 +132,38 @@ async fn the_route_or_the_header_decides() {
     assert_nothing_stays_armed(&timer).await;
 }
 
+/// What a header of our own says: milliseconds.
+fn timeout_ms(request: &Request<Body>) -> Option<Duration> {
+    let value = request.headers().get("x-timeout-ms")?.to_str().ok()?;
+    Some(Duration::from_millis(value.parse().ok()?))
+}
+
+#[tokio::test]
+async fn a_deadline_goes_on_to_a_call_over_plain_http() {
+    let timer = Timer::new();
+    let layer = |most| {
+        TimeoutLayer::per_request(move |request: &Request<Body>| {
+            Some(timeout_ms(request).map_or(most, |asked| asked.min(most)))
+        })
+        .with_timer(timer.clone())
+        .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()))
+    };
+    let left = get(async || remaining().unwrap().as_millis().to_string());
+    let downstream = serve(Router::new().route("/", left).layer(layer(2 * PATIENCE))).await;
+    let call = get(async move || {
+        tokio::time::sleep(SHORT).await;
+        let left = remaining().unwrap().as_millis() as u64;
+        let call = reqwest::Client::new().get(downstream);
+        let answer = call.header("x-timeout-ms", left).send().await;
+        answer.unwrap().text().await.unwrap()
+    });
+    let front = serve(Router::new().route("/", call).layer(layer(PATIENCE))).await;
+    let (_, left) = get_text(front).await;
+    let left = Duration::from_millis(left.parse().unwrap());
+    assert!(left <= PATIENCE - SHORT, "{left:?}");
+    assert_nothing_stays_armed(&timer).await;
+}
+
 #[tokio::test]
 async fn panics_and_clients_that_vanish_leave_nothing_armed() {
     let timer = Timer::new();

@@ -1,4 +1,4 @@
-//! The program `ws_heartbeat`, by real WebSocket clients.
+//! The programs `ws_heartbeat` and `ws_ping_close`, by real WebSocket clients.
 
 use std::time::{Duration, Instant};
 
@@ -200,4 +200,33 @@ async fn a_client_that_half_closes_is_let_go() {
     let end = timeout(LONGEST_WAIT, client.get_mut().read_to_end(&mut rest)).await;
     assert!(end.is_ok(), "the server closes its side too");
     program.lets_all_timers_go().await;
+}
+
+fn start_ping_close() -> Program {
+    let options = ["--close-after", "2s", "--ping-before", "1500ms"];
+    Program::start(env!("CARGO_BIN_EXE_ws_ping_close"), &options)
+}
+
+#[tokio::test]
+async fn ping_close_keeps_a_client_that_answers_pings() {
+    let program = start_ping_close();
+    let mut client = connect(&program).await;
+    let closed = timeout(Duration::from_secs(5), read_to_end(&mut client)).await;
+    assert!(closed.is_err(), "{closed:?}");
+    client.close(None).await.unwrap();
+    program.prints(&["by the client"]).await;
+}
+
+#[tokio::test]
+async fn ping_close_pings_a_silent_client_once_and_closes_it() {
+    let program = start_ping_close();
+    let start = Instant::now();
+    let mut client = connect(&program).await;
+    program
+        .prints(&["it answered no ping; 0 open, 0 timers armed"])
+        .await;
+    assert!(start.elapsed() >= Duration::from_secs(2));
+    let mut frames = Vec::new();
+    client.get_mut().read_to_end(&mut frames).await.unwrap();
+    assert_eq!(frames, b"\x89\0\x88\0");
 }
