@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{LONGEST_WAIT, Program, drip_to_end};
+use crate::process::{LONGEST_WAIT, Program, drip_to_end, read_to_end};
 use reqwest::{Client, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 fn start(options: &[&str]) -> Program {
@@ -17,43 +16,19 @@ fn client() -> Client {
     client.build().unwrap()
 }
 
-fn url(program: &Program, path: &str) -> String {
-    format!("http://{}{path}", program.address())
-}
-
-async fn connect(program: &Program) -> TcpStream {
-    TcpStream::connect(program.address()).await.unwrap()
-}
-
-/// Reads until the server closes the connection, in whatever way.
-async fn read_to_end(stream: &mut TcpStream) -> String {
-    let mut read = Vec::new();
-    let end = timeout(LONGEST_WAIT, stream.read_to_end(&mut read)).await;
-    let _ = end.expect("the server closes it");
-    String::from_utf8(read).unwrap()
-}
-
-/// axum waits for all of its connections.
-async fn shuts_down_with_nothing_armed(program: &Program) {
-    program.terminate();
-    program
-        .prints(&["shut down: all requests were answered; 0 timers armed"])
-        .await;
-}
-
 #[tokio::test]
 async fn requests_are_answered() {
     let program = start(&["--slow", "100ms"]);
     let client = client();
     for (path, text) in [("/", "hello\n"), ("/slow", "at last\n")] {
-        let response = client.get(url(&program, path)).send().await.unwrap();
+        let response = client.get(program.url(path)).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.text().await.unwrap(), text);
     }
-    let upload = client.post(url(&program, "/upload")).body(vec![0; 1 << 20]);
+    let upload = client.post(program.url("/upload")).body(vec![0; 1 << 20]);
     let response = upload.send().await.unwrap();
     assert_eq!(response.text().await.unwrap(), "1048576 bytes\n");
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
@@ -62,8 +37,8 @@ async fn http2_is_answered_too() {
     let client = Client::builder().no_proxy().http2_prior_knowledge();
     let client = client.timeout(LONGEST_WAIT).build().unwrap();
     let (hanging, quick) = tokio::join!(
-        client.get(url(&program, "/hangs")).send(),
-        client.get(url(&program, "/")).send(),
+        client.get(program.url("/hangs")).send(),
+        client.get(program.url("/")).send(),
     );
     assert_eq!(hanging.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
     let quick = quick.unwrap();
@@ -71,7 +46,7 @@ async fn http2_is_answered_too() {
         (quick.status(), quick.version()),
         (StatusCode::OK, Version::HTTP_2)
     );
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
@@ -79,12 +54,12 @@ async fn a_handler_that_hangs_is_answered_for() {
     let program = start(&["--request-within", "300ms"]);
     let client = client();
     let start = Instant::now();
-    let response = client.get(url(&program, "/hangs")).send().await.unwrap();
+    let response = client.get(program.url("/hangs")).send().await.unwrap();
     assert!(start.elapsed() >= Duration::from_millis(300));
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.text().await.unwrap(), "this took too long\n");
     // The connection is as good as before.
-    let response = client.get(url(&program, "/")).send().await.unwrap();
+    let response = client.get(program.url("/")).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     program.terminate();
     let lines = program
@@ -97,48 +72,23 @@ async fn a_handler_that_hangs_is_answered_for() {
 #[tokio::test]
 async fn a_connection_that_is_kept_alive_and_not_used_is_ended() {
     let program = start(&["--idle", "500ms", "--request-within", "400ms"]);
-    let mut stream = connect(&program).await;
+    let mut stream = program.connect().await;
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut answer = [0; 1];
     stream.read_exact(&mut answer).await.unwrap();
     let last_byte_before = Instant::now();
     stream.write_all(request).await.unwrap();
-    let answers = read_to_end(&mut stream).await;
+    let answers = String::from_utf8(read_to_end(&mut stream).await).unwrap();
     assert!(last_byte_before.elapsed() >= Duration::from_millis(500));
     assert_eq!(answers.matches("hello").count(), 2, "{answers}");
-    shuts_down_with_nothing_armed(&program).await;
-}
-
-#[tokio::test]
-async fn a_client_that_says_nothing_or_half_a_head_is_ended() {
-    let program = start(&["--idle", "500ms", "--request-within", "400ms"]);
-    for head in [&b""[..], b"G", b"GET / HTTP/1.1\r\nHost: loc"] {
-        let start = Instant::now();
-        let mut stream = connect(&program).await;
-        stream.write_all(head).await.unwrap();
-        read_to_end(&mut stream).await;
-        assert!(start.elapsed() >= Duration::from_millis(500));
-    }
-    shuts_down_with_nothing_armed(&program).await;
-}
-
-#[tokio::test]
-async fn a_request_head_byte_by_byte_is_cut_off() {
-    let program = start(&["--header-within", "1s", "--idle", "1h"]);
-    let start = Instant::now();
-    let mut stream = connect(&program).await;
-    let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ";
-    stream.write_all(head).await.unwrap();
-    drip_to_end(&mut stream, b"x", Duration::from_millis(100)).await;
-    assert!(start.elapsed() >= Duration::from_secs(1));
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn a_head_byte_by_byte_does_not_stop_the_shutdown() {
     let program = start(&["--header-within", "1h", "--shutdown-within", "300ms"]);
-    let mut stream = connect(&program).await;
+    let mut stream = program.connect().await;
     let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ";
     stream.write_all(head).await.unwrap();
     sleep(Duration::from_millis(100)).await;
@@ -152,7 +102,7 @@ async fn a_head_byte_by_byte_does_not_stop_the_shutdown() {
 #[tokio::test]
 async fn an_upload_that_stops_breaks_off() {
     let program = start(&["--idle", "500ms", "--request-within", "1h"]);
-    let mut stream = connect(&program).await;
+    let mut stream = program.connect().await;
     let head = b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
     stream.write_all(head).await.unwrap();
     stream.write_all(b"some of it").await.unwrap();
@@ -160,14 +110,14 @@ async fn an_upload_that_stops_breaks_off() {
     program
         .prints(&["an upload broke off after 10 bytes"])
         .await;
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn an_upload_byte_by_byte_is_bounded_as_a_request() {
     let program = start(&["--idle", "1h", "--request-within", "1s"]);
     let start = Instant::now();
-    let mut stream = connect(&program).await;
+    let mut stream = program.connect().await;
     let head = b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
     stream.write_all(head).await.unwrap();
     let (mut read, mut write) = stream.split();
@@ -188,7 +138,7 @@ async fn an_upload_byte_by_byte_is_bounded_as_a_request() {
     assert!(start.elapsed() >= Duration::from_secs(1));
     assert_eq!(&status, b"HTTP/1.1 503");
     drop(stream);
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
@@ -196,11 +146,11 @@ async fn clients_that_vanish_leave_nothing_behind() {
     let program = start(&["--idle", "1h", "--request-within", "1h"]);
     let hangs = b"GET /hangs HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for request in [&b""[..], b"GET /", hangs] {
-        let mut stream = connect(&program).await;
+        let mut stream = program.connect().await;
         program.prints(&["opened"]).await;
         stream.write_all(request).await.unwrap();
         sleep(Duration::from_millis(100)).await;
         stream.set_zero_linger().unwrap();
     }
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }

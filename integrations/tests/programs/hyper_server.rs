@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{LONGEST_WAIT, Program, drip_to_end};
+use crate::process::{LONGEST_WAIT, Program, drip_to_end, read_to_end};
 use reqwest::{Client, ClientBuilder, StatusCode, Version};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
@@ -20,26 +20,6 @@ fn client() -> ClientBuilder {
     Client::builder().no_proxy().timeout(LONGEST_WAIT)
 }
 
-fn url(program: &Program, path: &str) -> String {
-    format!("http://{}{path}", program.address())
-}
-
-/// Asks the server to end while nothing is in flight.
-async fn shuts_down_with_nothing_armed(program: &Program) {
-    program.terminate();
-    program
-        .prints(&["shut down: all requests were answered; 0 timers armed"])
-        .await;
-}
-
-/// Reads until the server closes the connection, in whatever way.
-async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
-    let mut read = Vec::new();
-    let end = timeout(LONGEST_WAIT, stream.read_to_end(&mut read)).await;
-    let _ = end.expect("the server closes it");
-    read
-}
-
 #[tokio::test]
 async fn both_versions_of_http_are_answered() {
     let program = start(&[]);
@@ -47,24 +27,24 @@ async fn both_versions_of_http_are_answered() {
     let http2 = client().http2_prior_knowledge().build().unwrap();
     for (client, version) in [(http1, Version::HTTP_11), (http2, Version::HTTP_2)] {
         for _ in 0..3 {
-            let response = client.get(url(&program, "/")).send().await.unwrap();
+            let response = client.get(program.url("/")).send().await.unwrap();
             assert_eq!(
                 (response.status(), response.version()),
                 (StatusCode::OK, version)
             );
             assert_eq!(response.text().await.unwrap(), "hello\n");
         }
-        let response = client.get(url(&program, "/nothing")).send().await.unwrap();
+        let response = client.get(program.url("/nothing")).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
     }
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn half_a_request_head_is_cut_off() {
     let program = start(&["--header-within", "400ms"]);
     let start = Instant::now();
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut stream = program.connect().await;
     stream
         .write_all(b"GET / HTTP/1.1\r\nHost: loc")
         .await
@@ -72,25 +52,25 @@ async fn half_a_request_head_is_cut_off() {
     read_to_end(&mut stream).await;
     assert!(start.elapsed() >= Duration::from_millis(400));
     program.prints(&["closed: ", "header", "timeout"]).await;
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn a_request_head_byte_by_byte_is_cut_off() {
     let program = start(&["--header-within", "1s", "--idle", "1h"]);
     let start = Instant::now();
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut stream = program.connect().await;
     stream.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
     drip_to_end(&mut stream, b"x", Duration::from_millis(100)).await;
     assert!(start.elapsed() >= Duration::from_secs(1));
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn an_http2_preface_byte_by_byte_is_cut_off() {
     let program = start(&["--header-within", "1s", "--idle", "1h"]);
     let start = Instant::now();
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut stream = program.connect().await;
     // The whole of it would take four times as long as a head may take.
     drip_to_end(&mut stream, PREFACE, Duration::from_millis(170)).await;
     let elapsed = start.elapsed();
@@ -98,34 +78,34 @@ async fn an_http2_preface_byte_by_byte_is_cut_off() {
     program
         .prints(&["closed: no request was begun in time"])
         .await;
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn a_request_shorter_than_the_preface_begins_in_time() {
     let program = start(&["--header-within", "300ms", "--slow", "1s"]);
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut stream = program.connect().await;
     stream
         .write_all(b"GET /slow HTTP/1.0\r\n\r\n")
         .await
         .unwrap();
     let answer = read_to_end(&mut stream).await;
     assert!(answer.ends_with(b"at last\n"), "{answer:?}");
-    stream = TcpStream::connect(program.address()).await.unwrap();
+    stream = program.connect().await;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
     let answer = read_to_end(&mut stream).await;
     assert!(answer.ends_with(b"hello\n"), "{answer:?}");
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
 async fn a_client_that_says_nothing_is_cut_off() {
     let program = start(&["--idle", "400ms"]);
     let start = Instant::now();
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut stream = program.connect().await;
     assert_eq!(read_to_end(&mut stream).await, b"");
     assert!(start.elapsed() >= Duration::from_millis(400));
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
@@ -139,7 +119,7 @@ async fn an_http2_client_that_answers_no_ping_is_cut_off() {
         "1h",
     ]);
     let start = Instant::now();
-    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let mut stream = program.connect().await;
     stream.write_all(PREFACE).await.unwrap();
     stream.write_all(EMPTY_SETTINGS).await.unwrap();
     let frames = read_to_end(&mut stream).await;
@@ -147,7 +127,7 @@ async fn an_http2_client_that_answers_no_ping_is_cut_off() {
     let is_ping = |frame: &[u8]| frame[..5] == [0, 0, 8, PING, 0];
     assert!(frames.windows(9).any(is_ping), "{frames:?}");
     program.prints(&["closed: ", "keep-alive"]).await;
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }
 
 #[tokio::test]
@@ -161,9 +141,9 @@ async fn an_http2_client_that_answers_pings_stays() {
         "1h",
     ]);
     let client = client().http2_prior_knowledge().build().unwrap();
-    client.get(url(&program, "/")).send().await.unwrap();
+    client.get(program.url("/")).send().await.unwrap();
     sleep(Duration::from_secs(4)).await;
-    client.get(url(&program, "/")).send().await.unwrap();
+    client.get(program.url("/")).send().await.unwrap();
     program.terminate();
     let lines = program
         .prints_up_to(&["shut down: all requests were answered"])
@@ -179,7 +159,7 @@ async fn an_http2_client_that_answers_pings_stays() {
 #[tokio::test]
 async fn what_is_in_flight_is_answered_before_the_end() {
     let program = start(&["--slow", "1s"]);
-    let in_flight = client().build().unwrap().get(url(&program, "/slow")).send();
+    let in_flight = client().build().unwrap().get(program.url("/slow")).send();
     let in_flight = tokio::spawn(in_flight);
     program.prints(&["GET /slow"]).await;
     program.terminate();
@@ -203,7 +183,7 @@ async fn http2_that_takes_too_long_is_cut_off_at_the_end() {
 
 async fn assert_cut_off_at_the_end(client: ClientBuilder) {
     let program = start(&["--slow", "1h", "--shutdown-within", "300ms"]);
-    let in_flight = client.build().unwrap().get(url(&program, "/slow")).send();
+    let in_flight = client.build().unwrap().get(program.url("/slow")).send();
     let in_flight = tokio::spawn(in_flight);
     program.prints(&["GET /slow"]).await;
     let start = Instant::now();
@@ -224,7 +204,7 @@ async fn clients_that_vanish_leave_nothing_behind() {
         b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n",
         PREFACE,
     ] {
-        let mut stream = TcpStream::connect(program.address()).await.unwrap();
+        let mut stream = program.connect().await;
         program.prints(&["opened"]).await;
         stream.write_all(request).await.unwrap();
         sleep(Duration::from_millis(100)).await;
@@ -232,5 +212,5 @@ async fn clients_that_vanish_leave_nothing_behind() {
         drop(stream);
         program.prints(&["closed"]).await;
     }
-    shuts_down_with_nothing_armed(&program).await;
+    program.shuts_down_with_nothing_armed().await;
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::process::{LONGEST_WAIT, Program};
+use crate::process::{LONGEST_WAIT, Program, read_to_end};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
@@ -33,14 +33,6 @@ fn start_to(upstream: SocketAddr, idle: &str) -> Program {
     let upstream = upstream.to_string();
     let options = ["--to", &upstream, "--idle", idle];
     Program::start(env!("CARGO_BIN_EXE_idle_proxy"), &options)
-}
-
-/// Reads until the other side is closed, in whatever way.
-async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
-    let mut read = Vec::new();
-    let end = timeout(LONGEST_WAIT, stream.read_to_end(&mut read)).await;
-    let _ = end.expect("the proxy closes it");
-    read
 }
 
 #[tokio::test]

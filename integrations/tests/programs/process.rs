@@ -55,6 +55,14 @@ impl Program {
         self.address
     }
 
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
     /// Asks it to end, by `SIGTERM`.
     pub(crate) fn terminate(&self) {
         let id = self.process.id().to_string();
@@ -90,10 +98,25 @@ impl Program {
         panic!("the program printed {lines:?}, and nothing with {parts:?}");
     }
 
+    /// Asks an HTTP server to end while nothing is in flight.
+    pub(crate) async fn shuts_down_with_nothing_armed(&self) {
+        self.terminate();
+        let line = "shut down: all requests were answered; 0 timers armed";
+        self.prints(&[line]).await;
+    }
+
     /// Waits until its last connection has ended and no timer is left.
     pub(crate) async fn lets_all_timers_go(&self) {
         self.prints(&["; 0 open, 0 timers armed"]).await;
     }
+}
+
+/// Reads until the other side is closed, in whatever way.
+pub(crate) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    let end = timeout(LONGEST_WAIT, stream.read_to_end(&mut read)).await;
+    let _ = end.expect("the program closes it");
+    read
 }
 
 /// Writes one byte each `pause`, and reads meanwhile, until the server closes the connection in
