@@ -206,20 +206,6 @@ async fn a_client_closes_a_server_that_answers_no_pings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_head_is_cut_off_at_its_virtual_second() {
-    let timer = Timer::new();
-    let (mut client, server) = duplex(1024);
-    client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();
-    let start = Instant::now();
-    let served = http1_server(&timer, 5 * SECOND)
-        .serve_connection(TokioIo::new(server), service_fn(answer))
-        .await;
-    assert!(served.unwrap_err().is_timeout());
-    assert_eq!(start.elapsed(), 5 * SECOND);
-    assert_eq!(timer.metrics().pending, 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_request_has_its_own_header_timeout() {
     let timer = Timer::new();
     let (mut client, server) = duplex(1024);
@@ -241,20 +227,6 @@ async fn each_request_has_its_own_header_timeout() {
         17 * SECOND,
         "the idle connection's head never came"
     );
-    assert_eq!(timer.metrics().pending, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn unanswered_pings_close_at_their_virtual_second() {
-    let timer = Timer::new();
-    let (mut client, server) = duplex(64 * 1024);
-    client.write_all(PREFACE).await.unwrap();
-    let start = Instant::now();
-    let served = http2_server(&timer, 20 * SECOND)
-        .serve_connection(TokioIo::new(server), service_fn(answer))
-        .await;
-    assert!(served.unwrap_err().is_timeout());
-    assert_eq!(start.elapsed(), 40 * SECOND);
     assert_eq!(timer.metrics().pending, 0);
 }
 

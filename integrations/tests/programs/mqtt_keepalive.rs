@@ -45,6 +45,15 @@ async fn poll_to_end(events: &mut EventLoop) -> (usize, usize) {
     }
 }
 
+/// Ends a connection as the protocol wants it.
+async fn disconnect(program: &Program, client: AsyncClient, events: &mut EventLoop) {
+    client.disconnect().await.unwrap();
+    timeout(LONGEST_WAIT, poll_to_end(events)).await.unwrap();
+    program
+        .prints(&["by the client; 0 open, 0 timers armed"])
+        .await;
+}
+
 #[tokio::test]
 async fn a_client_that_falls_silent_is_disconnected() {
     let program = start();
@@ -93,13 +102,7 @@ async fn a_client_that_pings_stays() {
         let event = event.expect("it stays connected");
         pongs += usize::from(event == Event::Incoming(Packet::PingResp));
     }
-    client.disconnect().await.unwrap();
-    timeout(LONGEST_WAIT, poll_to_end(&mut events))
-        .await
-        .unwrap();
-    program
-        .prints(&["by the client; 0 open, 0 timers armed"])
-        .await;
+    disconnect(&program, client, &mut events).await;
 }
 
 #[tokio::test]
@@ -107,13 +110,7 @@ async fn no_keep_alive_means_no_deadline() {
     let program = start();
     let (client, mut events) = connect(&program, "forever", Duration::ZERO).await;
     sleep(3 * SECOND).await;
-    client.disconnect().await.unwrap();
-    timeout(LONGEST_WAIT, poll_to_end(&mut events))
-        .await
-        .unwrap();
-    program
-        .prints(&["by the client; 0 open, 0 timers armed"])
-        .await;
+    disconnect(&program, client, &mut events).await;
 }
 
 #[tokio::test]
@@ -124,11 +121,7 @@ async fn a_newer_connection_takes_the_identifier_over() {
     program
         .prints(&["taken over by a newer connection; 1 open"])
         .await;
-    newer.disconnect().await.unwrap();
-    timeout(LONGEST_WAIT, poll_to_end(&mut events))
-        .await
-        .unwrap();
-    program.lets_all_timers_go().await;
+    disconnect(&program, newer, &mut events).await;
 }
 
 #[tokio::test]
