@@ -18,11 +18,10 @@ use tickwheel::{Instant, Timer, remaining, timeout};
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 
+use crate::{PATIENCE, assert_nothing_stays_armed};
+
 /// Short, for what waits in real time.
 const SHORT: Duration = Duration::from_millis(100);
-
-/// How long a test waits for what must happen, and fails after that.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves the routes, and gives their address.
 async fn serve(router: Router) -> String {
@@ -57,17 +56,6 @@ async fn get_text(url: String) -> (StatusCode, String) {
     let answer = tokio::time::timeout(PATIENCE, reqwest::get(url)).await;
     let answer = answer.expect("it is answered").unwrap();
     (answer.status(), answer.text().await.unwrap())
-}
-
-/// A call may still be going away when its answer has come.
-async fn assert_nothing_stays_armed(timer: &Timer) {
-    let disarmed = async {
-        while timer.metrics().pending > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let disarmed = tokio::time::timeout(PATIENCE, disarmed).await;
-    disarmed.expect("nothing stays armed");
 }
 
 #[tokio::test]

@@ -20,13 +20,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 
+use crate::PATIENCE;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Short, for what waits in real time.
 const SHORT: Duration = Duration::from_millis(100);
-
-/// How long a test waits for what must happen, and fails after that.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What an HTTP/2 client says first, and a SETTINGS frame with nothing in it.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";

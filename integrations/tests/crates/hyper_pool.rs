@@ -25,13 +25,12 @@ use tickwheel::{Instant, Timer};
 use tokio::io::{AsyncWrite, DuplexStream, duplex};
 use tokio::net::TcpListener;
 
+use crate::{PATIENCE, assert_nothing_stays_armed};
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Short, for what waits in real time.
 const SHORT: Duration = Duration::from_millis(100);
-
-/// How long a test waits for what must happen, and fails after that.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn answer(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     Ok(Response::new(Full::from("answer")))
@@ -63,17 +62,6 @@ async fn the_pool_drops_idle_connections() {
     served.expect("the client closes").unwrap().unwrap();
     assert!(idle_since.elapsed() >= SHORT);
     assert_nothing_stays_armed(&timer).await;
-}
-
-/// The pool's sweeper ends by itself some time after the last connection was closed.
-async fn assert_nothing_stays_armed(timer: &Timer) {
-    let ended = async {
-        while timer.metrics().pending > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let ended = tokio::time::timeout(PATIENCE, ended).await;
-    ended.expect("nothing stays armed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,8 +33,7 @@ use tower::buffer::Buffer;
 use tower::spawn_ready::SpawnReady;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// How long a test waits for what must happen, and fails after that.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{PATIENCE, assert_nothing_stays_armed};
 
 /// A service with one method of text to text, as generated code would make it.
 #[derive(Clone)]
@@ -111,16 +110,6 @@ fn waiting(duration: Duration) -> Request<String> {
     let mut request = Request::new(String::new());
     request.set_timeout(duration);
     request
-}
-
-async fn assert_nothing_stays_armed(timer: &Timer) {
-    let gone = async {
-        while timer.metrics().pending > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let gone = tokio::time::timeout(PATIENCE, gone).await;
-    gone.expect("nothing stays armed");
 }
 
 #[tokio::test]
