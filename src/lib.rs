@@ -1,16 +1,14 @@
 //! Timers for tokio programs that hold very many deadlines which almost never fire.
 //!
-//! A server may hold an idle deadline for each of 100,000 connections. It may put a timeout around
-//! each of a million requests a second. Nearly all of these timers are armed, pushed back and
-//! dropped, and never fire. tickwheel makes that cheap on every core, with the names and semantics
-//! of `tokio::time`.
+//! They are the deadlines of connections and the timeouts of requests in a server. tickwheel makes
+//! them cheap on every core, with the names and semantics of `tokio::time`.
 //!
 //! On this page: [uses](#uses), [guarantees](#guarantees), [when not to use
 //! it](#when-not-to-use-it), [the cost of the free functions](#the-cost-of-the-free-functions),
-//! [features](#features). Beside it:
+//! [features](#features). Other pages:
 //!
-//! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after; and a table
-//!   of the crates that take this timer, from hyper to backon.
+//! - [`guarantees`]: what is promised, in full.
+//! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
 //! - [Operations](docs::operations): metrics, alerts, and what happens when something goes wrong.
@@ -70,8 +68,7 @@
 //! # });
 //! ```
 //!
-//! **A ping before the close.** [`Deadline::warn_before`] wakes the task for a ping while a
-//! heartbeat is still in time.
+//! **A ping before the close**, while a heartbeat is still in time: [`Deadline::warn_before`].
 //!
 //! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key. A [`DelayMap`] has
 //! one stream of delayed values. Any task resets or removes a timer by its key alone.
@@ -95,8 +92,7 @@
 //! **Due times that outlive the process.** [`DelayMap::for_each`] shows all values and their dues
 //! at one moment, and a [`WallClock`] translates the dues for a store.
 //!
-//! **A timer of your own**, with another accuracy. A program that holds a timer also saves the
-//! look-up of the runtime's own.
+//! **A timer of your own**, with another accuracy.
 //!
 //! ```
 //! use tickwheel::{Duration, Timer};
@@ -108,92 +104,42 @@
 //! # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
 //! ```
 //!
-//! **One timer for the process**, on a thread of its own: [`global`]. It works under any executor,
-//! and fires even while a runtime is stalled or after it has shut down.
+//! **One timer for the process**, on a thread of its own and under any executor: [`global`].
 //!
-//! **In other crates.** Features make the timer one of hyper's, a layer of tower's, and a timeout
-//! for sockets, streams and HTTP bodies. Many crates take one of these, or a closure. The
-//! [guide](docs::migration#where-it-plugs-in) has them in a table.
+//! **In other crates.** See [where it plugs in](docs::migration#where-it-plugs-in).
 //!
-//! **The wheel alone**, without async, clock or lock: [`wheel`]. It is for simulations and for
-//! other runtimes.
+//! **The wheel alone**, without async, clock or lock: [`wheel`].
 //!
 //! # Guarantees
 //!
-//! Each of these has tests that fail when the code is broken on purpose.
+//! A line for each; [`guarantees`] has them in full.
 //!
-//! - **Never early.** No timer completes before its deadline, as the clock of its runtime reads it.
-//!   This holds under a stalled driver, a blocked worker, an idle runtime and a paused clock. It
-//!   holds for offsets below a millisecond, and for a reset that races with the expiry.
-//! - **Late by at most one tick**, which is 1 ms by default, at every load. tokio's rounding to a
-//!   millisecond and the scheduling of tasks come on top.
-//! - **Stalls do not count.** A [`Deadline`] that passes while the driver cannot run stays pending
-//!   for a grace as long as that stall, so that the heartbeats which lie unread are read first. So
-//!   a process that is stopped for some seconds closes none of the live connections whose time
-//!   passed meanwhile. A stall is more than 50 ms and 16 ticks, counted from the first tick at
-//!   which the driver had something to do. The grace is at least 100 ms and at most the timeout,
-//!   and there is one between two resets. A deadline that was last reset before the stall, and is
-//!   due before that grace ends, has it too. A stop that ends before anything of the timer was due
-//!   is no stall. All this holds for a [`DeadlineMap`] and an idle timeout for sockets too, but not
-//!   for a [`Sleep`], a [`Timeout`], an [`Interval`] or a [`DelayMap`]. [`Builder::count_stalls`]
-//!   switches it off, for leases.
-//! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
-//!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
-//! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is
-//!   let go. No lock is held while a waker is woken or dropped.
-//! - **Any duration.** Zero, now and the past are ready at the first poll. Under a paused clock
-//!   that stands between two milliseconds, now and what passed in this millisecond wait for its
-//!   end, as with tokio, whose grid that is. [`Duration::MAX`] saturates. Nothing panics or wraps,
-//!   even after a hundred years of uptime.
-//! - **The runtime has shut down.** A runtime that shuts down drops its own tasks while they are
-//!   pending and reports nothing to them, as with tokio's timers. After that, everything that waits
-//!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
-//!   polled then, as tokio's do, and their `try_poll` reports it. A [`Deadline`] resolves to
-//!   [`Cancelled`](error::Cancelled), and the stream of a [`DelayMap`] ends. The adapters for other
-//!   crates do not panic either: each reports an error, or goes on without the timer, as its page
-//!   says. Nothing hangs. A thread outside of the runtime that arms a timer in the very moment in
-//!   which the runtime ends may meet a panic of tokio's. It is caught here, but a panic hook sees
-//!   it, and with `panic = "abort"` it ends the process. So join such threads before the runtime is
-//!   dropped.
-//! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
-//!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
-//!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's
-//!   time driver. A waker that belongs to no task of tokio's is woken as early as by tokio's
-//!   timers.
-//! - **What is reported is true.** A reported deadline is never before the call plus its duration,
-//!   and a reported remaining time is never more than the timeout. Neither changes by itself.
-//! - **Memory follows what is pending.** It comes back as timers and keys go, in segments, whatever
-//!   order they go in. One survivor keeps one segment.
-//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, and follows `pause`,
-//!   `advance` and auto-advance. No timer makes virtual time run by itself, and a cancelled one
-//!   does not pull it along.
-//! - **Idle is idle.** With nothing armed there are no wake-ups at all. With 100,000 deadlines an
-//!   hour away there are fewer than ten a second.
+//! - **Never early**, as the clock of its runtime reads it.
+//! - **Late by at most one tick**, 1 ms by default, beside tokio's rounding and scheduling.
+//! - **Stalls do not count**: a process that was stopped closes no live connection.
+//! - **Exactly one outcome**: a reset was in time, or the deadline has expired.
+//! - **Drop is cancel**, in O(1), and the next timer may use the memory at once.
+//! - **Any duration**, from zero to [`Duration::MAX`], after any uptime.
+//! - **The runtime has shut down**: all that waits from elsewhere is woken, and nothing hangs.
+//! - **Isolation**: a panic in a waker or a key harms no other timer.
+//! - **What is reported is true**: no deadline too early, no remaining time too long.
+//! - **Memory follows what is pending**, whatever order timers and keys go in.
+//! - **Paused clock**: deterministic under tokio's `test-util`.
+//! - **Idle is idle**: with nothing armed, nothing wakes up.
 //!
 //! # When not to use it
 //!
-//! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good. One task
-//!   that sleeps a millisecond again and again takes
-//!   <!-- figure times by-task-lone drop-in tokio -->0.9<!-- end --> times as much CPU here as
-//!   with tokio: its timer is tokio's and this crate's in one.
-//! - **For one owner that needs no keys.** A place in tokio-util's `DelayQueue` takes
-//!   <!-- figure median memory-sleep delay-queue -->58 bytes<!-- end -->, a value of a
-//!   [`DelayMap`] of 16 bytes
-//!   <!-- figure median memory-delay-map tickwheel -->83 bytes<!-- end -->, and values come
-//!   out of the queue with less CPU.
-//! - **For an accuracy below a millisecond.** tokio's clock has that grid, and so has all that
-//!   stands on it.
-//! - **For another runtime's own clock.** [`global`] runs under any executor, but it goes by the
-//!   system's clock. Or turn a [`wheel`] yourself.
-//! - **As a cache.** A [`DelayMap`] evicts nothing by itself. A map with a limit refuses new keys,
-//!   and [`pop_first`](DelayMap::pop_first) makes room by what is due first, not by what is used
-//!   least.
+//! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
+//! - **For one owner that needs no keys.** An entry of tokio-util's `DelayQueue` takes about two
+//!   thirds of the memory of a [`DelayMap`]'s, and less CPU.
+//! - **For an accuracy below a millisecond**, which is the grid of tokio's clock.
+//! - **For another runtime's own clock.** [`global`] goes by the system's.
+//! - **As a cache.** A [`DelayMap`] evicts nothing by itself.
 //!
 //! # The cost of the free functions
 //!
-//! [`sleep`], and a [`timeout`] that has to arm, ask tokio for the current runtime, which changes a
-//! reference count that all its threads share. A timeout whose future is ready at once asks
-//! nothing. To save the look-up, hold a [`Timer`] and call its methods, or use those of [`global`].
+//! [`sleep`], and a [`timeout`] that has to arm, look up the current runtime. The methods of a
+//! [`Timer`] that you hold, and the functions of [`global`], look up nothing.
 //!
 //! # Features
 //!
@@ -209,9 +155,8 @@
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
 //!
-//! Four of these crates have no 1.0 yet: `tower-layer` and `tower-service` 0.3, `tracing` 0.1, and
-//! `futures-core` 0.3, whose `Stream` is that of a [`DelayMap`], without a feature. If one of them
-//! goes to a next version, a breaking release of this crate follows.
+//! `tower-layer`, `tower-service`, `tracing` and `futures-core` have no 1.0 yet. A breaking release
+//! of one of them brings one of this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -271,6 +216,9 @@ pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};
 pub use crate::wall_clock::{Jump, WallClock};
 pub use crate::warn_before::{Stage, WarnBefore};
+
+#[cfg(any(doc, doctest))]
+pub mod guarantees;
 
 /// The documents of the repository. This module exists in the documentation only.
 #[cfg(any(doc, doctest))]
