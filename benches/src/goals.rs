@@ -70,6 +70,9 @@ pub enum Mark {
 }
 
 impl Mark {
+    /// Those of a goal that the run has figures for.
+    pub const MEASURED: [Mark; 3] = [Mark::Holds, Mark::OnTheLine, Mark::Missed];
+
     pub fn text(self) -> &'static str {
         match self {
             Mark::Holds => "✔ holds",

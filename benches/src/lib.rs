@@ -7,7 +7,7 @@
 //!   harness     how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
 //!   goals       what tickwheel sets out to reach in which row
-//!   report/     tables, RESULTS.md and charts
+//!   report/     tables, RESULTS.md, charts and README's table
 //! ```
 //!
 //! # What makes a comparison fair here
@@ -35,8 +35,8 @@
 //! - The one-thread rows leave one core to the drivers, tokio's and tickwheel's, whose work there
 //!   is not in the figure. What it costs is in `steady` and `expire`, which count the CPU of the
 //!   whole process.
-//! - The rows on several threads are worth something only if those threads really run at once. The
-//!   program tells how much of the machine others took; above a tenth, do not trust them.
+//! - The rows on several threads are worth something only if those threads really run at once: run
+//!   them on a machine that has nothing else to do.
 //! - Work that a contender leaves to another thread counts in so far as the sample waits until it
 //!   is done. The exceptions say so: the Notify loop's figure is the caller's part only.
 //! - In the rows `hyper-load`, `queries`, `proxy` and `quic` the timers are a small share of a

@@ -8,20 +8,20 @@ use std::time::Instant;
 
 use clap::Parser;
 use tickwheel_bench::conductor;
+use tickwheel_bench::goals::Mark;
 use tickwheel_bench::guard::has_test_util;
-use tickwheel_bench::harness::Record;
 use tickwheel_bench::parts::{PARTS, Part};
 use tickwheel_bench::report::tables::{self, Style};
-use tickwheel_bench::report::{Facts, MOST_OTHERS_MAY_TAKE, Neighbours, Results, Run};
+use tickwheel_bench::report::{Facts, Results, Run};
 use tickwheel_bench::rows::Section;
 use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about fourteen minutes, and the first time two more, to build tokio's
-/// alternative timer and kestrel-timer. It is kept as benches/results.json, from which it writes
-/// benches/RESULTS.md, the charts, and the figures in the documents. A run with --quick or --only
-/// goes to the target folder instead, and so does one that other programs disturbed.
+/// A whole run takes about fourteen minutes, and the first time one more, to build tokio's
+/// alternative timer. It is kept as benches/results.json, from which it writes benches/RESULTS.md,
+/// the charts, and the table in README. A run with --quick or --only goes to the target folder
+/// instead.
 #[derive(Parser)]
 struct Options {
     /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build
@@ -117,15 +117,15 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     show(&run.results);
     let mut is_well = run.results.failures.is_empty();
     if options.goals {
-        let (goals, missed) = tables::all_goals(&run.results);
+        let (goals, missed) = tables::the_goals(&run.results, Style::Terminal, &Mark::MEASURED);
         println!("{goals}\n{missed} goals are missed");
         is_well &= missed == 0;
     }
     if options.kept || is_worth_keeping(options, &run.results) {
         run.save(Run::kept_in())?;
         run.publish(Run::kept_in())?;
-        run.publish_figures()?;
-        println!("The run is kept, and the documents have its figures.");
+        run.publish_summary()?;
+        println!("The run is kept, and README and RESULTS.md show it.");
     } else {
         let folder = conductor::target_folder()
             .unwrap_or_default()
@@ -138,15 +138,9 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     Ok(is_well)
 }
 
-/// Only a whole run that nobody disturbed replaces what the repository keeps.
+/// Only a whole run replaces what the repository keeps.
 fn is_worth_keeping(options: &Options, results: &Results) -> bool {
-    let is_disturbed = results
-        .most_disturbed()
-        .is_some_and(|(_, share)| *share > MOST_OTHERS_MAY_TAKE);
-    if options.is_whole() && is_disturbed {
-        eprintln!("The run is not kept: {}", tables::neighbours(results));
-    }
-    options.is_whole() && !is_disturbed && results.failures.is_empty()
+    options.is_whole() && results.failures.is_empty()
 }
 
 fn measure(options: &Options, settings: &Settings) -> Results {
@@ -155,10 +149,10 @@ fn measure(options: &Options, settings: &Settings) -> Results {
     }
     let mut results = Results::default();
     for part in PARTS.iter().filter(|part| options.ask_for(part)) {
-        let (outcome, others) = measure_undisturbed(part, settings);
-        results
-            .neighbours
-            .extend(others.map(|share| (part.name.to_owned(), share)));
+        eprint!("{:<14} {} … ", part.name, part.about);
+        let begin = Instant::now();
+        let outcome = conductor::measure(part, settings);
+        eprintln!("{:.0} s", begin.elapsed().as_secs_f64());
         match outcome {
             Ok(records) => results.records.extend(records),
             Err(reason) => {
@@ -169,32 +163,6 @@ fn measure(options: &Options, settings: &Settings) -> Results {
     }
     results
 }
-
-/// What a part has measured, and the share of the machine that others took meanwhile. In a full run
-/// a part that they disturbed is measured again, a few times at the most.
-fn measure_undisturbed(part: &Part, settings: &Settings) -> (Measured, Option<f64>) {
-    let mut attempts = settings.either(3, 1);
-    loop {
-        attempts -= 1;
-        eprint!("{:<14} {} … ", part.name, part.about);
-        let (begin, before) = (Instant::now(), Neighbours::now());
-        let outcome = conductor::measure(part, settings);
-        eprint!("{:.0} s", begin.elapsed().as_secs_f64());
-        let both = before.zip(Neighbours::now());
-        let others = both.map(|(before, now)| now.share_since(&before));
-        if let Some(share) = others {
-            eprint!(", others took {:.1} % of the machine", share * 100.0);
-        }
-        let is_disturbed = others.is_some_and(|share| share > MOST_OTHERS_MAY_TAKE);
-        if !is_disturbed || attempts == 0 {
-            eprintln!();
-            return (outcome, others);
-        }
-        eprintln!(": once more");
-    }
-}
-
-type Measured = Result<Vec<Record>, String>;
 
 fn show(results: &Results) {
     for section in Section::ALL {
@@ -209,5 +177,4 @@ fn show(results: &Results) {
         "Where others are better\n{}",
         tables::where_we_lose(results)
     );
-    println!("{}", tables::neighbours(results));
 }

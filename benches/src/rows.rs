@@ -288,18 +288,6 @@ fn operations() -> Vec<Row> {
             "alt-timer-4",
             "timeout, pending, dropped; built with tokio_unstable, 4 threads",
         ),
-        (
-            "kestrel-pending-1",
-            "timeout, pending, dropped; built with tokio/test-util",
-        ),
-        (
-            "kestrel-pending-2",
-            "timeout, pending, dropped; built with tokio/test-util, 2 threads",
-        ),
-        (
-            "kestrel-reset",
-            "reset of one deadline; built with tokio/test-util",
-        ),
         ("reset-one", "reset of one deadline while ticks pass"),
         (
             "reset-after",

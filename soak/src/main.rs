@@ -19,7 +19,6 @@ mod finding;
 mod lateness;
 #[path = "../../tests/oracle_threads/life.rs"]
 mod life;
-#[path = "../../benches/src/report/neighbours.rs"]
 mod neighbours;
 #[path = "../../tests/oracle_threads/program.rs"]
 mod program;

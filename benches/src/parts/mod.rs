@@ -15,7 +15,6 @@ mod http_server;
 mod hyper;
 mod hyper_load;
 mod idle;
-mod kestrel;
 mod large_futures;
 pub mod lateness;
 mod longest;
@@ -58,7 +57,6 @@ pub mod name {
     pub const PINGORA: &str = "pingora-timeout";
     pub const HIERARCHICAL: &str = "hierarchical_hash_wheel_timer";
     pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
-    pub const KESTREL: &str = "kestrel-timer";
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
     pub const NOTIFY: &str = "Notify loop, caller's part";
     pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
@@ -69,9 +67,9 @@ pub mod name {
     pub const NO_TIMER: &str = "no timer at all";
     pub const CLOCK: &str = "one reading of the clock";
 
-    /// Not a peer, but something to compare a figure with.
-    pub fn is_yardstick(contender: &str) -> bool {
-        [NO_OP, NO_TIMER, CLOCK].contains(&contender)
+    /// Neither ours nor only something to compare a figure with.
+    pub fn is_peer(contender: &str) -> bool {
+        !contender.starts_with(TICKWHEEL) && ![NO_OP, NO_TIMER, CLOCK, BY_TASK].contains(&contender)
     }
 }
 
@@ -85,7 +83,7 @@ pub struct Part {
 impl Part {
     /// Whether it builds much the first time: tokio and all that stands on it.
     pub fn builds_peers(&self) -> bool {
-        [alt_timer::PART.name, kestrel::PART.name].contains(&self.name)
+        self.name == alt_timer::PART.name
     }
 }
 
@@ -124,7 +122,6 @@ pub const PARTS: &[Part] = &[
     ready::PART,
     pending::PART,
     alt_timer::PART,
-    kestrel::PART,
     reset_one::PART,
     reset_many::PART,
     map::PART,

@@ -9,18 +9,20 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::Results;
+use super::{Results, shown};
 use crate::parts::{ARMED_SIZES, LOADS, RATES, name};
 use crate::rows::{Row, readable};
 
-/// The rows that have bars.
-const BARS: [&str; 6] = [
+/// The rows that have bars, of which the last two are lost.
+const BARS: [&str; 8] = [
     "ready-1",
     "reset-one",
     "pending-1",
     "reset-many",
     "pending-2",
     "map-1",
+    "reset-after",
+    "replace-10000000",
 ];
 const THREADS: [usize; 3] = [1, 2, 4];
 
@@ -84,7 +86,7 @@ pub fn charts(results: &Results) -> Vec<(String, String)> {
 // Colours: one for a light ground and one for a dark one.
 
 /// Ours stand out by their hue. The others can be told apart without red and green too.
-const COLORS: [(&str, &str, &str); 14] = [
+const COLORS: [(&str, &str, &str); 13] = [
     (name::TICKWHEEL, "#00728f", "#4cc9e6"),
     (name::DROP_IN, "#3f9db5", "#2b9cb8"),
     (name::GLOBAL, "#6db3c4", "#8adcee"),
@@ -94,12 +96,13 @@ const COLORS: [(&str, &str, &str); 14] = [
     (name::MUTEX_MAP, "#73503f", "#d1a48c"),
     (name::PINGORA, "#7a4aa5", "#bd95ea"),
     (name::HIERARCHICAL, "#5f7a12", "#aecb57"),
-    (name::KESTREL, "#bf3b90", "#f391cf"),
     (name::TOKIO_IO_TIMEOUT, "#8a6d00", "#dcbb42"),
     (name::LAST_SEEN, "#3f5fb8", "#93abf5"),
     (name::NOTIFY, "#1f7a4d", "#6fcf9b"),
     (name::BY_TASK, "#4a4f6b", "#aab0d6"),
 ];
+/// Of a character, with the font's size of 13.
+const WIDEST: f64 = 0.6 * 13.0;
 const GREY: (&str, &str) = ("#818b95", "#8d96a0");
 
 /// The class of a contender's colour.
@@ -127,6 +130,12 @@ fn style() -> String {
         colors(true)
     )
 }
+
+/// What stands below a chart: how ours are called.
+const LEGEND: &str = "held timer: a Timer that the task keeps. free function: as after a change of \
+                      use. global timer: tickwheel::global.";
+/// Its height.
+const LEGEND_ROOM: f64 = 24.0;
 
 /// A drawing, of which text is added.
 struct Svg {
@@ -186,7 +195,10 @@ impl Svg {
         );
     }
 
-    fn finish(self) -> String {
+    fn finish(mut self) -> String {
+        self.height += LEGEND_ROOM;
+        let place = (MARGIN, self.height - 14.0);
+        self.text(place, Anchor::Start, "quiet", LEGEND);
         let Svg {
             width,
             height,
@@ -262,7 +274,7 @@ fn panel(svg: &mut Svg, (left, top): (f64, f64), row: &Row, bars: &[Bar]) {
         );
         let ours = contender.starts_with(name::TICKWHEEL);
         let emphasis = if ours { "strong" } else { "" };
-        svg.text((x - 8.0, middle), Anchor::End, emphasis, contender);
+        svg.text((x - 8.0, middle), Anchor::End, emphasis, &shown(contender));
         svg.text(
             (x + width + 6.0, middle),
             Anchor::Start,
@@ -325,9 +337,15 @@ impl Lines {
             svg.line((left, y(mark)), (right, y(mark)), "grid");
             svg.text((left - 8.0, y(mark)), Anchor::End, "quiet", &short(mark));
         }
-        for (at, _) in &self.points {
-            let place = (x(*at), bottom + 16.0);
-            svg.text(place, Anchor::Middle, "quiet", &short(*at));
+        // From the last one back, each that keeps clear of the one after it.
+        let mut free = f64::MAX;
+        for (at, _) in self.points.iter().rev() {
+            let (place, label) = (x(*at), short(*at));
+            let half = label.chars().count() as f64 * WIDEST / 2.0;
+            if place + half <= free {
+                svg.text((place, bottom + 16.0), Anchor::Middle, "quiet", &label);
+                free = place - half - WIDEST;
+            }
         }
         let middle = ((left + right) / 2.0, bottom + 38.0);
         svg.text(middle, Anchor::Middle, "quiet", self.along);
@@ -369,7 +387,8 @@ impl Lines {
                 .map_or_else(String::new, |(_, cost)| readable(*cost));
             let ours = contender.starts_with(name::TICKWHEEL);
             let place = (right + 14.0, name_at);
-            svg.name(place, ours, contender, &format!("{figure} {}", self.unit));
+            let figure = format!("{figure} {}", self.unit);
+            svg.name(place, ours, &shown(contender), &figure);
         }
         Some(svg)
     }
@@ -447,9 +466,6 @@ mod tests {
     use super::*;
     use crate::harness::Record;
 
-    /// Of a character, as a share of the size of the font, at the most.
-    const WIDEST: f64 = 0.6 * 13.0;
-
     fn results() -> Results {
         let contenders = COLORS.map(|(name, ..)| name);
         let rows = BARS.map(str::to_owned).into_iter();
@@ -483,7 +499,7 @@ mod tests {
             BARS.len() * COLORS.len()
         );
         for (name, ..) in COLORS {
-            let name = name.replace('<', "&lt;");
+            let name = shown(name).replace('<', "&lt;");
             assert_eq!(
                 svg.body.matches(&format!(">{name}<")).count(),
                 BARS.len(),
@@ -500,7 +516,7 @@ mod tests {
     #[test]
     fn names_and_titles_have_room() {
         for (name, ..) in COLORS {
-            let wide = name.chars().count() as f64 * WIDEST;
+            let wide = shown(name).chars().count() as f64 * WIDEST;
             assert!(wide <= LEFT - 8.0, "{name}");
             assert!(wide + 9.0 * WIDEST <= WIDTH - PLOT.2 - 14.0, "{name}");
         }
@@ -510,6 +526,43 @@ mod tests {
                 title.chars().count() as f64 * WIDEST <= PANEL - MARGIN,
                 "{title}"
             );
+        }
+    }
+
+    /// With the wide unit of most of the labels, `10 M` beside `5 M`.
+    #[test]
+    fn the_labels_of_an_axis_do_not_touch() {
+        let row = |size: &usize| (*size as f64, format!("armed-{size}"));
+        let lines = Lines {
+            title: String::new(),
+            along: "timers armed",
+            up: "ns",
+            unit: "ns",
+            is_linear: false,
+            points: ARMED_SIZES.iter().map(row).collect(),
+        };
+        let of = |size: &usize| Record::new(&row(size).1, name::TOKIO, vec![10.0]);
+        let results = Results {
+            records: ARMED_SIZES.iter().map(of).collect(),
+            ..Results::default()
+        };
+        let svg = lines.draw(&results).unwrap();
+        let along = format!("y=\"{:.1}\" text-anchor=\"middle\"", PLOT.3 + 20.5);
+        let mut labels: Vec<(f64, f64)> = svg
+            .body
+            .lines()
+            .filter(|line| line.contains(&along))
+            .map(|line| {
+                let x = line.split('"').nth(1).unwrap().parse::<f64>().unwrap();
+                let text = line.split(['>', '<']).nth(2).unwrap();
+                let half = text.chars().count() as f64 * WIDEST / 2.0;
+                (x - half, x + half)
+            })
+            .collect();
+        labels.sort_by(|one, other| one.0.total_cmp(&other.0));
+        assert!(labels.len() > 3, "{labels:?}");
+        for two in labels.windows(2) {
+            assert!(two[0].1 < two[1].0, "{labels:?}");
         }
     }
 

@@ -1,10 +1,9 @@
-//! What comes out of a [`Run`]: tables, `RESULTS.md`, charts, and the figures in the documents. The
-//! whole run that was kept last is `results.json`, from which all of these can be written again.
+//! What comes out of a [`Run`]: tables, `RESULTS.md`, charts, and README's table. The whole
+//! run that was kept last is `results.json`, from which all of these can be written again.
 
 pub mod charts;
-pub mod figures;
-mod neighbours;
 pub mod page;
+pub mod summary;
 pub mod tables;
 
 use std::error::Error;
@@ -19,7 +18,6 @@ use sysinfo::{CpuRefreshKind, RefreshKind, System};
 use crate::harness::{Quartiles, Record};
 use crate::parts::name;
 use crate::rows::{Row, rows};
-pub use neighbours::Neighbours;
 
 /// What was measured, and with what.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -50,21 +48,19 @@ impl Run {
         Ok(fs::write(file(folder), text + "\n")?)
     }
 
+    /// Writes the table in README.
+    pub fn publish_summary(&self) -> Result<(), Box<dyn Error>> {
+        let readme = Run::kept_in().join("../README.md");
+        let page = fs::read_to_string(&readme)?;
+        let table = summary::table(&self.results);
+        Ok(fs::write(readme, summary::updated(&page, &table)?)?)
+    }
+
     /// Writes `RESULTS.md` and the charts.
     pub fn publish(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(folder.join("charts"))?;
         fs::write(folder.join("RESULTS.md"), page::markdown(self))?;
         charts::draw(&self.results, &folder.join("charts"))
-    }
-
-    /// Writes the figures of the documents.
-    pub fn publish_figures(&self) -> Result<(), Box<dyn Error>> {
-        for document in figures::DOCUMENTS {
-            let path = figures::path(document);
-            let text = figures::updated(&fs::read_to_string(&path)?, self);
-            fs::write(path, text.map_err(|error| format!("{document}: {error}"))?)?;
-        }
-        Ok(())
     }
 }
 
@@ -74,7 +70,8 @@ fn file(folder: &Path) -> PathBuf {
 
 // What a run was made with: versions, machine, date.
 
-const PEERS: &[&str] = &[
+const PACKAGES: &[&str] = &[
+    "tickwheel",
     "tokio",
     "tokio-util",
     "pingora-timeout",
@@ -103,20 +100,11 @@ pub struct Facts {
 
 impl Facts {
     pub fn gather() -> Facts {
-        let mut packages = vec![(
-            "tickwheel".to_owned(),
-            versions("", &["tickwheel"]).join(""),
-        )];
-        let peers = PEERS.iter().map(|name| name.to_string());
-        packages.extend(peers.zip(versions("", PEERS)));
-        let kestrel = versions("/kestrel", &["kestrel-timer"]).join("");
-        packages.push(("kestrel-timer".to_owned(), kestrel));
-
         let refresh = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
         let machine = System::new_with_specifics(refresh).ok();
         let cpus = machine.as_ref().map_or(&[][..], System::cpus);
         Facts {
-            packages,
+            packages: versions(),
             rustc: rustc_version_runtime::version().to_string(),
             cpu: cpus
                 .first()
@@ -128,20 +116,20 @@ impl Facts {
     }
 }
 
-/// The versions that the lock file names for those packages; "unknown" where there is none.
-fn versions(folder: &str, names: &[&str]) -> Vec<String> {
-    let manifest = format!("{}{folder}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+/// The versions that the lock file names; "unknown" where there is none.
+fn versions() -> Vec<(String, String)> {
+    let manifest = Run::kept_in().join("Cargo.toml");
     let metadata = MetadataCommand::new().manifest_path(manifest).exec();
-    let version = |name: &&str| {
+    let version = |name: &str| {
         let packages = &metadata.as_ref().ok()?.packages;
         let package = packages
             .iter()
-            .find(|package| package.name.as_str() == *name)?;
+            .find(|package| package.name.as_str() == name)?;
         Some(package.version.to_string())
     };
-    names
+    PACKAGES
         .iter()
-        .map(|name| version(name).unwrap_or_else(unknown))
+        .map(|name| (name.to_string(), version(name).unwrap_or_else(unknown)))
         .collect()
 }
 
@@ -157,21 +145,9 @@ pub struct Results {
     pub records: Vec<Record>,
     /// Parts that could not be measured, and why.
     pub failures: Vec<(String, String)>,
-    /// For each part the share of the machine that other programs took meanwhile, where it is
-    /// known.
-    pub neighbours: Vec<(String, f64)>,
 }
 
-/// A run is kept only if other programs took no more of the machine than this, in any part.
-pub const MOST_OTHERS_MAY_TAKE: f64 = 0.03;
-
 impl Results {
-    /// The part in which other programs took most of the machine, and which share.
-    pub fn most_disturbed(&self) -> Option<&(String, f64)> {
-        let by_share = |one: &&(String, f64), other: &&(String, f64)| one.1.total_cmp(&other.1);
-        self.neighbours.iter().max_by(by_share)
-    }
-
     pub fn record(&self, row: &str, contender: &str) -> Option<&Record> {
         self.records
             .iter()
@@ -185,14 +161,40 @@ impl Results {
     /// How many times better one contender is than the other in that row, taken round by round.
     pub fn times_better(&self, row: &str, one: &str, other: &str) -> Option<Quartiles> {
         let unit = rows().into_iter().find(|known| known.id == row)?.unit;
+        Quartiles::of(
+            &self.each_round(row, one, other, |one, other| unit.times_better(one, other))?,
+        )
+    }
+
+    /// What comes of the samples of two contenders in each round.
+    fn each_round<T>(
+        &self,
+        row: &str,
+        one: &str,
+        other: &str,
+        compare: impl Fn(f64, f64) -> T,
+    ) -> Option<Vec<T>> {
         let (one, other) = (self.record(row, one)?, self.record(row, other)?);
-        let ratios: Vec<f64> = one
-            .samples
-            .iter()
-            .zip(&other.samples)
-            .map(|(one, other)| unit.times_better(*one, *other))
-            .collect();
-        Quartiles::of(&ratios)
+        let rounds = one.samples.iter().zip(&other.samples);
+        Some(rounds.map(|(one, other)| compare(*one, *other)).collect())
+    }
+
+    /// Whether the first of two contenders is the better one in more than half of the rounds. A row
+    /// of the table of lateness counts what is earlier.
+    pub fn leads(&self, row: &str, one: &str, other: &str) -> bool {
+        let known = rows().into_iter().find(|known| known.id == row);
+        let more_is_better = known.is_some_and(|row| row.unit.more_is_better());
+        let is_ahead = |one: f64, other: f64| {
+            if more_is_better {
+                one > other
+            } else {
+                one < other
+            }
+        };
+        self.each_round(row, one, other, is_ahead)
+            .is_some_and(|rounds| {
+                2 * rounds.iter().filter(|is_ahead| **is_ahead).count() > rounds.len()
+            })
     }
 
     /// Under which name tickwheel runs in a row: with its explicit timer, or else as a drop-in.
@@ -215,23 +217,22 @@ impl Results {
             .collect()
     }
 
-    /// In which rows a peer is ahead of tickwheel in most rounds, and by how much.
+    /// In which rows a peer is ahead of one of ours in most rounds, and by how much.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();
         for (row, records) in self.rows() {
-            for record in records {
-                let ahead = |ours: &str| {
-                    let ratio = self.times_better(&row.id, &record.contender, ours)?;
-                    (ratio.lower > 1.0).then_some(ratio.median)
-                };
-                let peer = !record.contender.starts_with(name::TICKWHEEL)
-                    && !name::is_yardstick(&record.contender);
-                if let Some(times) = ahead(self.ours(&row.id)).filter(|_| peer) {
-                    losses.push(Loss {
+            let names = || records.iter().map(|record| &*record.contender);
+            for ours in names().filter(|name| name.starts_with(name::TICKWHEEL)) {
+                for peer in names().filter(|name| name::is_peer(name)) {
+                    if !self.leads(&row.id, peer, ours) {
+                        continue;
+                    }
+                    losses.extend(self.times_better(&row.id, peer, ours).map(|ratio| Loss {
                         row: row.title.clone(),
-                        peer: record.contender.clone(),
-                        times,
-                    });
+                        ours: ours.to_owned(),
+                        peer: peer.to_owned(),
+                        times: ratio.median,
+                    }));
                 }
             }
         }
@@ -242,6 +243,45 @@ impl Results {
 /// A row in which a peer is ahead.
 pub struct Loss {
     pub row: String,
+    pub ours: String,
     pub peer: String,
     pub times: f64,
+}
+
+/// How a contender is called, for the tables and the charts. Other names stand for themselves.
+pub fn how_called(contender: &str) -> &str {
+    match contender {
+        name::TICKWHEEL => "held timer",
+        name::DROP_IN => "free function",
+        name::GLOBAL => "global timer",
+        other => other.strip_prefix("tickwheel, ").unwrap_or(other),
+    }
+}
+
+/// A contender's name in the tables and the charts: ours say how they are called.
+pub fn shown(contender: &str) -> String {
+    match how_called(contender) {
+        same if same == contender => same.to_owned(),
+        how => format!("tickwheel, {how}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_leads_in_most_rounds_is_listed_however_the_others_went() {
+        let record = |who, samples: &[f64]| Record::new("quic-rate", who, samples.to_vec());
+        let results = Results {
+            records: vec![
+                record(name::TICKWHEEL, &[100.0, 100.0, 100.0, 100.0, 100.0]),
+                record(name::TOKIO, &[10.0, 20.0, 101.0, 102.0, 103.0]),
+            ],
+            ..Results::default()
+        };
+        let losses = results.losses();
+        assert_eq!(losses.len(), 1);
+        assert_eq!((&*losses[0].peer, losses[0].times), (name::TOKIO, 1.01));
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::{MOST_OTHERS_MAY_TAKE, Results};
+use super::{Results, how_called, shown};
 use crate::goals::{Mark, goals};
 use crate::parts::lateness::{Kind, LOADS, Load, QUANTILES};
 use crate::parts::name;
@@ -49,7 +49,7 @@ pub fn rows(results: &Results, section: Section, style: Style) -> String {
                 .filter(|ratio| record.contender != ours && ratio.median.is_finite());
             table.add_row([
                 Cell::new(if index == 0 { &*row.title } else { "" }),
-                Cell::new(&record.contender),
+                Cell::new(shown(&record.contender)),
                 right(readable(found.median)),
                 right(spread),
                 Cell::new(row.unit.name()),
@@ -60,16 +60,19 @@ pub fn rows(results: &Results, section: Section, style: Style) -> String {
     table.to_string()
 }
 
-/// How each goal stands that this run measured, and how many of them are missed.
-pub fn all_goals(results: &Results) -> (String, usize) {
-    let mut table = table(Style::Terminal, &["what", "goal", "this run", ""]);
+/// How those goals stand that this run measured and whose mark is asked for, and how many of all
+/// are missed.
+pub fn the_goals(results: &Results, style: Style, which: &[Mark]) -> (String, usize) {
+    let mut table = table(style, &["what", "goal", "this run", ""]);
     let mut missed = 0;
     for goal in goals() {
         let verdict = goal.judge(results);
         match verdict.mark {
-            Mark::Unknown => continue,
             Mark::Missed => missed += 1,
-            Mark::Holds | Mark::OnTheLine => {}
+            Mark::Holds | Mark::OnTheLine | Mark::Unknown => {}
+        }
+        if !which.contains(&verdict.mark) {
+            continue;
         }
         table.add_row([
             Cell::new(goal.what),
@@ -113,11 +116,34 @@ pub fn lateness(results: &Results, style: Style) -> String {
 pub fn where_we_lose(results: &Results) -> String {
     let mut text = String::new();
     for loss in results.losses() {
+        let (row, peer, ours) = (&loss.row, &loss.peer, how_called(&loss.ours));
         let _ = writeln!(
             text,
-            "- {}: {} is {:.2}× better",
-            loss.row, loss.peer, loss.times
+            "- {row}: {peer} is {:.2}× better than the {ours}",
+            loss.times
         );
+    }
+    for line in lines(results) {
+        let (load, kind, workers) = (line.load, line.kind, line.workers);
+        let later = QUANTILES.iter().enumerate().filter(|(_, quantile)| {
+            let row = load.row(workers, kind, quantile);
+            // A row that a part of its own measures stands above.
+            load.is_measured_here() && results.leads(&row, load.peer, name::TICKWHEEL)
+        });
+        let later: Vec<String> = later
+            .map(|(at, quantile)| {
+                let [ours, peers] = [line.ours[at], line.peers[at]].map(readable);
+                format!("{quantile} {ours} against {peers}")
+            })
+            .collect();
+        if !later.is_empty() {
+            let (title, kind, later) = (load.title, kind.name(), later.join(", "));
+            let _ = writeln!(
+                text,
+                "- {title}, {workers} workers, {kind}, ms late: {later} of {}",
+                load.peer
+            );
+        }
     }
     for (part, reason) in &results.failures {
         let _ = writeln!(text, "- not measured: {part}: {reason}");
@@ -128,21 +154,7 @@ pub fn where_we_lose(results: &Results) -> String {
     text
 }
 
-/// How busy the machine was otherwise; nothing where that is not known.
-pub fn neighbours(results: &Results) -> String {
-    let Some((part, most)) = results.most_disturbed() else {
-        return String::new();
-    };
-    let warning = if *most > MOST_OTHERS_MAY_TAKE {
-        ": too much to trust its rows; run it again on a quiet machine"
-    } else {
-        ""
-    };
-    let percent = most * 100.0;
-    format!("Other programs took at most {percent:.1} % of the machine, during «{part}»{warning}.")
-}
-
-fn table(style: Style, head: &[&str]) -> Table {
+pub fn table(style: Style, head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(match style {
         Style::Terminal => presets::UTF8_FULL_CONDENSED,
@@ -152,7 +164,7 @@ fn table(style: Style, head: &[&str]) -> Table {
     table
 }
 
-fn right(text: String) -> Cell {
+pub fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 

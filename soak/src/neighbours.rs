@@ -1,6 +1,5 @@
 //! How much of the machine other programs took meanwhile. On a busy machine, threads that should
-//! contend do not run at once. No median helps against that, so the program tells it. The soak
-//! takes this file in by its path.
+//! contend do not run at once, and no median helps against that, so the program tells it.
 
 use std::fs;
 
