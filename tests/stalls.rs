@@ -382,6 +382,19 @@ fn a_deadline_that_passes_while_a_turn_is_held_up_is_spared() {
 }
 
 #[test]
+fn a_timer_that_is_used_again_after_a_while_has_not_stalled() {
+    on_the_only_thread(|timer| async move {
+        let start = Instant::now();
+        timer.sleep(20 * MS).await;
+        tokio::time::sleep(200 * MS).await;
+        timer.sleep(20 * MS).await;
+        within(285 * MS, start)?; // or it stalls by itself
+        assert_eq!(timer.metrics().stalls, 0);
+        Ok(())
+    });
+}
+
+#[test]
 fn what_is_set_to_the_past_on_an_idle_timer_is_no_stall() {
     on_the_only_thread(|timer| async move {
         // No turn is made meanwhile.

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
@@ -120,4 +121,23 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
         move_the_clock_only(10 * MS);
         act(&map);
     }
+}
+
+/// Where it was told under the lock, the call of its waker would wait for ever, or panic.
+#[tokio::test(start_paused = true)]
+async fn the_waiter_of_a_replaced_deadline_is_woken_under_no_lock() {
+    struct Asks(DeadlineMap<u32>, AtomicBool);
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            let is_there = self.0.contains_key(&1) && self.0.reset(&1);
+            self.1.store(is_there, Ordering::Relaxed);
+        }
+    }
+    let map = DeadlineMap::new(&Timer::current());
+    let mut older = map.insert(1, HOUR).unwrap();
+    let asks = Arc::new(Asks(map.clone(), AtomicBool::new(false)));
+    arm(&mut older, &Waker::from(asks.clone()));
+    let _newer = map.insert(1, HOUR).unwrap();
+    assert!(asks.1.load(Ordering::Relaxed), "it found the newer one");
+    assert!(older.await.unwrap_err().is_replaced());
 }

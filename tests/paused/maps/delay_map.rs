@@ -10,7 +10,9 @@ use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, PATIENCE, current_thread, idle_for_a_moment};
+use crate::common::{
+    HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, idle_for_a_moment, multi_thread,
+};
 
 #[tokio::test(start_paused = true)]
 async fn look_ups_take_any_borrowed_form_of_the_key() {
@@ -342,6 +344,21 @@ async fn the_stream_is_terminated_only_once_it_has_said_so() {
     assert!(assert_ready!(expired.poll_next()).is_none());
     assert!(expired.is_terminated());
     assert!(expired.into_inner().next().await.is_none());
+}
+
+/// On a clock that is never paused, where a close does not move the timer of the stream.
+#[test]
+fn a_stream_that_has_ended_leaves_nothing_armed() {
+    multi_thread(1).block_on(async {
+        let (map, mut expired) = DelayMap::new(&Timer::current());
+        map.insert(1, (), HOUR).unwrap();
+        let mut waiting = task::spawn(expired.recv());
+        assert_pending!(waiting.poll());
+        assert_eq!(map.close().len(), 1);
+        assert!(waiting.is_woken());
+        assert!(assert_ready!(waiting.poll()).is_none());
+        assert_nothing_armed();
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -74,6 +74,27 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
+    async fn a_tick_is_missed_where_tokios_is(behavior in 0..3) -> Vec<Duration> in paused {
+        let mut trace = Vec::new();
+        for late in [5 * MS, 5 * MS - NS, 5 * MS + NS] {
+            let start = Instant::now();
+            let mut beat = time::interval(20 * MS);
+            beat.set_missed_tick_behavior(match behavior {
+                0 => time::MissedTickBehavior::Burst,
+                1 => time::MissedTickBehavior::Delay,
+                _ => time::MissedTickBehavior::Skip,
+            });
+            beat.tick().await;
+            advance(20 * MS + late).await;
+            for _ in 0..3 {
+                trace.push(beat.tick().await - start);
+            }
+        }
+        trace
+    }
+}
+
+same_as_tokio! {
     async fn far_deadlines_are_met_to_the_millisecond(_seed in 0..1) -> Vec<Duration> in paused {
         let start = Instant::now();
         let mut trace = Vec::new();
