@@ -168,11 +168,17 @@ async fn each_call_that_moves_a_warned_deadline_later_warns_again() {
     }
 }
 
-/// The look after its warning would come 50 ms after that, and so 40 ms after the end.
 #[tokio::test(start_paused = true)]
 async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
     let start = Instant::now();
     let deadline = || Timer::current().deadline(60 * MS);
+    // It ends before the look that would warn of its end.
+    let mut early = deadline().warn_before(10 * MS);
+    assert!(poll_once(&mut Box::pin(early.wait())).is_pending());
+    assert_eq!(Timer::current().metrics().pending, 2);
+    assert!(early.handle().expire());
+    assert_eq!(early.wait().await, Ok(Stage::Expired));
+    assert_eq!(Timer::current().metrics().pending, 0);
     let mut expired = deadline().warn_before(10 * MS);
     let mut cancelled = deadline().warn_before(10 * MS);
     assert!(poll_once(&mut Box::pin(cancelled.wait())).is_pending());
@@ -189,7 +195,7 @@ async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
     });
     end.await.unwrap();
     assert_eq!(start.elapsed(), 60 * MS);
-    drop((expired, cancelled));
+    drop((early, expired, cancelled));
 }
 
 #[tokio::test(start_paused = true)]
