@@ -117,11 +117,11 @@ pub fn where_we_lose(results: &Results) -> String {
     let mut text = String::new();
     for loss in results.losses() {
         let (row, peer, ours) = (&loss.row, &loss.peer, how_called(&loss.ours));
-        let _ = writeln!(
-            text,
-            "- {row}: {peer} is {:.2}× better than the {ours}",
-            loss.times
-        );
+        let better = match loss.times {
+            ..1.005 => "less than 1 %".to_owned(),
+            times => format!("{times:.2}×"),
+        };
+        let _ = writeln!(text, "- {row}: {peer} is {better} better than the {ours}");
     }
     for line in lines(results) {
         let (load, kind, workers) = (line.load, line.kind, line.workers);
