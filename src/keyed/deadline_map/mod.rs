@@ -72,7 +72,7 @@ use inner::{Entry, Inner};
 ///
 /// A new map takes some hundred bytes, so a program may have many of them. Its parts are made when
 /// keys come that need them, and stay: a map that has held thousands of keys keeps some 50 KB. The
-/// map gives memory back as keys go, in whatever order. No call moves more than one key in 256.
+/// map gives memory back as keys go, in whatever order. No call moves more than two thousand keys.
 ///
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
 /// all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock of a part.
