@@ -456,7 +456,7 @@ impl<T> Iterator for Advance<'_, T> {
     fn next(&mut self) -> Option<(u64, T)> {
         let wheel = &mut *self.0;
         loop {
-            match wheel.step() {
+            match wheel.step(&mut { usize::MAX }) {
                 Found::Due(index) => {
                     let due = wheel.nodes[index].due;
                     return Some((due, wheel.remove_node(index)?));

@@ -1,6 +1,6 @@
 //! Turning: finding what is due, and cascading what is not due yet.
 //!
-//! A turn works in steps, and each step is bounded: it finds one timer due, or moves one to a finer
+//! A turn works in steps, and each step is bounded: it finds one timer due, or moves some to a finer
 //! level. So an owner that holds a lock over the wheel can let it go after any number of steps.
 //!
 //! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers of
@@ -29,8 +29,8 @@ pub(crate) enum Found<D = u32> {
     Due(D),
     /// Nothing more is due.
     Nothing,
-    /// There may be more to find: the step moved one timer to a finer level, or the budget was
-    /// spent before the search had an end.
+    /// There may be more to find: timers were moved to a finer level, or the budget was spent before
+    /// the search had an end.
     Unfinished,
 }
 
@@ -50,7 +50,7 @@ impl<T> Wheel<T> {
         self.now = self.now.max(now);
         let mut left = budget * JUDGED;
         while left > 0 {
-            match self.step() {
+            match self.step(&mut left) {
                 Found::Due(index) => {
                     left = left.saturating_sub(JUDGED);
                     let node = &mut self.nodes[index];
@@ -63,15 +63,16 @@ impl<T> Wheel<T> {
                         }
                     }
                 }
-                Found::Unfinished => left -= 1,
+                Found::Unfinished => {}
                 Found::Nothing => return true,
             }
         }
         false
     }
 
-    /// Makes one bounded step: finds one timer that is due by `now`, or cascades one.
-    pub(super) fn step(&mut self) -> Found {
+    /// Finds one timer that is due by `now`, or cascades at most `budget` timers of one slot, which
+    /// are taken from the budget.
+    pub(super) fn step(&mut self, budget: &mut usize) -> Found {
         let slot = self.slot_to_work_on();
         // Of two with the same due, the sorted one was linked first.
         match self.first_sorted() {
@@ -88,13 +89,18 @@ impl<T> Wheel<T> {
             return self.finish();
         };
         self.elapsed = start;
-        let list = self.levels[level].slot(slot);
         if level == 0 {
-            list.first().map_or(Found::Nothing, Found::Due)
-        } else {
-            list.last()
-                .map_or(Found::Nothing, |last| self.cascade(last))
+            let first = self.levels[level].slot(slot).first();
+            return first.map_or(Found::Nothing, Found::Due);
         }
+        // Whatever has the same due in a finer slot was linked later. So each timer goes to the
+        // front there, the last one first.
+        while let Some(last) = self.levels[level].slot(slot).last().filter(|_| *budget > 0) {
+            *budget -= 1;
+            self.unlink(last);
+            self.link_first(last);
+        }
+        Found::Unfinished
     }
 
     /// Nothing more is due by `now`.
@@ -102,14 +108,6 @@ impl<T> Wheel<T> {
         self.elapsed = self.now;
         self.levels.truncate(self.levels());
         Found::Nothing
-    }
-
-    /// Moves the last timer of a coarse slot to a finer one. Whatever has the same due there was
-    /// linked later, so each goes to the front, the last one first.
-    fn cascade(&mut self, last: u32) -> Found {
-        self.unlink(last);
-        self.link_first(last);
-        Found::Unfinished
     }
 
     /// The due and the index of the first timer that is sorted.
@@ -156,9 +154,9 @@ impl<T> Wheel<T> {
     pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
         self.now = self.now.max(now);
         while *budget > 0 {
-            *budget -= 1;
-            let found = self.step();
+            let found = self.step(budget);
             if found != Found::Unfinished {
+                *budget = budget.saturating_sub(1);
                 return found;
             }
         }

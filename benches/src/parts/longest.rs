@@ -85,7 +85,7 @@ impl Scale {
 
     /// By then all of them have fired.
     fn end(self) -> Instant {
-        Instant::now() + Duration::from_micros(self.begin + self.span) + Duration::from_millis(100)
+        Instant::now() + Duration::from_micros(self.begin + self.span) + Duration::from_secs(1)
     }
 }
 
