@@ -11,9 +11,10 @@
 //! | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
 //! | tokio's paused clock | is followed | is not followed: time is the system's |
 //!
-//! Use the functions at the root in a tokio program of one runtime, above all if many timers fire or
-//! if the tests pause the clock. Use these where there is no tokio runtime, where several runtimes
-//! or executors share deadlines, and where a timeout must fire though its runtime is stalled.
+//! Use the functions at the root in a tokio program of one runtime, above all if many timers fire
+//! or if the tests pause the clock. Use these where there is no tokio runtime, where several
+//! runtimes or executors share deadlines, and where a timeout must fire though its runtime is
+//! stalled.
 //!
 //! ```
 //! use tickwheel::{DelayMap, Duration, global};

@@ -27,12 +27,12 @@
 //!   pending and reports nothing to them, as with tokio's timers. After that, everything that waits
 //!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
 //!   polled then, as tokio's do, and their `try_poll` reports it. A [`Deadline`] resolves to
-//!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. The adapters for other
-//!   crates do not panic either: each reports an error, or goes on without the timer, as its page
-//!   says. Nothing hangs. A thread outside of the runtime that arms a timer in the very moment in
-//!   which the runtime ends may meet a panic of tokio's. It is caught here, but a panic hook sees
-//!   it, and with `panic = "abort"` it ends the process. So join such threads before the runtime is
-//!   dropped.
+//!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. The adapters
+//!   for other crates do not panic either: each reports an error, or goes on without the timer, as
+//!   its page says. Nothing hangs. A thread outside of the runtime that arms a timer in the very
+//!   moment in which the runtime ends may meet a panic of tokio's. It is caught here, but a panic
+//!   hook sees it, and with `panic = "abort"` it ends the process. So join such threads before the
+//!   runtime is dropped.
 //! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
 //!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
 //!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's

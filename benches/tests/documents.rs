@@ -27,8 +27,8 @@ fn readme_results_and_charts_show_the_kept_run() {
     );
 }
 
-/// A comment that begins a line makes an HTML block, which ends the paragraph above it and takes the
-/// rest of its line out of the text.
+/// A comment that begins a line makes an HTML block, which ends the paragraph above it and takes
+/// the rest of its line out of the text.
 #[test]
 fn no_page_is_torn_by_a_mark() {
     for (name, text) in pages() {
@@ -83,7 +83,8 @@ fn no_prose_has_a_figure_of_a_benchmark() {
     }
 }
 
-/// The raw HTML that is more than a comment on a line of its own, between blank lines or above code.
+/// The raw HTML that is more than a comment on a line of its own, between blank lines or above
+/// code.
 fn torn(text: &str) -> Vec<&str> {
     let mut faults = Vec::new();
     for (event, place) in Parser::new_ext(text, as_rustdoc()).into_offset_iter() {

@@ -3,9 +3,9 @@
 //! It changes paths and nothing else, in the code of every package of the workspace, macros
 //! included. What it leaves alone, it names.
 //!
-//! Invariant: everything is read and planned before anything is written. Then come the manifests, and
-//! the sources once cargo has found what the manifests ask for. Where any of this fails, each file is
-//! put back as it was.
+//! Invariant: everything is read and planned before anything is written. Then come the manifests,
+//! and the sources once cargo has found what the manifests ask for. Where any of this fails, each
+//! file is put back as it was.
 
 mod manifest;
 mod project;

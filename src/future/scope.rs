@@ -101,11 +101,11 @@ pin_project! {
     ///
     /// A scope reads the clock at each poll that stays pending, and arms one timer. If that timer
     /// goes by another clock than the runtime that polls, because one of the two was paused, the
-    /// scope and the timeouts within it count what was left when they began. Where no scope is open,
-    /// a timeout pays for reading a word of its thread.
+    /// scope and the timeouts within it count what was left when they began. Where no scope is
+    /// open, a timeout pays for reading a word of its thread.
     ///
-    /// It is cancel-safe: dropping it drops the future and takes its timer out. It panics when it is
-    /// polled while pending and the runtime that drives its timer has shut down. A panic of the
+    /// It is cancel-safe: dropping it drops the future and takes its timer out. It panics when it
+    /// is polled while pending and the runtime that drives its timer has shut down. A panic of the
     /// future passes through.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //!
-//! - A timer is linked at the finest level that reaches its due, in the slot of its own digit there.
-//!   A timer whose due lies before `elapsed` is sorted.
+//! - A timer is linked at the finest level that reaches its due, in the slot of its own digit
+//!   there. A timer whose due lies before `elapsed` is sorted.
 //! - A node is in exactly one list, the one that its `position` names. Only sorted nodes are in
 //!   none. The nodes of a list that have the same due stand in the order in which they were armed.
 //!   What is in a coarser slot with that due was armed before them.
@@ -281,8 +281,8 @@ impl Level {
         self.occupied == 0
     }
 
-    /// How many slots after the slot `present` the first one is that holds a timer. The slots before
-    /// the present one come last. The level must not be empty.
+    /// How many slots after the slot `present` the first one is that holds a timer. The slots
+    /// before the present one come last. The level must not be empty.
     #[inline]
     pub(super) fn first_from(&self, present: usize, slots: usize) -> usize {
         match self.occupied >> present {

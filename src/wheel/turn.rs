@@ -1,10 +1,12 @@
 //! Turning: finding what is due, and cascading what is not due yet.
 //!
-//! A turn works in steps, and each step is bounded: it finds one timer due, or moves some to a finer
-//! level. So an owner that holds a lock over the wheel can let it go after any number of steps.
+//! A turn works in steps, and each step is bounded: it finds one timer due, or moves some to a
+//! finer level. So an owner that holds a lock over the wheel can let it go after any number of
+//! steps.
 //!
-//! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers of
-//! the slot that is being cascaded wait there for their step. `elapsed` is the start of that slot.
+//! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers
+//! of the slot that is being cascaded wait there for their step. `elapsed` is the start of that
+//! slot.
 //!
 //! The timers of a coarse slot are in no order. An owner that looks for the first timer of all
 //! makes them sorted, each once. `elapsed` waits for its time all the same.
@@ -29,8 +31,8 @@ pub(crate) enum Found<D = u32> {
     Due(D),
     /// Nothing more is due.
     Nothing,
-    /// There may be more to find: timers were moved to a finer level, or the budget was spent before
-    /// the search had an end.
+    /// There may be more to find: timers were moved to a finer level, or the budget was spent
+    /// before the search had an end.
     Unfinished,
 }
 
@@ -117,9 +119,9 @@ impl<T> Wheel<T> {
         Some((due, index))
     }
 
-    /// The slot whose time comes next. Of two that start at the same tick: a coarse one comes before
-    /// level 0, because what is in it may be due by then, and the finer of two coarse ones, because
-    /// what is in the other was linked earlier and goes before it.
+    /// The slot whose time comes next. Of two that start at the same tick: a coarse one comes
+    /// before level 0, because what is in it may be due by then, and the finer of two coarse ones,
+    /// because what is in the other was linked earlier and goes before it.
     fn slot_to_work_on(&self) -> Option<(usize, usize, u64)> {
         let first = |one: (usize, usize, u64), other: (usize, usize, u64)| {
             let is_other = other.2 < one.2 || other.2 == one.2 && one.0 == 0;

@@ -9,8 +9,8 @@
 //! animations last as long as the picture. One that begins later has a negative delay, so dots
 //! that stay equally long share their keyframes, and the file is small.
 //!
-//! Invariant: the same moments make the same bytes. Without animation it shows the first moment, and
-//! so does a still of its beginning.
+//! Invariant: the same moments make the same bytes. Without animation it shows the first moment,
+//! and so does a still of its beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::TAU;
