@@ -106,13 +106,19 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             (self.look, self.warned_of) = (None, None);
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
+        // A look that is shut down waits for the deadline, which is told of that in a moment.
         if let Some(look) = &mut self.look {
-            let _ = ready!(look.poll_timer(cx));
+            if ready!(look.poll_timer(cx)).is_err() {
+                return Poll::Pending;
+            }
         }
         if let Some(due) = self.handle.deadline() {
             let is_new = self.warned_of != Some(due);
             let look = self.look.insert(self.look_for(due));
-            if ready!(look.poll_timer(cx)).is_ok() && is_new {
+            if ready!(look.poll_timer(cx)).is_err() {
+                return Poll::Pending;
+            }
+            if is_new {
                 self.warned_of = Some(due);
                 self.look = Some(self.look_for(due));
                 return Poll::Ready(Ok(Stage::Warning));
