@@ -9,16 +9,21 @@
 //! The longest turn is the longest that a task which does nothing but yield was kept waiting, while
 //! all of the timers become due within a second. They were armed more than four seconds ahead, so
 //! they come down from a coarse slot first. A `DelayQueue` is turned by the task that polls it.
+//!
+//! The maps are measured in the same way: the longest insert of a key while two million come in, and
+//! the longest removal while all of them go, in random order.
 
+use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use cpu_time::ThreadTime;
-use tickwheel::Timer;
+use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
@@ -29,9 +34,14 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "longest",
-    about: "the longest single insert, reset, drop and turn at 2,000,000 timers",
+    about: "the longest single insert, reset, drop and turn at 2,000,000 timers or keys",
     how: How::Apart {
-        contenders: &[name::TICKWHEEL, name::TOKIO, name::DELAY_QUEUE],
+        contenders: &[
+            name::TICKWHEEL,
+            name::TOKIO,
+            name::DELAY_QUEUE,
+            name::MUTEX_MAP,
+        ],
         rounds: 3,
         run,
     },
@@ -46,28 +56,43 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
         begin: settings.either(4_200_000, 200_000),
         span: settings.either(1_000_000, 100_000),
     };
-    let measured: Pin<Box<dyn Future<Output = [Duration; 4]> + Send>> = match contender {
+    let measured: Pin<Box<dyn Future<Output = Found> + Send>> = match contender {
         name::TICKWHEEL => Box::pin(async move {
             let timer = Timer::current();
-            sleeps(scale, |after| timer.sleep(after), tickwheel::Sleep::reset).await
+            let mut found =
+                sleeps(scale, |after| timer.sleep(after), tickwheel::Sleep::reset).await;
+            settle_the_allocator();
+            found.extend(delay_map(scale, &timer));
+            settle_the_allocator();
+            found.extend(deadline_map(scale, &timer));
+            found
         }),
         name::TOKIO => Box::pin(sleeps(scale, tokio::time::sleep, tokio::time::Sleep::reset)),
-        _ => Box::pin(queue(scale)),
+        name::DELAY_QUEUE => Box::pin(queue(scale)),
+        _ => Box::pin(async move { mutex_map(scale) }),
     };
-    // glibc maps a large block by itself, and moves no byte to make it larger, until the program
-    // has freed one that is nearly 32 MB. A program that has run for a while has done so.
-    drop(black_box(vec![1_u8; 31 << 20]));
+    settle_the_allocator();
     let runtime = runtime(1);
-    let longest = runtime.block_on(runtime.spawn(unconstrained(measured)));
-    ["insert", "reset", "drop", "turn"]
+    let found = runtime.block_on(runtime.spawn(unconstrained(measured)));
+    found
+        .expect("no call panics")
         .into_iter()
-        .zip(longest.expect("no call panics"))
         .map(|(call, longest)| {
             let millis = longest.as_secs_f64() * 1e3;
             Record::new(&format!("longest-{call}"), contender, vec![millis])
         })
         .collect()
 }
+
+/// glibc maps a large block by itself, and moves no byte to make it larger, until the program has
+/// freed one that is nearly 32 MB. A program that has run for a while has done so. And with a large
+/// block glibc joins all small ones that were freed before, which nobody who is measured next pays.
+fn settle_the_allocator() {
+    drop(black_box(vec![1_u8; 31 << 20]));
+}
+
+/// Calls, and the longest of each.
+type Found = Vec<(&'static str, Duration)>;
 
 #[derive(Clone, Copy)]
 struct Scale {
@@ -83,7 +108,7 @@ impl Scale {
         self.begin..self.begin + self.span
     }
 
-    /// By then all of them have fired.
+    /// By then all of them have fired, unless the machine is held up.
     fn end(self) -> Instant {
         Instant::now() + Duration::from_micros(self.begin + self.span) + Duration::from_secs(1)
     }
@@ -98,7 +123,7 @@ async fn sleeps<S: Future<Output = ()>>(
     scale: Scale,
     sleep: impl Fn(Duration) -> S,
     reset: fn(Pin<&mut S>, Instant),
-) -> [Duration; 4] {
+) -> Found {
     let mut sleeps: Vec<_> = (0..scale.timers)
         .map(|_| Box::pin(Some(sleep(within(FAR)))))
         .collect();
@@ -116,23 +141,33 @@ async fn sleeps<S: Future<Output = ()>>(
         slot.set(Some(sleep(within(scale.near()))));
         arm(slot);
     }
-    let turn = longest_turn(scale, |_| ()).await;
     let is_over = |slot: &mut Pin<Box<Option<S>>>| poll(slot).is_ready();
-    assert!(sleeps.iter_mut().all(is_over), "measured something else");
-    [insert, reset, drop, turn]
+    let end = scale.end();
+    let turn = longest_turn(
+        &mut sleeps,
+        |_, _| (),
+        |sleeps| Instant::now() >= end && sleeps.iter_mut().all(is_over),
+    );
+    let turn = turn.await;
+    vec![
+        ("insert", insert),
+        ("reset", reset),
+        ("drop", drop),
+        ("turn", turn),
+    ]
 }
 
-fn arm<S: Future<Output = ()>>(slot: &mut Pin<Box<Option<S>>>) {
+fn arm<S: Future>(slot: &mut Pin<Box<Option<S>>>) {
     assert!(poll(slot).is_pending());
 }
 
-fn poll<S: Future<Output = ()>>(slot: &mut Pin<Box<Option<S>>>) -> Poll<()> {
+fn poll<S: Future>(slot: &mut Pin<Box<Option<S>>>) -> Poll<S::Output> {
     let sleep = slot.as_mut().as_pin_mut().expect("it is not dropped yet");
     sleep.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The same of a `DelayQueue`.
-async fn queue(scale: Scale) -> [Duration; 4] {
+async fn queue(scale: Scale) -> Found {
     let mut queue = DelayQueue::new();
     let mut keys = Vec::with_capacity(scale.timers);
     let insert = longest(0..scale.timers, |_| {
@@ -147,12 +182,78 @@ async fn queue(scale: Scale) -> [Duration; 4] {
     for _ in 0..scale.timers {
         queue.insert((), within(scale.near()));
     }
-    let turn = longest_turn(scale, |cx| {
-        while let Poll::Ready(Some(_)) = queue.poll_expired(cx) {}
-    })
-    .await;
-    assert!(queue.is_empty(), "measured something else");
-    [insert, reset, drop, turn]
+    let turn = longest_turn(
+        &mut queue,
+        |queue, cx| while let Poll::Ready(Some(_)) = queue.poll_expired(cx) {},
+        |queue| queue.is_empty(),
+    );
+    let turn = turn.await;
+    vec![
+        ("insert", insert),
+        ("reset", reset),
+        ("drop", drop),
+        ("turn", turn),
+    ]
+}
+
+fn delay_map(scale: Scale, timer: &Timer) -> Found {
+    let (map, _expirations) = DelayMap::new(timer);
+    let insert = |key| {
+        map.insert(key, key, within(FAR)).expect("the map is open");
+        key
+    };
+    let [insert, remove] = keys(scale, insert, |key| _ = map.remove(key));
+    vec![("delay-map-insert", insert), ("delay-map-remove", remove)]
+}
+
+fn deadline_map(scale: Scale, timer: &Timer) -> Found {
+    let map = DeadlineMap::new(timer);
+    let insert = |key| {
+        let deadline = map.insert(key, within(FAR)).expect("the map is open");
+        let mut slot = Box::pin(Some(deadline));
+        arm(&mut slot);
+        slot
+    };
+    let [insert, remove] = keys(scale, insert, |slot| slot.as_mut().set(None));
+    vec![
+        ("deadline-map-insert", insert),
+        ("deadline-map-remove", remove),
+    ]
+}
+
+/// What programs commonly have in the place of both.
+fn mutex_map(scale: Scale) -> Found {
+    let map = Mutex::new((HashMap::new(), DelayQueue::new()));
+    let lock = || map.lock().expect("nothing panics under it");
+    let insert = |key: u64| {
+        let (places, queue) = &mut *lock();
+        places.insert(key, queue.insert(key, within(FAR)));
+        key
+    };
+    let remove = |key: &mut u64| {
+        let (places, queue) = &mut *lock();
+        queue.remove(&places.remove(key).expect("it is there"));
+    };
+    let [insert, remove] = keys(scale, insert, remove);
+    vec![
+        ("deadline-map-insert", insert),
+        ("deadline-map-remove", remove),
+        ("delay-map-insert", insert),
+        ("delay-map-remove", remove),
+    ]
+}
+
+/// The longest insert and the longest removal. What `insert` gives is kept until nothing is measured
+/// any more.
+fn keys<T>(
+    scale: Scale,
+    mut insert: impl FnMut(u64) -> T,
+    remove: impl FnMut(&mut T),
+) -> [Duration; 2] {
+    let mut kept = Vec::with_capacity(scale.timers);
+    let insert = longest(0..scale.timers as u64, |key| kept.push(insert(key)));
+    fastrand::shuffle(&mut kept);
+    [insert, longest(&mut kept, remove)]
 }
 
 /// What the longest of some calls took of this thread's CPU.
@@ -166,14 +267,18 @@ fn longest<T>(all: impl IntoIterator<Item = T>, mut call: impl FnMut(T)) -> Dura
 }
 
 /// Turns until all timers have fired, by whatever else this thread does between two polls of the
-/// task. `turn` is what the task does itself.
-async fn longest_turn(scale: Scale, mut turn: impl FnMut(&mut Context<'_>)) -> Duration {
-    let end = scale.end();
+/// task. `turn` is what the task does itself. To ask whether they have is not measured.
+async fn longest_turn<T>(
+    timers: &mut T,
+    turn: impl Fn(&mut T, &mut Context<'_>),
+    is_over: impl Fn(&mut T) -> bool,
+) -> Duration {
     let mut longest = Longest::begin();
-    while Instant::now() < end {
+    while !is_over(timers) {
+        longest.last = ThreadTime::now().as_duration();
         yield_now().await;
         poll_fn(|cx| {
-            turn(cx);
+            turn(timers, cx);
             Poll::Ready(())
         })
         .await;
