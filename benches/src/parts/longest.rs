@@ -10,8 +10,8 @@
 //! all of the timers become due within a second. They were armed more than four seconds ahead, so
 //! they come down from a coarse slot first. A `DelayQueue` is turned by the task that polls it.
 //!
-//! The maps are measured in the same way: the longest insert of a key while two million come in, and
-//! the longest removal while all of them go, in random order.
+//! The maps are measured in the same way: the longest insert of a key while two million come in,
+//! and the longest removal while all of them go, in random order.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -243,8 +243,8 @@ fn mutex_map(scale: Scale) -> Found {
     ]
 }
 
-/// The longest insert and the longest removal. What `insert` gives is kept until nothing is measured
-/// any more.
+/// The longest insert and the longest removal. What `insert` gives is kept until nothing is
+/// measured any more.
 fn keys<T>(
     scale: Scale,
     mut insert: impl FnMut(u64) -> T,
