@@ -1,4 +1,4 @@
-//! What can go wrong, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`TryRecvError`],
+//! The errors, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`TryRecvError`],
 //! [`BuildError`].
 
 use std::fmt;
@@ -178,6 +178,7 @@ impl<V> std::error::Error for InsertError<V> {}
 
 /// The stream of a [`DelayMap`](crate::DelayMap) gave no value:
 /// [`Expirations::try_recv`](crate::Expirations::try_recv). It has the names of tokio's own.
+/// It is exhaustive as tokio's is, so that a `match` moves here by its `use`.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Timer, error::TryRecvError};

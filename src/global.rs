@@ -96,7 +96,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 /// As [`tickwheel::scope`](crate::scope), on the process's timer. `deadline` is an instant of the
-/// clock that [`Instant::now`] reads where the scope is polled. What is left of it then passes in
+/// clock that [`Instant::now`] reads where the scope is polled. The rest of it then passes in
 /// the system's time.
 ///
 /// ```

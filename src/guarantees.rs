@@ -1,4 +1,4 @@
-//! What tickwheel promises, in full. Each promise has tests that fail when the code is broken.
+//! The promises of tickwheel, in full. Each promise has tests that fail when the code is broken.
 //!
 //! - **Never early.** No timer completes before its deadline, as the clock of its runtime reads it.
 //!   This holds under a stalled driver, a blocked worker, an idle runtime and a paused clock. It

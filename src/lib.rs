@@ -7,7 +7,7 @@
 //! it](#when-not-to-use-it), [the cost of the free functions](#the-cost-of-the-free-functions),
 //! [features](#features). Other pages:
 //!
-//! - [`guarantees`]: what is promised, in full.
+//! - [`guarantees`]: the promises, in full.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.

@@ -1,10 +1,10 @@
 //! All that `tokio::time` holds, under its names. Replace `tokio::time` by `tickwheel::time`, and
 //! nothing else.
 //!
-//! What sleeps is this crate's and runs on the current runtime's own timer. What only names or
-//! measures time is tokio's. Types of other crates that hold tokio's timers work as before. The
-//! [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) says what to use in their
-//! place.
+//! A type that sleeps is this crate's and runs on the current runtime's own timer. One that only
+//! names or measures time is tokio's. Types of other crates that hold tokio's timers work as
+//! before. The [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) says what to use
+//! in their place.
 //!
 //! ```
 //! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};
@@ -29,7 +29,7 @@ pub use crate::{
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 
-/// What `tokio::time::error` holds.
+/// The names of `tokio::time::error`.
 pub mod error {
     #[doc(no_inline)]
     pub use crate::error::{Elapsed, Error};

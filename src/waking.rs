@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-/// What is reported of one timer, by its name, and counted beside what its shards count. Nothing
+/// The reports of one timer, under its name, and the counts beside those of its shards. Nothing
 /// hangs on the counts, so all operations are Relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Panics when it is woken, and what it throws panics when it is dropped.
+    /// Panics when it is woken, and its payload panics when it is dropped.
     struct Panicking;
 
     impl Wake for Panicking {

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 /// not see a jump that comes after it was read. So read it anew for each batch of translations, and
 /// choose what a due means:
 ///
-/// - *In so many seconds*, as the next try of a job. Then nothing is to be done: what is armed is
-///   right. What lies in a store is early or late by the jump if it is read after that.
+/// - *In so many seconds*, as the next try of a job. Then nothing is to be done: an armed timer is
+///   right. A time in a store is early or late by the jump if it is read after that.
 /// - *At nine o'clock.* Then compare readings now and then with
 ///   [`jump_since`](WallClock::jump_since). After a jump translate anew, and move what is armed,
 ///   for example with [`DelayMap::reset_at`](crate::DelayMap::reset_at).
@@ -63,6 +63,8 @@ pub struct WallClock {
 
 /// By how much the wall clock has moved against the clock of the timers:
 /// [`WallClock::jump_since`].
+///
+/// No other direction can come, so a `match` needs no arm for one: the enum is exhaustive.
 ///
 /// ```
 /// # use tickwheel::{Duration, Jump, WallClock};
@@ -113,7 +115,7 @@ impl WallClock {
 
     /// The instant of a wall-clock time, if the wall clock does not jump.
     ///
-    /// It saturates: what is more than a hundred years ahead becomes an instant in a hundred years.
+    /// It saturates: a time more than a hundred years ahead becomes an instant in a hundred years.
     /// A time for which there is no instant, on some platforms each one before the machine was
     /// started, becomes the instant of this reading.
     pub fn instant(&self, time: SystemTime) -> Instant {

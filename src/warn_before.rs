@@ -21,6 +21,9 @@ use crate::error::Cancelled;
 use crate::future::sleep::Sleep;
 
 /// How far a deadline has come: [`WarnBefore::wait`].
+///
+/// A deadline has one warning and one end, so a `match` needs no arm for others: the enum is
+/// exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The grace has begun. The deadline is pending, and a reset is in time.

@@ -1,4 +1,4 @@
-//! What an adapter makes of the task's cooperative budget, so that what is ready wins.
+//! An adapter's use of the task's cooperative budget, so that a ready poll wins.
 //!
 //! An adapter polls what it wraps first, and a deadline only where that has to wait. But a task
 //! that has used up its budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels
@@ -10,7 +10,7 @@
 //! | was gone before what is wrapped was polled | is not polled; the task is woken to come again |
 //! | was used up by that very poll | is polled outside of the budget, or it might never be |
 //!
-//! A [`Timeout`](crate::Timeout) does so too, and what is made of one needs nothing more.
+//! A [`Timeout`](crate::Timeout) does so too, and an adapter made of one needs nothing more.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -106,6 +106,9 @@ impl<B> TimeoutBody<B> {
     }
 
     /// Bounds the whole body, from now on.
+    ///
+    /// A body notices only when it is polled, and a server does not poll it while its client reads
+    /// nothing. For such a client wrap the connection in an `io::IdleTimeout`, of the feature `io`.
     pub fn total_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.total = Some(self.timer.sleep(timeout));
         self

@@ -119,7 +119,7 @@ pin_project! {
         // None once its runtime has shut down.
         timer: Option<Timer>,
         timeout: Duration,
-        // What is left of the current gap. None once that was reported, and after the end of the
+        // The rest of the current gap. None once that was reported, and after the end of the
         // stream, so that nothing is armed then.
         gap: Option<Sleep>,
         is_at_end: bool,

@@ -77,8 +77,8 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
             ahead = middle;
         }
     }
-    // This looks at both again, in this order. What has elapsed stays elapsed. So the line has not
-    // moved in between.
+    // This looks at both again, in this order. A line that has elapsed stays elapsed. So the line
+    // has not moved in between.
     let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
     let since = now.checked_duration_since(elapsed)?;
     let past_line = since.as_nanos() % MILLISECOND.as_nanos();

@@ -41,7 +41,7 @@
 //!   waits anew. The thread looks in the opposite order: first since when something waits, then at
 //!   the stalls. So it finds the one or the other.
 //! - *The driver is held up within a turn*, by a waker that blocks or because the process is
-//!   stopped there. What is due since the turn began waits for it.
+//!   stopped there. A timer that is due since the turn began waits for it.
 //! - *A call puts the alarm off while the driver is late*, because what was due is gone. Then the
 //!   driver does not come for that any more, and the call notes the stall so far.
 //! - *A call moves a deadline into a stall that has ended*, by `reset_at` to an instant of the
@@ -71,7 +71,7 @@ pub(crate) struct Stalls {
     waits_since: AtomicU64,
     /// Those whose grace may not be over, in their order.
     recent: Mutex<Vec<Stall>>,
-    /// When the longest grace of all ends, as a moment's bits. What is due later has none.
+    /// When the longest grace of all ends, as a moment's bits. A timer that is due later has none.
     last_grace_end: AtomicU64,
     number: AtomicU64,
     /// How many ticks all of them took.

@@ -215,7 +215,7 @@ impl ResetHandle {
     /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
     /// or was cancelled.
     ///
-    /// It is atomic beside resets from other tasks: what is extended is what the deadline is at
+    /// It is atomic beside resets from other tasks: the call extends the deadline as it is at
     /// that moment. A deadline that has passed, and is in its grace after a stall, is extended from
     /// now, and ends no earlier than its grace.
     pub fn extend(&self, by: Duration) -> bool {
@@ -299,7 +299,7 @@ impl fmt::Debug for ResetHandle {
     }
 }
 
-/// What the code that has a deadline's shard and word can do to the deadline.
+/// The calls on a deadline, for code that has its shard and its word.
 ///
 /// The caller holds no lock, because a call here may take the shard's lock and wake a task. Only
 /// `try_reset` and `handle` may be called with a map's lock held.

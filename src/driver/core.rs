@@ -33,7 +33,7 @@ use crate::clock::tick::{Moment, Tick};
 use crate::shard::Shard;
 use crate::sync::lock;
 
-/// What the running thread works with.
+/// The state that the running thread works with.
 pub(super) struct Core {
     alarm: Alarm,
     /// A shard is dropped once nobody can arm on it any more and nothing is armed in it.
@@ -42,7 +42,7 @@ pub(super) struct Core {
     wakers: Vec<Waker>,
 }
 
-/// What a thread finds out while it runs.
+/// The findings of a thread while it runs.
 struct Run {
     /// The tick at which it began, once that was read.
     began: Option<Tick>,
@@ -61,7 +61,7 @@ pub(crate) struct MissedTick {
     pub(crate) comes_from: Tick,
 }
 
-/// What fires when the next turn is due.
+/// The alarm that fires when the next turn is due.
 pub(super) enum Alarm {
     /// One of a runtime's timers.
     Tokio(TokioAlarm),
@@ -184,7 +184,7 @@ impl Driver {
             let late = self.clock.tick().current(now).since(present);
             self.lateness.note(now, late);
         }
-        // What the turn has left in the past was linked there meanwhile.
+        // A timer that the turn has left in the past was linked there meanwhile.
         self.clock.stalls().wait_from(next.max(present));
         next
     }
@@ -208,7 +208,7 @@ impl Driver {
             let mut is_finished = true;
             for shard in shards.iter().filter_map(Weak::upgrade) {
                 if has_woken && shard.next_expiry() <= present {
-                    // What was woken may have taken its time.
+                    // A task that was woken may have taken its time.
                     at = self.clock.now();
                     has_woken = false;
                 }

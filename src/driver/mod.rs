@@ -1,4 +1,4 @@
-//! The driver: what turns every wheel of a timer, in time.
+//! The driver turns every wheel of a timer, in time.
 //!
 //! ```text
 //!   a thread arms earlier than the alarm is set for                      the alarm fires, in tokio's time driver
@@ -25,9 +25,9 @@
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
 //!   being made or requested. While nothing is armed it wakes nobody. On a clock that can be paused
 //!   there is then no tokio timer at all. So whoever waits with nothing armed takes a [`Watch`].
-//! - The driver holds its shards weakly, and its waker holds the driver weakly. Whoever can still
-//!   arm a timer, or has one pending, holds a shard, and each shard holds the driver. When the last
-//!   of them has let go, all of it is dropped.
+//! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
+//!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver. When
+//!   the last of them has let go, all of it is dropped.
 //! - The shards are closed when the runtime's time driver has ended. The waker that the time driver
 //!   then fires closes them, after every task was dropped. Or the running thread closes them that
 //!   finds the time driver ended when it sets the alarm (see `tokio_alarm`).
@@ -72,12 +72,12 @@ use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
 pub(crate) use watch::Watch;
 
-/// What turns the wheels of one timer.
+/// Turns the wheels of one timer.
 pub(crate) struct Driver {
     requests: Requests,
     clock: Arc<Clock>,
-    /// What the running thread works with. It is here while no thread runs the driver. Once the
-    /// driver has ended, it never is.
+    /// The state that the running thread works with. It is here while no thread runs the driver.
+    /// Once the driver has ended, it never is.
     core: Mutex<Option<Core>>,
     wake_ups: AtomicU64,
     lateness: WorstLateness,

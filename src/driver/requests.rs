@@ -36,7 +36,7 @@ use crate::clock::next_check::NextCheck;
 use crate::clock::tick::Tick;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a thread wants of the driver.
+/// The requests of a thread to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// The alarm has fired, and its waker is spent: turn.
@@ -125,7 +125,7 @@ impl Requests {
 pub(crate) struct Running<'a>(&'a Requests);
 
 impl<'a> Running<'a> {
-    /// What was requested since this was last called.
+    /// The requests since this was last called.
     pub(crate) fn take(&mut self) -> RequestSet {
         // Acquire: pairs with the Release in `submit`.
         RequestSet(self.0.state.swap(RUNNING, Ordering::AcqRel))
@@ -139,7 +139,7 @@ impl<'a> Running<'a> {
     }
 
     /// Reads the next expiries with `read`. A thread that lowers one after this has begun submits a
-    /// request. What was asked for before is forgotten, because the next expiries have it.
+    /// request. An earlier request is forgotten, because the next expiries have it.
     pub(crate) fn read<R>(&mut self, read: impl FnOnce() -> R) -> R {
         // Taken, and not overwritten by a store: so the next expiries that are read after this
         // contain what was asked for before.

@@ -7,8 +7,8 @@
 //!                                                      +--+ set for another tick: wakes up if that is earlier
 //! ```
 //!
-//! Invariant: whoever sets the alarm earlier wakes the thread. The thread looks at the tick again
-//! under the lock before it sleeps, so it overlooks no earlier tick.
+//! Invariant: a thread that sets the alarm earlier wakes this one. The thread looks at the tick
+//! again under the lock before it sleeps, so it overlooks no earlier tick.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::{io, thread};

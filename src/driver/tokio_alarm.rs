@@ -65,7 +65,7 @@ pub(super) struct TokioAlarm {
     _end: Option<Pin<Box<Sleep>>>,
 }
 
-/// What came of setting the alarm.
+/// The result of setting the alarm.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SetOutcome {
     Done,
@@ -137,8 +137,8 @@ impl TokioAlarm {
     ///
     /// Where the present tick began after the millisecond up to which the time driver has worked,
     /// that is so for the present tick, and no time need pass. Else it is the next millisecond,
-    /// however long a tick is. Then the alarm is too late for the present tick: whatever else is
-    /// armed for it fires at once, as tokio's timers do.
+    /// however long a tick is. Then the alarm is too late for the present tick: anything else that
+    /// is armed for it fires at once, as tokio's timers do.
     ///
     /// Returns the first tick that the alarm is in time for too.
     pub(super) fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
@@ -193,7 +193,7 @@ impl TokioAlarm {
     }
 
     /// Sets tokio's sleep. Where that lies in the past, it elapses at once and would wake the
-    /// waker, which is for the time driver alone. What the time driver fires meanwhile is muted
+    /// waker, which is for the time driver alone. A wake of the time driver meanwhile is muted
     /// too. So it has to be attached anew, and that finds out.
     fn reset(&mut self, instant: Instant) {
         self.alarm_waker
@@ -243,7 +243,7 @@ impl TokioAlarm {
 }
 
 /// A sleep of tokio's at `end_of_time`, which fires only when the time driver ends. `None` if it
-/// has ended: whoever arms finds that out.
+/// has ended: the next thread that arms finds that out.
 fn end_of_time_driver(end_of_time: Instant, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
     let mut sleep = Box::pin(sleep_until(end_of_time));
     // Before the first reset or poll a sleep is in no timers, and shows nothing of the time driver.
@@ -265,7 +265,7 @@ fn poll_alive(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
     catch_unwind(AssertUnwindSafe(poll)).ok()
 }
 
-/// What the alarm wakes.
+/// The target of the alarm's wakes.
 struct AlarmWaker {
     driver: Weak<Driver>,
     /// The alarm is being unset, and so elapses for nobody.

@@ -115,7 +115,7 @@ impl Interval {
         self.sleep.reset_at(deadline);
     }
 
-    /// What happens when ticks were missed.
+    /// The behaviour when ticks were missed.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
@@ -163,7 +163,7 @@ pub(crate) fn assert_period(period: Duration) {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
 }
 
-/// What is left of `duration` after whole periods. It is shorter than a period, so it fits.
+/// The rest of `duration` after whole periods. It is shorter than a period, so it fits.
 fn remainder(duration: Duration, period: Duration) -> Duration {
     let nanos = duration.as_nanos() % period.as_nanos();
     Duration::from_secs((nanos / 1_000_000_000) as u64)

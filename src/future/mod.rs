@@ -7,12 +7,12 @@
 /// The methods of a wrapper that lead to what it wraps, in the field of that name.
 macro_rules! access_within {
     ($field:ident: $within:ty) => {
-        /// What is wrapped.
+        /// The wrapped value.
         pub fn get_ref(&self) -> &$within {
             &self.$field
         }
 
-        /// What is wrapped, to be changed. The timer takes no notice of what passes through this.
+        /// The wrapped value, to be changed. The timer takes no notice of what passes through this.
         pub fn get_mut(&mut self) -> &mut $within {
             &mut self.$field
         }

@@ -37,7 +37,7 @@ use crate::future::timeout::{Bound, poll_after_inner};
 use crate::runtime::{TaskId, coop, try_id};
 use crate::shard::Shard;
 
-/// What is left of the innermost [`scope`](crate::scope()); `None` where no scope is open.
+/// The time left in the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
 /// It is what the next call may take, for the header of that call. It is never more than what is
 /// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is
@@ -173,7 +173,7 @@ fn poll_bounded<F: Future>(
     end.poll(had_budget, cx).map_ok(|()| Err(Elapsed::new()))
 }
 
-/// What ends a scope.
+/// The bound of a scope.
 #[derive(Debug)]
 pub(crate) struct End {
     bound: Bound,
@@ -214,7 +214,7 @@ impl End {
     }
 }
 
-/// What bounds the timeouts that are made on this thread now.
+/// The bound of the timeouts that are made on this thread now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScopeDeadline {
     deadline: Instant,
@@ -283,7 +283,7 @@ impl ScopeDeadline {
         clock.moment(by(clock, self.deadline)) <= now
     }
 
-    /// What is left. It reads the clock.
+    /// The time that is left. It reads the clock.
     pub(crate) fn remaining(self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -340,7 +340,7 @@ pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
     if before <= here && here <= after {
         return deadline;
     }
-    // What is left is counted from the later reading, so that it is not too little.
+    // The rest is counted from the later reading, so that it is not too little.
     let left = deadline.saturating_duration_since(here);
     clock.instant(clock.moment(after).after(left.into()))
 }

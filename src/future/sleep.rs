@@ -342,7 +342,8 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// What a poll does before it arms. It reads no clock if the answer is known without a reading.
+/// The first step of a poll, before it arms. It reads no clock if the answer is known without a
+/// reading.
 #[derive(Clone, Copy)]
 pub(crate) enum FirstPoll {
     /// The sleep was due when it was made, so it is ready.

@@ -103,7 +103,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// What bounds a timeout. The timer comes into it as late as it can: a timeout whose future is
+/// The bound of a timeout. The timer comes into it as late as it can: a timeout whose future is
 /// ready at the first poll needs none.
 pub(crate) enum Bound {
     /// Its timer is found by the poll that has to arm it, on the thread of that poll.
@@ -221,8 +221,8 @@ fn poll_bounded<F: Future>(
     poll_deadline(bound, had_budget, cx).map_ok(|()| Err(Elapsed::new()))
 }
 
-/// What does not depend on the inner future. It is a function of its own so that it is compiled
-/// once.
+/// The part that does not depend on the inner future. It is a function of its own so that it is
+/// compiled once.
 fn poll_deadline(
     bound: &mut Bound,
     had_budget: bool,

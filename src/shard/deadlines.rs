@@ -1,4 +1,4 @@
-//! What a shard does for deadlines: everything about a `Word` that needs the lock.
+//! A shard's calls for deadlines: everything about a `Word` that needs the lock.
 //!
 //! Invariants:
 //!
@@ -8,7 +8,7 @@
 //! - The caller holds no lock, not even a map's. Each function wakes whom it has to wake, after the
 //!   shard's lock.
 //! - A call that makes a deadline no earlier ends none that has passed and is in the grace of a
-//!   stall. What a call makes earlier is judged by the clock alone.
+//!   stall. A deadline that a call makes earlier is judged by the clock alone.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -22,7 +22,7 @@ use crate::clock::tick::{Moment, Span, Tick};
 use crate::error::Cancelled;
 use crate::wheel::Key;
 
-/// What is reported of a pending deadline.
+/// The report on a pending deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) deadline: Moment,
@@ -251,7 +251,7 @@ impl Shard {
     }
 }
 
-/// What says whether a stall spares a deadline that passes at `due`.
+/// Tells whether a stall spares a deadline that passes at `due`.
 fn passed(word: LockedWord<'_>, due: Moment) -> PassedDeadline {
     PassedDeadline {
         due,

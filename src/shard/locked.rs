@@ -22,14 +22,14 @@ use crate::clock::tick::{Tick, TickLength};
 use crate::sync::lock;
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 
-/// What the lock of a shard guards.
+/// The state that the lock of a shard guards.
 pub(super) struct ShardState {
     wheel: Wheel<Entry>,
     /// All but what the wheel counts.
     counts: Counts,
 }
 
-/// What a timer needs when its slot comes.
+/// The entry of a timer, as its slot needs it.
 pub(super) struct Entry {
     pub(super) waker: Option<Waker>,
     /// Says when a deadline's timer is truly due. Any other is due at the tick at which it is
@@ -45,7 +45,7 @@ pub(super) struct Locked<'a> {
     after: Deferred<'a>,
 }
 
-/// What is left to do once the lock is let go.
+/// The work that is left once the lock is let go.
 #[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
 pub(super) struct Deferred<'a> {
     shard: &'a Shard,
@@ -333,7 +333,7 @@ fn link(
     word: Option<Arc<Word>>,
     waker: Option<Waker>,
 ) -> Key {
-    // A blank entry is a constant. What it gets after that is written to where it stays.
+    // A blank entry is a constant. Its fields are written later, where it stays.
     let (key, entry) = wheel.arm(tick.number(), || Entry::BLANK);
     std::mem::forget(std::mem::replace(&mut entry.word, word));
     std::mem::forget(std::mem::replace(&mut entry.waker, waker));

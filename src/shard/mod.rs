@@ -1,6 +1,6 @@
 //! One shard of a timer: a wheel behind a lock, and when the driver next comes to it.
 //!
-//! The states of a timer's entry, and what moves it, always under the shard's lock:
+//! The states of a timer's entry and the calls that move it, always under the shard's lock:
 //!
 //! ```text
 //!   arm --> armed --(the driver finds it due)-------------> fired: the entry is gone, the key is
@@ -66,7 +66,7 @@ pub(crate) struct Shard {
     number: usize,
 }
 
-/// What a shard has done so far and holds now.
+/// The counts of a shard, so far and now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) pending: usize,
@@ -226,8 +226,8 @@ impl Shard {
     /// How many timers lie in each slot. It takes the lock again and again, each time for no longer
     /// than a turn does.
     ///
-    /// Whoever waits for the lock can take it between two looks, because the counting of what a
-    /// look has seen takes about as long as the look.
+    /// A thread that waits for the lock can take it between two looks, because the counting of what
+    /// a look has seen takes about as long as the look.
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let mut counter = SlotCounter::with_budget(BATCH);
         loop {
@@ -298,8 +298,8 @@ impl Shard {
     /// are woken at `wakes_at`. Returns the tick before which nothing is due any more; `None` if
     /// the batch is full, and there may be more.
     ///
-    /// What is due has waited for the driver since `waited_since` at most. What is due before that
-    /// was armed later.
+    /// A due timer has waited for the driver since `waited_since` at most. One that is due before
+    /// that was armed later.
     pub(crate) fn turn(
         &self,
         now: Tick,

@@ -21,7 +21,7 @@ pub(super) const LAST_TICK: Tick = Tick::new(1 << 62);
 #[derive(Debug)]
 pub(crate) struct NextExpiry(AtomicU64);
 
-/// What became of the next expiry under the lock. The driver must be told of it after the lock.
+/// The change of the next expiry under the lock. The driver must be told of it after the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the driver has to be told, after the lock"]
 pub(crate) enum ExpiryChange {

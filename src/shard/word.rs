@@ -50,7 +50,7 @@ use crate::clock::tick::{Moment, Span};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// The word, and what is kept beside it under the shard's lock.
+/// The word, and the state beside it under the shard's lock.
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
@@ -62,7 +62,7 @@ pub(crate) struct Word {
     mark: Mark,
 }
 
-/// What a map knows one of its words by.
+/// The name that a map has for one of its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The hash of the key.
@@ -71,7 +71,7 @@ pub(crate) struct Mark {
     pub(crate) shard: u32,
 }
 
-/// What the driver finds when the slot of a deadline's timer comes.
+/// The driver's finding when the slot of a deadline's timer comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
     /// It was due then, and has now expired.
@@ -191,7 +191,7 @@ impl Word {
 
     #[inline]
     fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
-        // AcqRel: what was written before the exchange goes with the word. Acquire on failure: as
+        // AcqRel: earlier writes of this thread go with the word. Acquire on failure: as
         // in `load`.
         self.state
             .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
@@ -280,12 +280,12 @@ impl LockedWord<'_> {
     /// Changes the timeout. A pending deadline counts it from its last reset, unless its due was
     /// set once: that stands.
     pub(crate) fn set_timeout(&self, timeout: Duration) {
-        // Relaxed: W2, the word holds no timeout. Whoever needs the new one takes the lock.
+        // Relaxed: W2, the word holds no timeout. A caller that needs the new one takes the lock.
         self.timeout
             .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
     }
 
-    /// What the word says of a pending deadline. `None` once it is settled.
+    /// The word's view of a pending deadline. `None` once it is settled.
     pub(crate) fn pending(&self) -> Option<State> {
         let state = self.load().into();
         let is_pending = !matches!(state, State::Settled(_));

@@ -87,7 +87,7 @@ fn current_id() -> runtime::Id {
     }
 }
 
-/// What `take` takes of the timer that this thread remembers for the runtime with that id.
+/// Applies `take` to the timer that this thread remembers for the runtime with that id.
 fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
     let find = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
         let last_used = last_used.borrow();

@@ -1,4 +1,4 @@
-//! [`Metrics`]: what a timer holds and has done, in numbers.
+//! [`Metrics`]: counts of a timer's work, past and present.
 //!
 //! Invariant: `armed` is the sum of `pending`, `fired` and `disarmed`. Each shard is read at one
 //! moment, under its lock.
@@ -11,7 +11,7 @@ use crate::driver::Driver;
 use crate::shard::Counts;
 use crate::shard::lateness::FiredCounts;
 
-/// What a timer holds and has done so far: [`Timer::metrics`](crate::Timer::metrics).
+/// Counts of a timer's work, past and present: [`Timer::metrics`](crate::Timer::metrics).
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
@@ -58,7 +58,7 @@ pub struct Metrics {
     /// buckets of a histogram as Prometheus has them, whose last one, without a limit, is `fired`.
     /// A timer is late by the time from its due to the batch of the turn that wakes its task, or
     /// from when it was armed if that was later. But what was armed while the driver was held up,
-    /// and was due then too, counts from its due. What a waker before it in the batch takes is not
+    /// and was due then too, counts from its due. The time of wakers before it in the batch is not
     /// counted, nor the rounding of the due to a tick.
     pub fired_within: [u64; 16],
     /// How late all timers that fired were together: the sum of that histogram.

@@ -184,8 +184,8 @@ impl Timer {
         self.inner.clock.now_instant()
     }
 
-    /// What the timer holds and has done. The call takes the lock of each shard for a moment, and
-    /// less than a microsecond for a few shards.
+    /// Counts of the timer's work, past and present. The call takes the lock of each shard for a
+    /// moment, and less than a microsecond for a few shards.
     pub fn metrics(&self) -> Metrics {
         let shards = self.inner.shards.iter().map(|shard| shard.counts());
         Metrics::new(shards, &self.inner.driver, &self.inner.clock)
@@ -196,7 +196,7 @@ impl Timer {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// What every slot of every level holds.
+    /// The contents of every slot of every level.
     ///
     /// The call visits every timer: O(timers). It takes the lock of a shard again and again, each
     /// time for no longer than the driver does in a turn. A timer that is armed from the beginning

@@ -1,4 +1,4 @@
-//! [`Snapshot`]: what every slot of every level held, in numbers.
+//! [`Snapshot`]: the contents of every slot of every level, in numbers.
 //!
 //! Invariant: a snapshot is a copy. To read it touches no timer.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::wheel::SlotCounts;
 
-/// What every level of a timer's wheels held: [`Timer::snapshot`](crate::Timer::snapshot).
+/// The contents of every level of a timer's wheels: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
 /// Its [`Display`](fmt::Display) is a heading, and a line for each level of all shards together.
 /// `late` counts the timers whose time has passed. The text may change with any version.
@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub shards: Vec<ShardSnapshot>,
 }
 
-/// What one shard held.
+/// The contents of one shard.
 ///
 /// ```
 /// # tokio_test::block_on(async {
@@ -60,7 +60,7 @@ pub struct ShardSnapshot {
     pub overdue: usize,
 }
 
-/// What one level held.
+/// The contents of one level.
 ///
 /// ```
 /// # tokio_test::block_on(async {
@@ -251,7 +251,7 @@ level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
                 .map(|level| (level.now, level.late))
                 .collect::<Vec<_>>()
         };
-        // What lies behind now, by up to a rotation, is to come.
+        // A slot behind now, by up to a rotation, is to come.
         assert_eq!(now(0o123, 0o120), [(3, 0), (2, 0), (1, 0)]);
         assert_eq!(now(0o131, 0o130), [(1, 0), (3, 0), (1, 0)]);
         assert_eq!(now(0o131, 0o127), [(1, 1), (3, 0), (1, 0)]);

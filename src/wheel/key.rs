@@ -34,7 +34,7 @@ impl Key {
         Key { index, sequence }
     }
 
-    /// What `new` was given, for an owner that stores the two apart.
+    /// The two parts that `new` was given, for an owner that stores the two apart.
     #[inline]
     pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
         (self.index, Some(self.sequence))

@@ -24,7 +24,7 @@ use std::num::NonZeroU64;
 use super::segments::{NONE, Segments};
 use super::{Key, Wheel};
 
-/// What is left of a timer that was unlinked from its slot.
+/// The rest of a timer that was unlinked from its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unlinked {
     due: u64,
@@ -136,7 +136,7 @@ impl<T> Wheel<T> {
     }
 
     /// Links a node that was unlinked from a coarser slot before all that lies where its due
-    /// belongs: whatever has the same due there was armed later.
+    /// belongs: a timer of the same due there was armed later.
     pub(super) fn link_first(&mut self, index: u32) {
         let due = self.nodes[index].due;
         let (level, slot) = self.slot_of(due);

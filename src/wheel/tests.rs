@@ -274,7 +274,7 @@ fn the_search_for_the_first_of_many_far_timers_is_paid_for_once() {
         steps += 5_000 - budget;
         assert_eq!(wheel.due_at(first), expected);
         wheel.remove_at(first);
-        // What comes meanwhile is not sorted, and so as cheap as ever.
+        // A timer that comes meanwhile is not sorted, and so as cheap as ever.
         let earlier = wheel.insert(70, 0);
         assert!(wheel.sorted.len() < 1_000 && wheel.remove(earlier).is_some());
     }

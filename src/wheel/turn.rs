@@ -13,7 +13,7 @@
 
 use super::Wheel;
 
-/// What [`Wheel::turn`] is to do with a timer whose slot has come.
+/// The choice that [`Wheel::turn`] has for a timer whose slot has come.
 pub(crate) enum Decision {
     /// The timer is due. The judge has taken what it needs out of the value.
     Fire,
@@ -24,7 +24,7 @@ pub(crate) enum Decision {
 /// Judging a timer and waking the task that waits for it costs as much as cascading this many.
 pub(super) const JUDGED: usize = 8;
 
-/// What a search for a timer that is due found, or one step of it.
+/// The result of a search for a timer that is due, or of one step of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<D = u32> {
     /// This timer is due. It is still linked, where this is its index.
@@ -95,7 +95,7 @@ impl<T> Wheel<T> {
             let first = self.levels[level].slot(slot).first();
             return first.map_or(Found::Nothing, Found::Due);
         }
-        // Whatever has the same due in a finer slot was linked later. So each timer goes to the
+        // A timer of the same due in a finer slot was linked later. So each timer goes to the
         // front there, the last one first.
         while let Some(last) = self.levels[level].slot(slot).last().filter(|_| *budget > 0) {
             *budget -= 1;

@@ -80,7 +80,7 @@ pub(super) struct Idle {
     waits: [Wait; 2],
 }
 
-/// What a direction does.
+/// The state of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Its last poll did not have to wait, or it got the error.
@@ -133,7 +133,7 @@ impl Idle {
         self.is_reported = false;
     }
 
-    /// What every poll of the I/O ends with. `had_budget` says whether the task had a budget
+    /// The end of every poll of the I/O. `had_budget` says whether the task had a budget
     /// before it, and `has_moved` whether a result moved a byte.
     #[inline]
     pub(super) fn after<R: Copy>(

@@ -2,7 +2,7 @@
 //! read and write timeouts.
 //!
 //! Invariant: the I/O itself is polled first, and a deadline is polled only when that has to wait.
-//! What is ready wins over a deadline that has passed, and pays for no poll of a timer. An
+//! Ready I/O wins over a deadline that has passed, and pays for no poll of a timer. An
 //! operation that was not even tried, because its task had used up its cooperative budget, is tried
 //! again before it reports that its time is over. So the bytes win also where many streams are
 //! polled in one task, as by a `FuturesUnordered`.

@@ -132,7 +132,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// use tower::{ServiceExt, service_fn};
 ///
 /// # tokio_test::block_on(async {
-/// // What the server sees of the caller's deadline.
+/// // The server's view of the caller's deadline.
 /// let server = service_fn(async |request: Request<()>| {
 ///     Ok::<_, std::io::Error>(Response::new(request.headers().contains_key("grpc-timeout")))
 /// });
@@ -198,7 +198,7 @@ where
 }
 
 pin_project! {
-    /// A call that passes its deadline on: what [`GrpcTimeout`] answers with.
+    /// A call that passes its deadline on, the response future of [`GrpcTimeout`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct GrpcResponseFuture<F> {

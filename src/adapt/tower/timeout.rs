@@ -269,13 +269,13 @@ fn scope<F: Future>(timer: Option<&Timer>, deadline: Instant, call: F) -> Scope<
 }
 
 fn after(duration: Duration) -> Instant {
-    /// What no instant can name is taken to be this far away, tokio's bound.
+    /// A duration that no instant can name is taken to be this far away, tokio's bound.
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     let now = Instant::now();
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-/// What decides how a call is bounded, before the request is handed to the service: one duration
+/// The policy that bounds a call, before the request is handed to the service: one duration
 /// for all, or what a closure reads in the request.
 pub trait Bound<Request> {
     /// Whether the call is a scope.
@@ -303,14 +303,14 @@ where
     }
 }
 
-/// What a call gives that was not answered in time: a boxed error, or what a closure makes of it.
+/// The result of a call that was not answered in time: a boxed error, or that of a closure.
 pub trait Answer<Response, Error> {
     type Error;
 
-    /// What becomes of the service's own error.
+    /// Converts the service's own error.
     fn error(error: Error) -> Self::Error;
 
-    /// What becomes of a call that was not answered in time, or waits when the runtime shuts down.
+    /// The end of a call that was not answered in time, or waits when the runtime shuts down.
     fn late(self, shut_down: Option<Cancelled>) -> Result<Response, Self::Error>;
 }
 
@@ -343,7 +343,7 @@ where
 }
 
 pin_project! {
-    /// A call with a timeout: what [`Timeout`](super::Timeout) answers with.
+    /// A call with a timeout, the response future of [`Timeout`](super::Timeout).
     ///
     /// Dropping it drops the call and takes its timer out.
     #[derive(Debug)]

@@ -101,7 +101,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// The keys of the map, their deadlines pending or not, in no order.
     ///
     /// The result has every key that is in the map from the beginning of the call to its end. It
-    /// may have one that comes or goes meanwhile.
+    /// may have one that comes or goes meanwhile. The keys of one part at a time are cloned under
+    /// its lock, so a `Clone` of a key must not call the map.
     pub fn keys(&self) -> Vec<K> {
         let mut keys = Vec::with_capacity(self.inner.table.permits());
         for part in self.inner.table.lock_each() {
@@ -113,9 +114,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Calls `f` with each key of the map, its deadline pending or not, and with that deadline's
     /// handle, in no order.
     ///
-    /// It goes from part to part, under the lock of one at a time. What is in the map from the
-    /// beginning of the call to its end is shown exactly once. What comes or goes meanwhile may be
-    /// shown or not.
+    /// It goes from part to part, under the lock of one at a time. A key that is in the map from
+    /// the beginning of the call to its end is shown exactly once. One that comes or goes meanwhile
+    /// may be shown or not.
     ///
     /// `f` must not call the map: [the rule](DeadlineMap#closures). It may use the handle. Where
     /// that ends a deadline, the waker of the task that awaits it runs under the lock too: to wake

@@ -139,7 +139,7 @@ impl<K> Inner<K> {
     }
 }
 
-/// What the map holds for a key. It is as small as it can be, because a look-up reads it from
+/// The map's entry for a key. It is as small as it can be, because a look-up reads it from
 /// memory. A look-up goes on to the word, so the word keeps the hash and the shard.
 pub(super) struct Entry<K> {
     pub(super) key: K,

@@ -56,7 +56,8 @@ use inner::{Entry, Inner};
 ///
 /// The deadlines behave as [`Deadline`](crate::Deadline) does: a stall does not count against them.
 ///
-/// Clones are handles of the same map, and all may be dropped: what is pending lives on and fires.
+/// Clones are handles of the same map, and all may be dropped: a pending deadline lives on and
+/// fires.
 ///
 /// | call | cost |
 /// |---|---|
@@ -82,11 +83,11 @@ use inner::{Entry, Inner};
 ///
 /// # Closures
 ///
-/// What is given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do a
-/// key's `Eq`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call the map, nor drop
-/// a [`KeyedDeadline`] of it, nor wait for somebody who does: they would wait for ever. In debug
-/// builds such a call panics and says so. They may show the map by `{map:?}`, which takes no lock,
-/// and call other maps, unless the closures of those call this one.
+/// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do
+/// a key's `Eq`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call the map, nor
+/// drop a [`KeyedDeadline`] of it, nor wait for somebody who does: they would wait for ever. In
+/// debug builds such a call panics and says so. They may show the map by `{map:?}`, which takes no
+/// lock, and call other maps, unless the closures of those call this one.
 ///
 /// # Example
 ///

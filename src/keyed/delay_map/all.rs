@@ -1,4 +1,4 @@
-//! What a [`DelayMap`] does to all of its keys, or to the first of them.
+//! The calls of a [`DelayMap`] on all of its keys, or on the first of them.
 //!
 //! `drain` and `close` lock every part, so each of them is atomic against all keys. `first` and
 //! `pop_first` compare the earliest ticks of all parts, and lock one. The others go through the
@@ -24,6 +24,9 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// The keys, in no order. Each was in the map at some moment of the call.
+    ///
+    /// The keys of one part at a time are cloned under its lock, so a `Clone` of a key must not
+    /// call the map.
     pub fn keys(&self) -> Vec<K>
     where
         K: Clone,
@@ -38,9 +41,10 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// Calls `act` with each key, its value, and the instant at which the value is to come out, in
     /// no order.
     ///
-    /// It goes from part to part, under the lock of one at a time. What is in the map from the
-    /// beginning of the call to its end is shown exactly once. What comes or goes meanwhile may be
-    /// shown or not. A value that moves from one key to another may be shown twice, or not at all.
+    /// It goes from part to part, under the lock of one at a time. A key that is in the map from
+    /// the beginning of the call to its end is shown exactly once. One that comes or goes meanwhile
+    /// may be shown or not. A value that moves from one key to another may be shown twice, or not
+    /// at all.
     ///
     /// `act` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
     /// changed.
@@ -91,7 +95,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// Takes out the value that is the next to come out, with its key and the time that it had
     /// left, zero for what was due. `None` if the map is empty.
     ///
-    /// It makes room in a map at its limit. What comes first is as in [`first`](DelayMap::first).
+    /// It makes room in a map at its limit. The order is that of [`first`](DelayMap::first).
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
@@ -138,7 +142,7 @@ impl<K, V, S> DelayMap<K, V, S> {
 
     /// Keeps the values for which `keep` says so, due or not, and drops the rest. The delays go on.
     ///
-    /// What it does not keep is dropped after the lock. `keep` must not call the map: [the
+    /// A value that it does not keep is dropped after the lock. `keep` must not call the map: [the
     /// rule](DelayMap#closures). If it panics, no further value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut part in self.inner.table.lock_each() {
@@ -181,8 +185,8 @@ impl<K, V, S> DelayMap<K, V, S> {
 
     /// Makes everything come out of the stream now. Returns how many values were pending.
     ///
-    /// It is atomic for each key, and not against all of them: what is inserted meanwhile may be
-    /// made due or not. It has one part of the map locked at a time.
+    /// It is atomic for each key, and not against all of them: a key that is inserted meanwhile may
+    /// be made due or not. It has one part of the map locked at a time.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
         for mut part in self.inner.table.lock_each() {

@@ -79,7 +79,7 @@ pub(super) struct Inner<K, V> {
     /// The tick before which nothing is due in each part.
     earliest: Box<[AtomicU64]>,
     handles: AtomicUsize,
-    /// Whoever sets it may make a stream.
+    /// The thread that sets it may make a stream.
     has_stream: AtomicBool,
     pub(super) waker: StreamWaker,
     /// The timer that wakes the stream, while it is armed or has fired, and its tick.
@@ -117,7 +117,7 @@ impl<K, V> Inner<K, V> {
     pub(super) fn set_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
         let (now, ticks) = (self.clock().now(), self.clock().tick());
         let deadline = deadline(now);
-        // What is due already waits for no tick to begin.
+        // An item that is due already waits for no tick to begin.
         let tick = if deadline > now {
             ticks.due(deadline)
         } else {
@@ -136,8 +136,8 @@ impl<K, V> Inner<K, V> {
             return self.finish_change(part);
         }
         let earliest = &self.earliest[part.number()];
-        // What was written before may have been too early, and stays so. That costs one check, and
-        // to find the earliest again would cost more each time. Relaxed: G1.
+        // A tick that was written before may have been too early, and stays so. That costs one
+        // check, and to find the earliest again would cost more each time. Relaxed: G1.
         let is_earlier = setting.tick < Tick::new(earliest.load(Ordering::Relaxed));
         if is_earlier {
             // Release: pairs with the load in `earliest_of`.
@@ -297,7 +297,7 @@ impl<K, V> Inner<K, V> {
     /// Counts another handle. `false` if no handle is left, because then there can be none again.
     pub(super) fn add_handle(&self) -> bool {
         let add = |handles| (handles > 0).then_some(handles + 1);
-        // Only the count decides here. What the handles did is carried by `drop_handle`.
+        // Only the count decides here. The handles' writes are carried by `drop_handle`.
         self.handles
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
             .is_ok()

@@ -13,11 +13,11 @@
 //!
 //! Invariants:
 //!
-//! - An item is in its part from its insert until it comes out, due or not. Whoever takes it out
-//!   does so under the part's lock, so it comes out once, one way.
+//! - An item is in its part from its insert until it comes out, due or not. The thread that takes
+//!   it out does so under the part's lock, so it comes out once, one way.
 //! - What comes out of the stream comes in the order of its ticks: within a tick in the order in
-//!   which it was set in its part, and parts in their order. What is made due at once counts from
-//!   the present tick.
+//!   which it was set in its part, and parts in their order. An item that is made due at once
+//!   counts from the present tick.
 //!
 //! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`
 //! and `first`, and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
@@ -62,8 +62,8 @@ pub use stream::{Expirations, Expired};
 ///   rounding and scheduling.
 /// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
-///   [`insert`](DelayMap::insert). What is due but not yet taken from the stream can still be
-///   removed, reset or drained.
+///   [`insert`](DelayMap::insert). A value that is due but not yet taken from the stream can still
+///   be removed, reset or drained.
 /// - Values come out in the order of their ticks, and within a tick in no order that you can rely
 ///   on.
 /// - The stream ends when the map is closed and empty, or when every handle of the map is dropped
@@ -463,10 +463,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
     /// of the value goes on.
     ///
-    /// `change` must not call the map: [the rule](DelayMap#closures). What it drops is dropped
-    /// under the lock too, as the old value in `*value = new` is. To drop that after the lock, give
-    /// it back: `map.update(key, |value| std::mem::replace(value, new))`. If `change` panics, the
-    /// value stays as it left it.
+    /// `change` must not call the map: [the rule](DelayMap#closures). A value that it drops is
+    /// dropped under the lock too, as the old value in `*value = new` is. To drop that after the
+    /// lock, give it back: `map.update(key, |value| std::mem::replace(value, new))`. If `change`
+    /// panics, the value stays as it left it.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,

@@ -5,8 +5,8 @@
 //! Invariants:
 //!
 //! - An item is in the wheel and in the index, or in neither.
-//! - An item is due at the tick of its deadline. What had passed its deadline when it was set is
-//!   due at the tick in which it was set.
+//! - An item is due at the tick of its deadline. One that had passed its deadline when it was set
+//!   is due at the tick in which it was set.
 
 use std::borrow::Borrow;
 

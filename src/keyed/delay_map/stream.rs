@@ -28,13 +28,13 @@ const BATCH: usize = 512;
 /// run.
 const CHECKS: usize = 8;
 
-/// A value whose delay has passed: what [`Expirations`] gives, with an example.
+/// A value whose delay has passed, as [`Expirations`] gives it, with an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired<K, V> {
     /// The key under which the value was.
     pub key: K,
-    /// What was put in, as it was changed since.
+    /// The value that was put in, as it was changed since.
     pub value: V,
     /// When it was due, never later than when it came out. If a call made it come before its time,
     /// as [`expire_all`](super::DelayMap::expire_all) does, this is the instant of that call.
@@ -216,7 +216,7 @@ impl<K, V> Expirations<K, V> {
     fn end(&mut self) -> Poll<Option<Expired<K, V>>> {
         self.ended = true;
         if self.watch.take().is_some_and(|watch| watch.has_ended()) {
-            // Nothing more would come out. What is in the map stays there to be drained.
+            // Nothing more would come out. The values in the map stay there to be drained.
             self.inner.table.lock_all().close();
         }
         drop(self.inner.stop_stream_timer());
