@@ -226,6 +226,7 @@ pub mod docs {
     // In the repository these names lead to the files. Here they lead to the pages: of two
     // definitions of a name, the first one counts.
     #[doc = "[COMPARE.md]: crate::docs::compare\n[SIZING.md]: crate::docs::sizing\n"]
+    #[doc = "[the guarantees]: crate::guarantees\n"]
     #[doc = include_str!("../docs/DESIGN.md")]
     pub mod design {}
 

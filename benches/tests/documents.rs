@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use pulldown_cmark::{Event, Options, Parser, Tag, html};
+use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, html};
 use tickwheel_bench::report::summary::{self, BEGIN, END};
 use tickwheel_bench::report::{Run, charts, page};
 
@@ -44,6 +44,26 @@ fn no_page_is_torn_by_a_mark() {
         .filter(|line| line.contains("<!--"))
         .collect();
     assert_eq!(marks, [BEGIN, END], "README has other marks than two");
+}
+
+/// The source's own pages are left out: rustdoc knows what the names there are.
+#[test]
+fn each_reference_of_a_document_is_defined() {
+    for (name, text) in pages().filter(|(name, _)| name.ends_with(".md")) {
+        let undefined = undefined_references(&text);
+        assert!(undefined.is_empty(), "{name}: {undefined:?}");
+    }
+    assert_eq!(undefined_references("See [a] and [b].\n\n[a]: c"), ["b"]);
+}
+
+fn undefined_references(text: &str) -> Vec<String> {
+    let mut undefined = Vec::new();
+    let found = |link: BrokenLink<'_>| {
+        undefined.push(link.reference.to_string());
+        None
+    };
+    Parser::new_with_broken_link_callback(text, as_rustdoc(), Some(found)).for_each(drop);
+    undefined
 }
 
 #[test]
