@@ -22,8 +22,7 @@ pub(crate) struct LinearTable<T> {
 }
 
 /// The mean number of entries above which a segment is split. A segment has up to twice as many
-/// before its turn comes. It is made with room for them, 2,048 buckets, because to grow it would
-/// look at the hash of each entry once more. Few in unit tests, for many segments.
+/// before its turn comes, and then fills its 2,048 buckets. Few in unit tests, for many segments.
 const MEAN: usize = if cfg!(test) { 8 } else { 800 };
 
 /// A table with no more buckets than this is not worth shrinking.
@@ -142,11 +141,11 @@ impl<T> LinearTable<T> {
     /// Makes one more segment, out of the one that is next in the order.
     #[cold]
     fn split(&mut self, hash_of: impl Fn(&T) -> u32) {
-        let number = self.segments();
-        let source = split_from(number);
-        self.rest.push(HashTable::with_capacity(2 * MEAN));
+        let source = split_from(self.segments());
         let full = std::mem::take(self.segment_mut(source));
-        *self.segment_mut(source) = HashTable::with_capacity(2 * MEAN);
+        // With room for twice as many. To grow, a segment looks at the hash of each entry again.
+        self.rest.push(HashTable::with_capacity(full.len()));
+        *self.segment_mut(source) = HashTable::with_capacity(full.len());
         for entry in full {
             self.put(spread(hash_of(&entry)), entry, &hash_of);
         }
