@@ -46,8 +46,6 @@ struct Contender {
     name: &'static str,
     runtime: Rc<Runtime>,
     make: Box<dyn FnMut() -> Box<dyn Operation>>,
-    /// Whether the operations are kept from sample to sample.
-    keeps: bool,
     /// One operation for each thread, between the samples.
     hands: Vec<Box<dyn Operation>>,
     samples: Vec<f64>,
@@ -71,7 +69,7 @@ impl Race {
 
     /// Adds a contender. `make` is called once for each thread, within the runtime.
     pub fn enter<O: Operation>(&mut self, name: &'static str, make: impl FnMut() -> O + 'static) {
-        self.add(self.runtime.clone(), name, true, make);
+        self.enter_on(self.runtime.clone(), name, make);
     }
 
     /// Adds a contender that needs a runtime of its own kind.
@@ -79,33 +77,12 @@ impl Race {
         &mut self,
         runtime: Rc<Runtime>,
         name: &'static str,
-        make: impl FnMut() -> O + 'static,
-    ) {
-        self.add(runtime, name, true, make);
-    }
-
-    /// Adds a contender that would disturb the others after its sample. It is made anew for each
-    /// sample, and dropped after it.
-    pub fn enter_afresh<O: Operation>(
-        &mut self,
-        name: &'static str,
-        make: impl FnMut() -> O + 'static,
-    ) {
-        self.add(self.runtime.clone(), name, false, make);
-    }
-
-    fn add<O: Operation>(
-        &mut self,
-        runtime: Rc<Runtime>,
-        name: &'static str,
-        keeps: bool,
         mut make: impl FnMut() -> O + 'static,
     ) {
         self.contenders.push(Contender {
             name,
             runtime,
             make: Box::new(move || Box::new(make())),
-            keeps,
             hands: Vec::new(),
             samples: Vec::new(),
         });
@@ -152,9 +129,7 @@ impl Contender {
                 .runtime
                 .block_on(task)
                 .expect("the operation does not panic");
-            if self.keeps {
-                self.hands.push(hand);
-            }
+            self.hands.push(hand);
             took.push(one);
         }
         self.samples.push(core_time(&took));

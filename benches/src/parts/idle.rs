@@ -8,8 +8,6 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use hierarchical_hash_wheel_timer::thread_timer::TimerWithThread;
-use hierarchical_hash_wheel_timer::{ClosureTimer, OneShotClosureState, PeriodicClosureState};
 use tickwheel::Timer;
 use tokio_util::time::DelayQueue;
 
@@ -25,7 +23,6 @@ pub const PART: Part = Part {
             name::TICKWHEEL,
             name::TOKIO,
             name::DELAY_QUEUE,
-            name::HIERARCHICAL,
             PINGORA,
             name::NO_TIMER,
         ],
@@ -43,7 +40,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     let durations = Durations::seconds(3_600..3_900);
     let away = (0..DEADLINES).map(|index| durations.get(index));
     let mut ours = None;
-    let mut thread_timer = None;
     match contender {
         name::TICKWHEEL => {
             let timer = ours.insert(Timer::current());
@@ -56,16 +52,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
                 queue.insert((), after);
             }
             tokio::spawn(async move { std::future::poll_fn(|cx| queue.poll_expired(cx)).await });
-        }
-        name::HIERARCHICAL => {
-            type ForClosures =
-                TimerWithThread<u64, OneShotClosureState<u64>, PeriodicClosureState<u64>>;
-            let timer = thread_timer.insert(ForClosures::new().expect("the thread starts"));
-            let mut timer = timer.timer_ref();
-            let ids = 0..;
-            for (id, after) in ids.zip(away) {
-                timer.schedule_action_once(id, after, drop);
-            }
         }
         PINGORA => {
             let after = Duration::from_secs(14 * 60);
@@ -80,9 +66,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     let before = (context_switches(), turns());
     thread::sleep(time);
     let after = (context_switches(), turns());
-    if let Some(timer) = thread_timer {
-        timer.shutdown().expect("its thread ends");
-    }
 
     [
         ("idle", before.0, after.0),

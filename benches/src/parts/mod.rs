@@ -55,7 +55,6 @@ pub mod name {
     pub const ALT_TIMER: &str = "tokio alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";
     pub const PINGORA: &str = "pingora-timeout";
-    pub const HIERARCHICAL: &str = "hierarchical_hash_wheel_timer";
     pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
     pub const NOTIFY: &str = "Notify loop, caller's part";

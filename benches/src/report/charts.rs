@@ -86,7 +86,7 @@ pub fn charts(results: &Results) -> Vec<(String, String)> {
 // Colours: one for a light ground and one for a dark one.
 
 /// Ours stand out by their hue. The others can be told apart without red and green too.
-const COLORS: [(&str, &str, &str); 13] = [
+const COLORS: [(&str, &str, &str); 12] = [
     (name::TICKWHEEL, "#00728f", "#4cc9e6"),
     (name::DROP_IN, "#3f9db5", "#2b9cb8"),
     (name::GLOBAL, "#6db3c4", "#8adcee"),
@@ -95,7 +95,6 @@ const COLORS: [(&str, &str, &str); 13] = [
     (name::DELAY_QUEUE, "#b5173f", "#ff7b93"),
     (name::MUTEX_MAP, "#73503f", "#d1a48c"),
     (name::PINGORA, "#7a4aa5", "#bd95ea"),
-    (name::HIERARCHICAL, "#5f7a12", "#aecb57"),
     (name::TOKIO_IO_TIMEOUT, "#8a6d00", "#dcbb42"),
     (name::LAST_SEEN, "#3f5fb8", "#93abf5"),
     (name::NOTIFY, "#1f7a4d", "#6fcf9b"),

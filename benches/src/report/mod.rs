@@ -75,7 +75,6 @@ const PACKAGES: &[&str] = &[
     "tokio",
     "tokio-util",
     "pingora-timeout",
-    "hierarchical_hash_wheel_timer",
     "hyper",
     "hyper-util",
     "tokio-io-timeout",
