@@ -1,24 +1,22 @@
 //! A live picture of the wheels: levels that appear on overflow, cascades, resets.
 //!
 //! ```text
-//!   running   a real timer under the load; it can be paused and stepped   -> a moment
+//!   running   a real timer under the load; it can be paused and stepped   -> a drawing
 //!   load      connections with heartbeats, and requests
-//!   ways      where each timer lies, for a picture that shows each of them
-//!   model     what is shown at one moment
-//!   draw      a moment as text                        -> terminal, --frame
-//!   svg       a series of moments as an animated picture           -> --svg
+//!   drawing   what is shown at one moment
+//!   draw      a drawing as text                            -> terminal, --frame
+//!   svg       a series of drawings as an animated picture              -> --svg
 //!   terminal  the keys, and the terminal's state
 //! ```
 //!
 //! Invariant: only `running` turns a wheel, and only `draw` and `svg` say how it looks.
 
 mod draw;
+mod drawing;
 mod load;
-mod model;
 mod running;
 mod svg;
 mod terminal;
-mod ways;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -28,10 +26,10 @@ use clap::Parser;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tickwheel::Duration;
-use tickwheel_integrations::parse_duration;
+use tickwheel_integrations::{parse_duration, parse_period};
 
 use draw::Prompt;
-use running::{Running, Setting};
+use running::Running;
 
 /// Shows a timer's wheels turning under a load that keys change.
 ///
@@ -42,9 +40,8 @@ struct Options {
     /// The load, as the keys 0 to 5: nothing, 20, 500, 10,000, 100,000 or 300,000 connections.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=5))]
     preset: u8,
-    /// The length of a tick, from 1ms to 1s. At 1ms, the timer's own default, level 0 is too fast
-    /// to see.
-    #[arg(long, default_value = "20ms", value_parser = parse_tick)]
+    /// The length of a tick. At 1ms, the timer's own default, level 0 is too fast to see.
+    #[arg(long, default_value = "20ms", value_parser = parse_period)]
     tick: Duration,
     /// Slots of each level, rounded up to a power of two.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u8).range(2..=64))]
@@ -55,13 +52,10 @@ struct Options {
     /// Adds a timer of this duration at the start, as the key `a` does. May be repeated.
     #[arg(long, value_parser = parse_duration)]
     add: Vec<Duration>,
-    /// Prints one frame as text in place of a live picture. Its time is virtual, so that it is the
+    /// Prints one frame as text in place of a live picture, after 30 s of virtual time. So it is the
     /// same each time.
     #[arg(long, conflicts_with = "svg")]
     frame: bool,
-    /// How long the load of `--frame` has run, in virtual time.
-    #[arg(long, default_value = "30s", value_parser = parse_duration, requires = "frame")]
-    after: Duration,
     /// Columns of `--frame`.
     #[arg(long, default_value_t = 80, requires = "frame", value_parser = clap::value_parser!(u16).range(80..=500))]
     width: u16,
@@ -88,27 +82,17 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> io::Result<()> {
-    let setting = Setting {
-        preset: usize::from(options.preset),
-        tick: options.tick,
-        slots: usize::from(options.slots),
-        seed: options.seed,
-        add: options.add.clone(),
-    };
     if let Some(file) = &options.svg {
-        let picture = svg::write(&running::ten_seconds(options.seed)?);
+        let picture = svg::write(&running::ten_seconds(options.clone())?);
         return match file.to_str() {
             Some("-") => io::stdout().write_all(picture.as_bytes()),
             _ => std::fs::write(file, picture).map_err(|error| {
-                io::Error::new(
-                    error.kind(),
-                    format!("cannot write {}: {error}", file.display()),
-                )
+                io::Error::other(format!("cannot write {}: {error}", file.display()))
             }),
         };
     }
     if options.frame {
-        let frame = frame(setting, options)?;
+        let frame = frame(options)?;
         return io::stdout().write_all(frame.as_bytes());
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -117,33 +101,15 @@ fn run(options: &Options) -> io::Result<()> {
              `--svg FILE` writes an animated picture",
         ));
     }
-    terminal::run(setting)
-}
-
-/// A tick that a person can wait for, and not shorter than the grid of tokio's timers.
-fn parse_tick(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        tick if tick < Duration::from_millis(1) => Err("it must be at least 1ms".to_owned()),
-        tick if tick > Duration::from_secs(1) => Err("it must be at most 1s".to_owned()),
-        tick => Ok(tick),
-    }
+    terminal::run(options.clone())
 }
 
 /// One frame, after a time that is virtual.
-fn frame(setting: Setting, options: &Options) -> io::Result<String> {
-    /// More steps would seem to hang.
-    const MOST: u128 = 1_000_000;
-    let steps = options.after.as_nanos() / setting.tick.as_nanos();
-    if steps > MOST {
-        return Err(io::Error::other(format!(
-            "--after {:?} is {steps} ticks, more than {MOST}; give less, or a longer --tick",
-            options.after
-        )));
-    }
-    let mut running = Running::new(setting, true)?;
+fn frame(options: &Options) -> io::Result<String> {
+    let steps = 30_000_000_000 / options.tick.as_nanos();
+    let mut running = Running::new(options.clone(), true)?;
     (0..steps).for_each(|_| running.step());
-    let moment = running.look();
     let mut buffer = Buffer::empty(Rect::new(0, 0, options.width, options.height));
-    draw::draw(&moment, &Prompt::Keys, buffer.area, &mut buffer);
+    draw::draw(&running.look(), &Prompt::Keys, buffer.area, &mut buffer);
     Ok(draw::to_text(&buffer))
 }

@@ -1,502 +1,286 @@
-//! A series of moments as an animated SVG: rings that turn, and timers that move between them.
+//! A series of drawings as an animated SVG: rings that turn, and timers that move between them.
 //!
 //! A ring is a level. The time is at the top of each ring, and a ring turns towards it once in the
 //! time of its slots. So a timer comes nearer to the top as its time comes. The picture has no
 //! script and no font of its own. It has its own background, light or dark as the reader's system
-//! is, because the page around it may be either.
+//! is, because the page around it may be either. `frame.svg` has the style, and what never moves.
 //!
-//! Each dot stays in one slot. It is drawn in the ring's own frame, so it turns with that. All
-//! animations last as long as the picture. One that begins later has a negative delay, so dots
-//! that stay equally long share their keyframes, and the file is small.
+//! The drawings count the timers of a slot, and do not tell them apart. A slot shows a dot for
+//! each. Where a dot comes from is read off the slots that were emptied in the same tick.
 //!
-//! Invariant: the same moments make the same bytes. Without animation it shows the first moment,
+//! All animations last as long as the picture. One that begins later has a negative delay, so what
+//! stays equally long shares its keyframes, and the file is small.
+//!
+//! Invariant: the same drawings make the same bytes. Without animation it shows the first drawing,
 //! and so does a still of its beginning.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::f64::consts::TAU;
-use std::fmt::Write;
 
-use crate::draw::{grouped, short};
-use crate::model::{Moment, Move, Place, Why};
+use tickwheel::LevelSnapshot;
+
+use crate::drawing::{Drawing, Look, grouped};
 
 const RADII: [f64; 4] = [64.0, 101.0, 138.0, 175.0];
 const BAND: f64 = 33.0;
-const CENTRE: (i32, i32) = (212, 206);
+/// Ticks for which it is shown that something has fired or cascaded.
+const MARKED: usize = 6;
 
-const STYLE: &str = "\
-:root{--bg:#fbfcfe;--edge:#d5dbe5;--ring:#e9eef6;--line:#fff;--text:#1b2433;--soft:#5b6779;\
---dot:#2f6fde;--new:#15924f;--back:#c77700;--off:#a3adbb;--fire:#d6293e}
-@media(prefers-color-scheme:dark){:root{--bg:#10151d;--edge:#2b3442;--ring:#1d2633;--line:#10151d;\
---text:#e8edf5;--soft:#97a3b6;--dot:#6ea8ff;--new:#3fcf86;--back:#f4ac3c;--off:#5d6878;--fire:#ff5d6c}}
-text{font:14px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--text)}
-.s{fill:var(--soft);font-size:12.5px}.b{font-weight:600}.t{font-weight:700;font-size:21px}.e{text-anchor:end}\
-.m{text-anchor:middle}.h{stroke:var(--ring);stroke-width:7;stroke-linejoin:round;paint-order:stroke;font-weight:600}
-.n{font-variant-numeric:tabular-nums}
-.band{fill:none;stroke:var(--ring);stroke-width:33}.cut{stroke:var(--line);stroke-width:2}
-.d{fill:var(--dot);transform-box:fill-box;transform-origin:center;animation-duration:10s;\
-animation-iteration-count:infinite;animation-delay:var(--t)}
-.hit{fill:none;stroke:var(--fire);stroke-width:2.5;transform-box:fill-box;transform-origin:center;\
-animation:hit 10s linear var(--t) infinite}
-.v{fill:var(--dot);animation:v 10s linear var(--t) infinite}
-.w{animation-duration:10s;animation-iteration-count:infinite;animation-delay:var(--t)}
-.bar{transform-box:fill-box;transform-origin:left}
-@keyframes scene{0%,97%{opacity:1}to{opacity:0}}
-@keyframes new{0%{transform:scale(0);fill:var(--new)}2%{transform:scale(1.7);fill:var(--new)}\
-5%{transform:none;fill:var(--new)}9%{fill:var(--dot)}}
-@keyframes in{0%{transform:translate(var(--x),var(--y)) scale(1.4)}4%{transform:none}}
-@keyframes back{0%{transform:translate(var(--x),var(--y)) scale(1.5);fill:var(--back)}\
-6%{transform:none;fill:var(--back)}11%{fill:var(--dot)}}
-@keyframes hit{0%{opacity:1;transform:scale(.3)}6%{opacity:0;transform:scale(1.6)}to{opacity:0}}
-@keyframes v{0%{opacity:0}1%,4%{opacity:1}7%,to{opacity:0}}
-@media(prefers-reduced-motion:reduce){*{animation:none!important}}
-";
-
-/// A dot in one slot, for a stretch of ticks from the first moment on.
-struct Stay {
-    place: Place,
-    /// Which of the dots in the slot it is.
-    nth: usize,
-    from: u64,
-    to: u64,
-    came_from: Option<Place>,
-    came: Why,
-    went: Option<Why>,
-}
-
-/// The whole picture. There must be a moment for each tick, and two at the least.
-pub fn write(moments: &[Moment]) -> String {
-    let mut picture = Picture {
-        moments,
-        ticks: moments.len() as u64 - 1,
-        begin: moments[0].now,
-        slots: moments[0].levels[0].slots.len(),
+/// The whole picture. There must be a drawing for each tick, and two at the least.
+pub fn write(drawings: &[Drawing]) -> String {
+    let levels = drawings.iter().map(|drawing| drawing.levels().count());
+    let film = Film {
+        drawings,
+        levels: levels.max().unwrap_or(0).min(RADII.len()),
+        slots: drawings[0].levels().next().map_or(0, |it| it.slots.len()),
+    };
+    let mut svg = Svg {
+        ticks: drawings.len() - 1,
         body: String::new(),
         keyframes: BTreeSet::new(),
     };
-    picture.write_rings();
-    picture.write_hand();
-    picture.write_panel();
-    let Picture {
-        body, keyframes, ..
-    } = picture;
-    let mut style = STYLE.to_owned();
-    for keyframe in keyframes {
-        style += &keyframe;
-        style.push('\n');
-    }
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 820 424\" width=\"820\" \
-         height=\"424\" role=\"img\" aria-labelledby=\"title desc\">\n\
-         <title id=\"title\">Ten seconds of a hierarchical timing wheel</title>\n\
-         <desc id=\"desc\">Each ring is a level. Timers cascade inwards from coarse rings to fine \
-         ones. A ring is added for a timer of an hour. Most timers are cancelled or pushed back, \
-         and few fire. Written by: wheel_view --svg</desc>\n\
-         <style>\n{style}</style>\n\
-         <rect x=\".5\" y=\".5\" width=\"819\" height=\"423\" rx=\"12\" fill=\"var(--bg)\" \
-         stroke=\"var(--edge)\"/>\n{body}</svg>\n"
-    )
+    svg.write_rings(film);
+    let rings = std::mem::take(&mut svg.body);
+    svg.write_hand(film);
+    svg.write_panel(film);
+    let style = svg.keyframes.into_iter().collect::<String>() + "</style>";
+    include_str!("frame.svg")
+        .replace("</style>", &style)
+        .replace("<!-- rings -->\n", &rings)
+        .replace("<!-- hand and panel -->\n", &svg.body)
 }
 
-struct Picture<'a> {
-    moments: &'a [Moment],
-    ticks: u64,
-    begin: u64,
+/// What the drawings tell about the wheel.
+#[derive(Clone, Copy)]
+struct Film<'a> {
+    drawings: &'a [Drawing],
+    levels: usize,
     slots: usize,
+}
+
+impl<'a> Film<'a> {
+    fn level(self, level: usize, tick: usize) -> Option<&'a LevelSnapshot> {
+        self.drawings[tick].levels().nth(level)
+    }
+
+    fn timers(self, row: &str, tick: usize) -> Option<u64> {
+        Some(self.drawings[tick].row(row)?.timers)
+    }
+
+    /// Whether a tick has made a count larger.
+    fn grows(self, row: &str, tick: usize) -> bool {
+        self.timers(row, tick) > self.timers(row, tick.saturating_sub(1))
+    }
+
+    /// Whether a tick has emptied the present slot of a level.
+    fn empties(self, level: usize, tick: usize) -> bool {
+        let before = self.level(level, tick.saturating_sub(1));
+        let both = before.zip(self.level(level, tick));
+        both.is_some_and(|(before, after)| {
+            before.slots[after.now] > 0 && after.slots[after.now] == 0
+        })
+    }
+
+    /// How far a ring has turned at a tick, in turns.
+    fn turned(self, level: usize, tick: usize) -> f64 {
+        let around = (self.slots as f64).powi(level as i32 + 1);
+        (self.drawings[0].now as f64 / around).fract() + tick as f64 / around
+    }
+
+    /// A dot that comes into a slot at a tick, in the frame of its ring.
+    fn dot(self, level: usize, slot: usize, nth: usize, tick: usize) -> String {
+        // A slot of level 0 is one tick, and its timers are due exactly then.
+        let (along, out) = match level {
+            0 => (0.0, [0.0, -10.0, 10.0][nth % 3]),
+            _ => (
+                [0.5, 0.28, 0.72, 0.72, 0.28, 0.5, 0.5][nth % 7],
+                [0.0, 8.5, -8.5, 8.5, -8.5, 11.5, -11.5][nth % 7],
+            ),
+        };
+        let (x, y) = at(
+            (slot as f64 + along) / self.slots as f64,
+            RADII[level] + out,
+        );
+        let outer = (level + 1..self.levels).find(|&outer| self.empties(outer, tick));
+        let (class, from) = match outer {
+            _ if tick == 0 => ("d", None),
+            Some(outer) => ("d in", Some(outer)),
+            // Its first due has come, and it was pushed back before.
+            None if self.empties(0, tick) && !self.grows("armed", tick) => ("d back", Some(0)),
+            None => ("d new", None),
+        };
+        let style = from.map_or(String::new(), |from| {
+            // The slot that was emptied was at the top.
+            let (from_x, from_y) = at(self.turned(level, tick), RADII[from]);
+            format!(" style=\"--x:{:.0}px;--y:{:.0}px\"", from_x - x, from_y - y)
+        });
+        format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.4\"{style}/>")
+    }
+}
+
+struct Svg {
+    ticks: usize,
     body: String,
     keyframes: BTreeSet<String>,
 }
 
-/// Writes to the body of a picture, which refuses nothing.
-macro_rules! put {
-    ($picture:expr, $($text:tt)*) => {
-        let _ = write!($picture.body, $($text)*);
-    };
-}
-
-impl Picture<'_> {
-    /// The way of each timer, cut where it changes its place.
-    fn stays(&self) -> Vec<Stay> {
-        let mut open: BTreeMap<u64, Stay> = BTreeMap::new();
-        let mut taken: BTreeSet<(usize, usize, usize)> = BTreeSet::new();
-        let mut stays = Vec::new();
-        for (tick, moment) in (0..).zip(self.moments) {
-            for &Move {
-                timer,
-                from,
-                to,
-                why,
-            } in &moment.moves
-            {
-                if let Some(mut stay) = open.remove(&timer) {
-                    taken.remove(&(stay.place.level, stay.place.slot, stay.nth));
-                    (stay.to, stay.went) = (tick, Some(why));
-                    stays.extend((stay.to > stay.from).then_some(stay));
-                }
-                if let Some(place) = to {
-                    let is_taken = |nth: &usize| taken.contains(&(place.level, place.slot, *nth));
-                    let nth = (0..).find(|nth| !is_taken(nth)).unwrap_or(0);
-                    taken.insert((place.level, place.slot, nth));
-                    let stay = Stay {
-                        place,
-                        nth,
-                        from: tick,
-                        to: self.ticks,
-                        came_from: from,
-                        came: why,
-                        went: None,
-                    };
-                    open.insert(timer, stay);
-                }
-            }
-        }
-        let still = open.into_values().filter(|stay| stay.to > stay.from);
-        stays.extend(still);
-        stays.sort_by_key(|stay| (stay.place.level, stay.from, stay.place.slot, stay.nth));
-        stays
-    }
-
-    /// How far a ring has turned at a tick, in turns.
-    fn turned(&self, level: usize, tick: u64) -> f64 {
-        let around = (self.slots as f64).powi(level as i32 + 1);
-        (self.begin as f64 / around).fract() + tick as f64 / around
-    }
-
-    /// Where a dot lies in the frame of its ring.
-    fn spot(&self, place: Place, nth: usize) -> (f64, f64) {
-        let (along, out) = match (place.level, nth) {
-            // A slot of level 0 is one tick, and its timers are due exactly then.
-            (0, nth) => (0.0, [0.0, -10.0, 10.0][nth % 3]),
-            (_, nth) => [
-                (0.5, 0.0),
-                (0.28, 8.5),
-                (0.72, -8.5),
-                (0.72, 8.5),
-                (0.28, -8.5),
-                (0.5, 11.5),
-                (0.5, -11.5),
-            ][nth % 7],
-        };
-        let turn = (place.slot as f64 + along) / self.slots as f64;
-        at(turn, RADII[place.level.min(RADII.len() - 1)] + out)
-    }
-
-    fn write_rings(&mut self) {
-        let (x, y) = CENTRE;
-        let stays = self.stays();
-        put!(
-            self,
-            "<g style=\"animation:scene 10s linear infinite\"><g transform=\"translate({x} {y})\">\n"
-        );
-        for (level, radius) in RADII.iter().enumerate().take(self.most_levels()).rev() {
-            let shown = self.shown(level);
-            let [begin, end] = [0, self.ticks].map(|tick| -360.0 * self.turned(level, tick));
-            self.keyframes.insert(format!(
-                "@keyframes r{level}{{0%{{transform:rotate({begin:.2}deg)}}\
-                 to{{transform:rotate({end:.2}deg)}}}}"
-            ));
-            put!(
-                self,
-                "<g {shown}><g transform=\"rotate({begin:.2})\" \
-                 style=\"animation:r{level} 10s linear infinite\">\n\
-                 <circle class=\"band\" r=\"{radius}\"/><path class=\"cut\" d=\""
-            );
-            for slot in 0..self.slots {
-                // The slots of level 0 are drawn around their tick.
-                let edge = slot as f64 - if level == 0 { 0.5 } else { 0.0 };
-                let turn = edge / self.slots as f64;
-                let inner = at(turn, radius - BAND / 2.0);
-                let outer = at(turn, radius + BAND / 2.0);
-                put!(
-                    self,
-                    "M{:.1} {:.1}L{:.1} {:.1}",
-                    inner.0,
-                    inner.1,
-                    outer.0,
-                    outer.1
-                );
-            }
-            put!(self, "\"/>\n");
-            for stay in stays.iter().filter(|stay| stay.place.level == level) {
-                self.write_dot(stay);
-            }
-            put!(
-                self,
-                "</g><text class=\"s m h\" x=\"-{radius}\" y=\"4.5\">{level}</text></g>\n"
-            );
-        }
-    }
-
-    fn write_dot(&mut self, stay: &Stay) {
-        let (x, y) = self.spot(stay.place, stay.nth);
-        let life = self.lasts(stay.to - stay.from, stay.went == Some(Why::Cancelled));
-        let mut offset = String::new();
-        let name = match (stay.came, stay.came_from) {
-            // It is there from the beginning.
-            _ if stay.from == 0 => life,
-            (why @ (Why::Cascaded | Why::PushedBack), Some(from)) => {
-                // Where it came from, seen in the frame of this ring.
-                let (from_x, from_y) = self.spot(from, 0);
-                let turn =
-                    self.turned(stay.place.level, stay.from) - self.turned(from.level, stay.from);
-                let (sin, cos) = (turn * TAU).sin_cos();
-                let (from_x, from_y) = (from_x * cos - from_y * sin, from_x * sin + from_y * cos);
-                offset = format!(";--x:{:.0}px;--y:{:.0}px", from_x - x, from_y - y);
-                let came = if why == Why::Cascaded { "in" } else { "back" };
-                format!("{life},{came}")
-            }
-            _ => format!("{life},new"),
-        };
-        let (hidden, delay) = begins(stay.from);
-        put!(
-            self,
-            "<circle class=\"d\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.4\"{hidden} \
-             style=\"animation-name:{name};{delay}{offset}\"/>\n"
-        );
-    }
-
-    /// The time at the top, what fires there, and where cascades come down.
-    fn write_hand(&mut self) {
-        let top = RADII[RADII.len() - 1] + BAND / 2.0;
-        let inner = RADII[0] - BAND / 2.0;
-        put!(
-            self,
-            "<path d=\"M0 -{inner:.0}V-{top:.0}\" stroke=\"var(--fire)\" stroke-width=\"1.6\" \
-             stroke-dasharray=\"3 3\"/>\n\
-             <circle r=\"{:.0}\" fill=\"var(--bg)\" stroke=\"var(--edge)\"/>\n\
-             <text class=\"s m\" y=\"-6\">now, tick</text>\n",
-            inner - 3.0
-        );
-        for (tick, moment) in (0..).zip(self.moments).skip(1) {
-            let (_, delay) = begins(tick);
-            if moment.moves.iter().any(|moved| moved.why == Why::Fired) {
-                put!(
-                    self,
-                    "<circle class=\"hit\" cy=\"-{}\" r=\"15\" opacity=\"0\" style=\"{delay}\"/>\n",
-                    RADII[0]
-                );
-            }
-            let from: BTreeSet<usize> = moment.moves.iter().filter_map(cascades_from).collect();
-            for level in from.into_iter().filter(|&level| level < RADII.len()) {
-                let y = (RADII[level] + RADII[level - 1]) / 2.0 + 6.0;
-                put!(
-                    self,
-                    "<path class=\"v\" d=\"M-9 -{y:.0}h18l-9 13z\" opacity=\"0\" \
-                     style=\"{delay}\"/>\n"
-                );
-            }
-        }
-        put!(self, "</g>\n");
-    }
-
-    fn write_panel(&mut self) {
-        let moments = self.moments;
-        let (x, y) = CENTRE;
-        self.write_numbers((x, y + 16), "b m n", 1, |moment| Some(moment.now));
-        put!(
-            self,
-            "<text class=\"t\" x=\"450\" y=\"48\">tickwheel</text>\n\
-             <text class=\"s\" x=\"450\" y=\"70\">ten seconds; a tick is {}, a level has {} \
-             slots</text>\n",
-            short(moments[0].tick),
-            self.slots
-        );
-        let most = self.most_levels();
-        let fullest = moments.iter().find(|moment| moment.levels.len() >= most);
-        let levels = fullest.map_or(&[][..], |moment| &moment.levels[..most]);
-        for (number, level) in levels.iter().enumerate() {
-            let y = 106 + 24 * (most - 1 - number);
-            let shown = self.shown(number);
-            let role = match number {
-                0 => "turns each tick",
-                _ if number >= moments[0].levels.len() => "overflow, on demand",
-                _ => "",
-            };
-            put!(
-                self,
-                "<g {shown}><text class=\"b\" x=\"450\" y=\"{y}\">level {number}</text>\
-                 <text class=\"s\" x=\"508\" y=\"{y}\">{} a slot</text>\
-                 <text class=\"s\" x=\"606\" y=\"{y}\">{role}</text>\n",
-                short(level.slot_width)
-            );
-            self.write_numbers((790, y as i32), "e n", 2, |moment| {
-                Some(moment.levels.get(number)?.pending() as u64)
-            });
-            put!(self, "</g>\n");
-        }
-        type Count = fn(&Moment) -> u64;
-        let rows: [(&str, &str, Count); 4] = [
-            ("armed", "new", |moment| moment.counts.armed),
-            ("pushed back", "back", |moment| moment.counts.pushed_back),
-            ("cancelled", "off", |moment| moment.counts.cancelled),
-            ("fired", "fire", |moment| moment.counts.fired),
-        ];
-        let last = &moments[moments.len() - 1];
-        let most = rows.iter().map(|(_, _, count)| count(last)).max();
-        let most = most.unwrap_or(0).max(1) as f64;
-        for (row, (name, colour, count)) in rows.into_iter().enumerate() {
-            let y = 232 + 28 * row as i32;
-            let stops = (0..=20).map(|stop| {
-                let share = count(&moments[(stop * self.ticks / 20) as usize]) as f64 / most;
-                format!("{}%{{transform:scaleX({share:.3})}}", 5 * stop)
-            });
-            let stops: String = stops.collect();
-            self.keyframes
-                .insert(format!("@keyframes bar{row}{{{stops}}}"));
-            put!(
-                self,
-                "<circle cx=\"455\" cy=\"{}\" r=\"4.4\" fill=\"var(--{colour})\"/>\
-                 <text x=\"468\" y=\"{y}\">{name}</text>\
-                 <rect class=\"bar\" x=\"572\" y=\"{}\" width=\"160\" height=\"9\" rx=\"2\" \
-                 fill=\"var(--{colour})\" style=\"animation:bar{row} 10s linear infinite\"/>\n",
-                y - 5,
-                y - 9
-            );
-            self.write_numbers((790, y), "b e n", 5, |moment| Some(count(moment)));
-        }
-        for (from, to, lines) in CAPTIONS {
-            let name = self.lasts(to - from, false);
-            let (hidden, delay) = begins(from);
-            put!(
-                self,
-                "<g class=\"w\"{hidden} style=\"animation-name:{name};{delay}\">\
-                 <text class=\"b\" x=\"450\" y=\"366\">{}</text>\
-                 <text class=\"b\" x=\"450\" y=\"387\">{}</text></g>\n",
-                lines[0],
-                lines[1]
-            );
-        }
-        put!(self, "</g>\n");
-    }
-
-    /// A number that changes, looked at each so many ticks.
-    fn write_numbers(
+impl Svg {
+    /// Draws a value each time that it changes, looked at each so many ticks. While there is none,
+    /// nothing is shown.
+    fn put<T: PartialEq>(
         &mut self,
-        (x, y): (i32, i32),
-        class: &str,
         each: usize,
-        number: impl Fn(&Moment) -> Option<u64>,
+        value: impl Fn(usize) -> Option<T>,
+        draw: impl Fn(usize, T) -> String,
     ) {
-        let looks = (0..self.ticks).zip(self.moments).step_by(each);
-        let mut shown: Vec<_> = looks.map(|(tick, moment)| (tick, number(moment))).collect();
-        shown.dedup_by_key(|&mut (_, number)| number);
-        let ends = shown.iter().skip(1).map(|&(tick, _)| tick);
-        let ends: Vec<_> = ends.chain([self.ticks]).collect();
-        for ((from, number), to) in shown.into_iter().zip(ends) {
-            let Some(number) = number else { continue };
-            let name = self.lasts(to - from, false);
-            let (hidden, delay) = begins(from);
-            put!(
-                self,
-                "<text class=\"w {class}\" x=\"{x}\" y=\"{y}\"{hidden} \
-                 style=\"animation-name:{name};{delay}\">{}</text>\n",
-                grouped(number)
-            );
-        }
-    }
-
-    fn most_levels(&self) -> usize {
-        let levels = self.moments.iter().map(|moment| moment.levels.len());
-        levels.max().unwrap_or(0).min(RADII.len())
-    }
-
-    /// The attributes of what is there only while a level is.
-    fn shown(&mut self, level: usize) -> String {
-        let opacity = |moment: &Moment| u8::from(moment.levels.len() > level);
-        if self.moments.iter().all(|moment| opacity(moment) == 1) {
-            return String::new();
-        }
-        let mut before = opacity(&self.moments[0]);
-        let mut stops = format!("0%{{opacity:{before}}}");
-        for (tick, now) in (0..).zip(self.moments.iter().map(opacity)) {
-            if now != before {
-                // It fades in and out.
-                let end = tick + 3;
-                stops += &format!("{tick}%{{opacity:{before}}}{end}%{{opacity:{now}}}");
-                before = now;
+        let mut from = 0;
+        while from < self.ticks {
+            let present = value(from);
+            let mut looks = (from + each..self.ticks).step_by(each);
+            let to = looks.find(|&tick| value(tick) != present);
+            let to = to.unwrap_or(self.ticks);
+            if let Some(present) = present {
+                let (lasts, hidden) = (self.lasts(to - from), if from > 0 { "0" } else { "1" });
+                let delay = (from as f64 - self.ticks as f64) / 10.0;
+                self.body += &format!(
+                    "<g class=\"w\" opacity=\"{hidden}\" style=\"animation-name:{lasts};\
+                     --t:{delay:.1}s\">{}</g>\n",
+                    draw(from, present)
+                );
             }
+            from = to;
         }
-        self.keyframes
-            .insert(format!("@keyframes level{level}{{{stops}}}"));
-        let first = opacity(&self.moments[0]);
-        format!("opacity=\"{first}\" style=\"animation:level{level} 10s linear infinite\"")
     }
 
     /// The name of the keyframes that show something for so many ticks, each of which is one per
     /// cent.
-    fn lasts(&mut self, ticks: u64, fades: bool) -> String {
-        let (name, stops) = match ticks {
-            _ if fades => {
-                let gone = (ticks + 5).min(100);
-                let stops = format!(
-                    "0%,{ticks}%{{opacity:1}}{ticks}.1%{{fill:var(--off)}}\
-                     {gone}%,to{{opacity:0;fill:var(--off)}}"
-                );
-                (format!("x{ticks}"), stops)
-            }
-            100.. => (format!("o{ticks}"), "0%,to{opacity:1}".to_owned()),
-            _ => {
-                // It has gone when what takes its place begins.
-                let end = ticks - 1;
-                let stops = format!("0%,{end}.99%{{opacity:1}}{ticks}%,to{{opacity:0}}");
-                (format!("o{ticks}"), stops)
-            }
+    fn lasts(&mut self, ticks: usize) -> String {
+        let stops = match ticks {
+            100.. => "0%,to{opacity:1}".to_owned(),
+            // It has gone when what takes its place begins.
+            end => format!("0%,{}.99%{{opacity:1}}{end}%,to{{opacity:0}}", end - 1),
         };
         self.keyframes
-            .insert(format!("@keyframes {name}{{{stops}}}"));
-        name
+            .insert(format!("@keyframes o{ticks}{{{stops}}}\n"));
+        format!("o{ticks}")
     }
-}
 
-/// The ticks in which each caption is shown.
-const CAPTIONS: [(u64, u64, [&str; 2]); 4] = [
-    (
-        0,
-        27,
-        [
-            "Level 0 turns by a slot each tick.",
-            "The time is at the top.",
-        ],
-    ),
-    (
-        27,
-        55,
-        [
-            "A timer of an hour fits no level:",
-            "an overflow level appears for it.",
-        ],
-    ),
-    (
-        55,
-        78,
-        [
-            "As a slot of a coarse ring comes to the top,",
-            "its timers cascade inwards.",
-        ],
-    ),
-    (
-        78,
-        100,
-        [
-            "Most timers are cancelled or pushed back.",
-            "Few ever fire.",
-        ],
-    ),
-];
+    fn write_rings(&mut self, film: Film<'_>) {
+        for level in (0..film.levels).rev() {
+            let [begin, end] = [0, self.ticks].map(|tick| -360.0 * film.turned(level, tick));
+            self.keyframes.insert(format!(
+                "@keyframes r{level}{{0%{{transform:rotate({begin:.2}deg)}}\
+                 to{{transform:rotate({end:.2}deg)}}}}\n"
+            ));
+            self.body += &format!(
+                "<g transform=\"translate(212 206)\"><g transform=\"rotate({begin:.2})\" \
+                 style=\"animation:r{level} 10s linear infinite\">\n"
+            );
+            let is_there = |tick| film.level(level, tick).map(|_| ());
+            self.put(1, is_there, |_, ()| {
+                // The slots of level 0 are drawn around their tick.
+                let first = if level == 0 { -0.5 } else { 0.0 };
+                let cuts = (0..film.slots).map(|slot| {
+                    let turn = (slot as f64 + first) / film.slots as f64;
+                    let inner = at(turn, RADII[level] - BAND / 2.0);
+                    let outer = at(turn, RADII[level] + BAND / 2.0);
+                    format!(
+                        "M{:.1} {:.1}L{:.1} {:.1}",
+                        inner.0, inner.1, outer.0, outer.1
+                    )
+                });
+                format!(
+                    "<circle class=\"band\" r=\"{}\"/><path class=\"cut\" d=\"{}\"/>",
+                    RADII[level],
+                    cuts.collect::<String>()
+                )
+            });
+            for slot in 0..film.slots {
+                let timers = |tick| Some(film.level(level, tick)?.slots[slot]);
+                let most = (0..self.ticks).filter_map(timers).max().unwrap_or(0);
+                for nth in 0..most {
+                    let is_there = |tick| timers(tick).filter(|&it| it > nth).map(|_| ());
+                    self.put(1, is_there, |tick, ()| film.dot(level, slot, nth, tick));
+                }
+            }
+            self.body += "</g>\n";
+            let name = format!("<text class=\"s m h\" x=\"-{}\" y=\"4.5\">", RADII[level]);
+            self.put(1, is_there, |_, ()| format!("{name}{level}</text>"));
+            self.body += "</g>\n";
+        }
+    }
 
-/// The level from which a timer cascades.
-fn cascades_from(moved: &Move) -> Option<usize> {
-    let from = moved.from.filter(|_| moved.why == Why::Cascaded)?;
-    Some(from.level)
-}
+    /// The time at the top, what fires there, and where cascades come down.
+    fn write_hand(&mut self, film: Film<'_>) {
+        self.body += "<g transform=\"translate(212 206)\">\n";
+        let now = |tick: usize| Some(film.drawings[tick].now);
+        let text = |number| format!("<text class=\"b m n\" y=\"16\">{}</text>", grouped(number));
+        self.put(1, now, |_, number| text(number));
+        let marked = |tick: usize, begins: &dyn Fn(usize) -> bool| {
+            (tick.saturating_sub(MARKED)..=tick)
+                .rev()
+                .find(|&it| begins(it))
+        };
+        let fires = |tick| film.grows("fired", tick);
+        self.put(
+            1,
+            |tick| marked(tick, &fires),
+            |_, _| "<circle class=\"hit\" cy=\"-64\" r=\"15\"/>".to_owned(),
+        );
+        for level in 1..film.levels {
+            let y = (RADII[level] + RADII[level - 1]) / 2.0 + 6.0;
+            let cascades = |tick| film.empties(level, tick);
+            self.put(
+                1,
+                |tick| marked(tick, &cascades),
+                |_, _| format!("<path class=\"v\" d=\"M-9 -{y:.0}h18l-9 13z\"/>"),
+            );
+        }
+        self.body += "</g>\n";
+    }
 
-/// Whether what begins at a tick is hidden without animation, and the delay of its animation.
-fn begins(tick: u64) -> (&'static str, String) {
-    match tick {
-        0 => ("", "--t:0s".to_owned()),
-        _ => (
-            " opacity=\"0\"",
-            format!("--t:{:.1}s", tick as f64 / 10.0 - 10.0),
-        ),
+    fn write_panel(&mut self, film: Film<'_>) {
+        let [load, _] = &film.drawings[0].notes;
+        self.body += &format!("<text class=\"s\" x=\"450\" y=\"70\">{load}</text>\n");
+        let fullest = film.drawings.iter().max_by_key(|it| it.rows.len());
+        let rows = fullest.map_or(&[][..], |fullest| &fullest.rows);
+        let counts = rows.iter().map(|row| film.timers(&row.name, self.ticks));
+        let most = counts.max().flatten().unwrap_or(1) as f64;
+        for (row, y) in rows.iter().zip((106..).step_by(26)) {
+            let (name, about) = (&row.name, &row.about);
+            let timers = |tick| film.timers(name, tick);
+            let colour = match row.look {
+                Look::Level(_) => None,
+                Look::Count(colour) => Some(colour),
+            };
+            self.put(
+                1,
+                |tick| timers(tick).map(|_| ()),
+                |_, ()| match colour {
+                    None => format!(
+                        "<text class=\"b\" x=\"450\" y=\"{y}\">{name}</text>\
+                     <text class=\"s\" x=\"508\" y=\"{y}\">{about}</text>"
+                    ),
+                    Some(colour) => format!(
+                        "<circle cx=\"455\" cy=\"{}\" r=\"4.4\" fill=\"var(--{colour})\"/>\
+                     <text x=\"468\" y=\"{y}\">{name}</text>",
+                        y - 5
+                    ),
+                },
+            );
+            self.put(2, timers, |_, timers| {
+                let bar = colour.map_or(String::new(), |colour| {
+                    format!(
+                        "<rect x=\"572\" y=\"{}\" width=\"{:.0}\" height=\"9\" rx=\"2\" \
+                         fill=\"var(--{colour})\"/>",
+                        y - 9,
+                        160.0 * timers as f64 / most
+                    )
+                });
+                let number = grouped(timers);
+                format!("{bar}<text class=\"b e n\" x=\"790\" y=\"{y}\">{number}</text>")
+            });
+        }
     }
 }
 
