@@ -30,17 +30,17 @@ use tokio::task::JoinSet;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs a program to its end. An error is printed as a sentence, and makes the exit code 1.
-pub fn run(program: impl Future<Output = io::Result<()>>) -> ExitCode {
+pub fn run<E: Display>(program: impl Future<Output = Result<(), E>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
-    match runtime.and_then(|runtime| runtime.block_on(program)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let error = match runtime.map(|runtime| runtime.block_on(program)) {
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
 }
 
 /// Prints a line on stdout, as `println!` does. If that was cut off, as by `| head -1`, nobody
@@ -171,6 +171,9 @@ pub async fn armed_at_the_end(timer: &Timer) -> usize {
     timer.metrics().pending
 }
 
+/// Durations of the command line are bounded, so that no sum of a time and a few of them overflows.
+pub const LONGEST_DURATION: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
+
 /// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`), for the command line.
 ///
 /// # Errors
@@ -181,10 +184,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if text.starts_with('-') {
         return Err("it cannot be negative; give a time such as 1500ms or 30s".to_owned());
     }
-    match text.parse() {
-        Ok(millis) => Ok(Duration::from_millis(millis)),
+    let duration = match text.parse() {
+        Ok(millis) => Duration::from_millis(millis),
         Err(_) => humantime::parse_duration(text)
-            .map_err(|error| format!("{error}; give a time such as 1500ms or 30s")),
+            .map_err(|error| format!("{error}; give a time such as 1500ms or 30s"))?,
+    };
+    match duration > LONGEST_DURATION {
+        true => Err("it is longer than a thousand years; give a time such as 30s".to_owned()),
+        false => Ok(duration),
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Invariant: the process ends with the test, whatever becomes of that.
 
-use std::io::{BufRead, BufReader, Lines};
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,49 +19,63 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Program {
     process: Child,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     printed: Receiver<String>,
+    lines: RefCell<Vec<String>>,
 }
 
 impl Program {
-    /// Starts a program, `env!("CARGO_BIN_EXE_name")`, which chooses its port itself.
-    pub(crate) fn start(path: &str, options: &[&str]) -> Program {
-        Program::start_at("127.0.0.1:0", path, options)
-    }
-
-    /// As `start`, at this address.
-    pub(crate) fn start_at(listen: &str, path: &str, options: &[&str]) -> Program {
+    /// Starts a program, `env!("CARGO_BIN_EXE_name")`.
+    pub(crate) fn run(path: &str, options: &[&str]) -> Program {
         let mut process = Command::new(path)
-            .args(["--listen", listen])
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
-        let stdout = process.stdout.take().expect("stdout is piped");
-        let printed = lines(BufReader::new(stdout).lines());
-        let first = printed.recv_timeout(LONGEST_WAIT);
-        let first = first.expect("the program prints where it listens");
-        let address = first.strip_prefix("listening on ");
-        let address = address.and_then(|address| address.parse().ok());
+        let (sender, printed) = mpsc::channel();
+        pass_on(process.stdout.take().expect("it is piped"), sender.clone());
+        pass_on(process.stderr.take().expect("it is piped"), sender);
         Program {
             process,
-            address: address.unwrap_or_else(|| panic!("no address: {first:?}")),
+            address: None,
             printed,
+            lines: RefCell::default(),
         }
+    }
+
+    /// Starts a server, which chooses its port itself.
+    pub(crate) async fn serve(path: &str, options: &[&str]) -> Program {
+        Program::serve_at("127.0.0.1:0", path, options).await
+    }
+
+    pub(crate) async fn serve_at(listen: &str, path: &str, options: &[&str]) -> Program {
+        let mut program = Program::run(path, &[&["--listen", listen], options].concat());
+        let line = program.prints(&["listening on "]).await;
+        let (_, address) = line.split_once("listening on ").expect("it is there");
+        program.address = Some(address.parse().expect("an address"));
+        program
     }
 
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.address.expect("it is a server")
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("http://{}{path}", self.address())
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).await.unwrap()
+        TcpStream::connect(self.address()).await.unwrap()
+    }
+
+    /// A connection on which these bytes were sent.
+    pub(crate) async fn send(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(bytes).await.unwrap();
+        stream
     }
 
     /// Asks it to end, by `SIGTERM`.
@@ -70,32 +85,51 @@ impl Program {
         assert!(kill.expect("there is a program `kill`").success());
     }
 
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("it can be killed");
+    }
+
+    /// Waits for its end, and for all that it has printed.
+    pub(crate) async fn ends(&mut self) -> ExitStatus {
+        let end = Instant::now() + LONGEST_WAIT;
+        loop {
+            if let Some(status) = self.process.try_wait().expect("it can be asked") {
+                self.lines.borrow_mut().extend(self.printed.iter());
+                return status;
+            }
+            assert!(Instant::now() < end, "it does not end: {:?}", self.lines());
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// All that it has printed, as far as a test has waited for it.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.borrow().clone()
+    }
+
     /// Waits until the program prints a line with all of `parts` in it, and gives that. Lines
     /// before it are passed over.
     pub(crate) async fn prints(&self, parts: &[&str]) -> String {
-        let mut lines = self.prints_up_to(parts).await;
-        lines.pop().expect("the line is there")
-    }
-
-    /// Waits until the program prints a line with all of `parts` in it, and gives all lines up to
-    /// that.
-    pub(crate) async fn prints_up_to(&self, parts: &[&str]) -> Vec<String> {
         let end = Instant::now() + LONGEST_WAIT;
-        let mut lines = Vec::new();
         while Instant::now() < end {
             match self.printed.try_recv() {
                 Ok(line) => {
-                    let is_the_one = parts.iter().all(|part| line.contains(part));
-                    lines.push(line);
-                    if is_the_one {
-                        return lines;
+                    self.lines.borrow_mut().push(line.clone());
+                    if parts.iter().all(|part| line.contains(part)) {
+                        return line;
                     }
                 }
                 Err(TryRecvError::Empty) => sleep(Duration::from_millis(5)).await,
                 Err(TryRecvError::Disconnected) => break,
             }
         }
-        panic!("the program printed {lines:?}, and nothing with {parts:?}");
+        panic!("nothing with {parts:?} in {:?}", self.lines());
+    }
+
+    /// Waits until its last connection has ended for this reason, and no timer is left.
+    pub(crate) async fn closes(&self, reason: &str) {
+        self.prints(&["closed: ", reason, "; 0 open, 0 timers armed"])
+            .await;
     }
 
     /// Asks an HTTP server to end while nothing is in flight.
@@ -104,11 +138,14 @@ impl Program {
         let line = "shut down: all requests were answered; 0 timers armed";
         self.prints(&[line]).await;
     }
+}
 
-    /// Waits until its last connection has ended and no timer is left.
-    pub(crate) async fn lets_all_timers_go(&self) {
-        self.prints(&["; 0 open, 0 timers armed"]).await;
-    }
+/// A thread reads, so that the process never waits for the test.
+fn pass_on(from: impl Read + Send + 'static, to: Sender<String>) {
+    thread::spawn(move || {
+        let mut lines = BufReader::new(from).lines().map_while(Result::ok);
+        lines.try_for_each(|line| to.send(line))
+    });
 }
 
 /// Reads until the other side is closed, in whatever way.
@@ -140,19 +177,6 @@ pub(crate) async fn drip_to_end(stream: &mut TcpStream, bytes: &[u8], pause: Dur
     });
     ended.await.expect("the server closes it");
     answer
-}
-
-/// A thread reads, so that the process never waits for the test.
-fn lines(lines: Lines<BufReader<ChildStdout>>) -> Receiver<String> {
-    let (printed, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            if printed.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 impl Drop for Program {

@@ -15,26 +15,25 @@
 //!
 //! - *A job is loaded while a worker claims it.* It comes out of the map again, and the claim says
 //!   when it is due, or that it is gone.
-//! - *The wall clock jumps.* What is in the map is due at the wrong instant. If that is too early,
+//! - *The wall clock is set.* What is in the map is due at the wrong instant. If that is too early,
 //!   the claim is refused and the job armed anew. If it is too late, the next load moves it.
 //! - *More is near than one load takes.* The earliest are loaded, and the rest when those are gone.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use backon::{ExponentialBuilder, Retryable};
 use clap::Args;
 use futures::FutureExt;
+use humantime::format_rfc3339_millis;
 use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer, WallClock};
-use tickwheel_integrations::{parse_duration, parse_period};
+use tickwheel_integrations::{parse_duration, parse_period, say};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use crate::job::{Job, Next, Run};
-use crate::output::Output;
+use crate::job::{Job, Next};
 use crate::runner::Runner;
 use crate::store::{Claim, Recorded, Result, Store};
 
@@ -44,11 +43,8 @@ const NEAR_LIMIT: usize = 10_000;
 /// The store is looked at this often at least. Others may have added jobs, or the clock jumped.
 const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// A wall clock that moves by more than this against the clock of the timers has jumped.
-const JUMP: Duration = Duration::from_millis(100);
-
-/// What the map holds: the due of each job, as the store has it.
-type Near = DelayMap<String, SystemTime>;
+/// The identifiers of near jobs.
+type Near = DelayMap<String, ()>;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
@@ -61,42 +57,32 @@ pub(crate) struct Settings {
     /// How long runs may go on after SIGTERM. What is not done by then is given back.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(crate) grace: Duration,
+    /// End when all jobs are finished.
+    #[arg(long)]
+    pub(crate) until_finished: bool,
 }
 
 pub(crate) struct Scheduler {
-    store: Store,
+    pub(crate) store: Store,
     runner: Runner,
     settings: Settings,
-    output: Output,
     near: Near,
     workers: Arc<Semaphore>,
     load_now: Notify,
-    /// Whether the last load has left near jobs in the store.
-    has_left: AtomicBool,
-    /// Whether it is to end when all jobs are finished.
-    may_finish: AtomicBool,
     all_finished: CancellationToken,
     give_back: CancellationToken,
 }
 
 impl Scheduler {
-    pub(crate) fn new(
-        store: Store,
-        runner: Runner,
-        settings: Settings,
-        output: Output,
-    ) -> Arc<Self> {
+    pub(crate) fn new(store: Store, runner: Runner, settings: Settings) -> Arc<Self> {
         // The supervisor takes the stream.
         let (near, _) = DelayMap::new(&Timer::current());
         Arc::new(Scheduler {
             store,
             runner,
-            output,
             near,
             workers: Arc::new(Semaphore::new(settings.workers.into())),
             load_now: Notify::new(),
-            has_left: AtomicBool::new(false),
-            may_finish: AtomicBool::new(false),
             all_finished: CancellationToken::new(),
             give_back: CancellationToken::new(),
             settings,
@@ -107,13 +93,9 @@ impl Scheduler {
     /// given back.
     pub(crate) async fn run(self: Arc<Self>, end: impl Future<Output = ()>) -> Result<()> {
         let loader = tokio::spawn(self.clone().keep_loading());
-        let supervisor = {
-            let scheduler = self.clone();
-            tokio::spawn(async move {
-                let consume = |due| scheduler.clone().consume(due);
-                supervise(&scheduler.near, consume).await;
-            })
-        };
+        let consuming = self.clone();
+        let consume = move |due| consuming.clone().consume(due);
+        let supervisor = tokio::spawn(supervise(self.near.clone(), consume));
         tokio::select! {
             () = end => {}
             () = self.all_finished.cancelled() => {}
@@ -124,94 +106,40 @@ impl Scheduler {
         // The stream ends, and the consumer and its supervisor with it.
         self.near.close();
         supervisor.await?;
-        let all = u32::from(self.settings.workers);
-        let idle = || self.workers.acquire_many(all);
-        if tickwheel::timeout(self.settings.grace, idle())
-            .await
-            .is_err()
-        {
+        let idle = || self.workers.acquire_many(self.settings.workers.into());
+        let in_time = tickwheel::timeout(self.settings.grace, idle()).await;
+        if in_time.is_err() {
             self.give_back.cancel();
             let recorded = tickwheel::timeout(LONGEST_PERIOD * 5, idle()).await;
-            recorded
-                .map_err(|_| "the store does not take back what was running")??
-                .forget();
+            drop(recorded.map_err(|_| "the store does not take back what was running")??);
         }
         Ok(())
     }
 
-    /// Adds jobs to the store, and returns how many are new to it.
-    pub(crate) async fn add(&self, jobs: Vec<(Job, Duration)>) -> Result<usize> {
-        let clock = self.store.clock();
-        let now = clock.system_time(Instant::now());
-        let dues: Vec<_> = jobs
-            .into_iter()
-            .map(|(job, delay)| (job, now + delay))
-            .collect();
-        let added = self.store.add(dues).await?;
-        self.load_now.notify_one();
-        Ok(added)
-    }
-
-    /// Lets it end when all jobs are finished. Nobody here adds any more.
-    pub(crate) fn end_when_finished(&self) {
-        self.may_finish.store(true, Ordering::Relaxed);
-        self.load_now.notify_one();
-    }
-
-    /// One line about what there is to do.
-    pub(crate) async fn report(&self) -> Result<String> {
-        let counts = self.store.counts().await?;
-        let near = self.near.len();
-        let next = match self.near.first() {
-            Some((id, due)) => {
-                let left = due.saturating_duration_since(Instant::now()).as_millis();
-                format!("next is {id} in {left} ms")
-            }
-            None => "none is near".to_owned(),
-        };
-        Ok(format!("{counts}; {near} near; {next}"))
-    }
-
-    /// Loads again and again, and moves what is armed after a jump of the wall clock.
+    /// Loads again and again.
     async fn keep_loading(self: Arc<Self>) {
         let period = (self.settings.horizon / 2).clamp(Duration::from_millis(10), LONGEST_PERIOD);
         let mut ticks = tickwheel::interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut before = None;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 () = self.load_now.notified() => {}
             }
-            if let Err(error) = self.load(&mut before).await {
+            if let Err(error) = self.load().await {
                 eprintln!("cannot load what is near, and try again: {error}");
             }
         }
     }
 
-    async fn load(&self, before: &mut Option<WallClock>) -> Result<()> {
+    /// What is in the map already gets the instant at which it is due by the present clock.
+    async fn load(&self) -> Result<()> {
         let clock = self.store.clock();
-        let jump = before
-            .replace(clock)
-            .map(|before| clock.jump_since(&before));
-        if let Some(jump) = jump.filter(|jump| jump.by() > JUMP) {
-            self.output
-                .say(format_args!("the wall clock jumped: {jump:?}"));
-            let mut dues = Vec::new();
-            self.near
-                .for_each(|id, due, _| dues.push((id.clone(), *due)));
-            for (id, due) in dues {
-                self.near.reset_at(&id, clock.instant(due));
-            }
-        }
         let end = clock.system_time(Instant::now()) + self.settings.horizon;
-        let jobs = self.store.due_before(end, NEAR_LIMIT).await?;
-        self.has_left
-            .store(jobs.len() == NEAR_LIMIT, Ordering::Relaxed);
-        for (id, due) in jobs {
+        for (id, due) in self.store.due_before(end, NEAR_LIMIT).await? {
             self.arm(id, due, &clock);
         }
-        if self.may_finish.load(Ordering::Relaxed) && self.store.counts().await?.is_all_finished() {
+        if self.settings.until_finished && matches!(self.store.counts().await?, [0, 0, _]) {
             self.all_finished.cancel();
         }
         Ok(())
@@ -220,11 +148,11 @@ impl Scheduler {
     /// Puts a job into the map, or gives the one that is there its due. Once the map is closed
     /// there is nothing to be done: the job is in the store.
     fn arm(&self, id: String, due: SystemTime, clock: &WallClock) {
-        let _ = self.near.insert_at(id, due, clock.instant(due));
+        let _ = self.near.insert_at(id, (), clock.instant(due));
     }
 
     /// Takes no more off the map than workers are free to claim.
-    async fn consume(self: Arc<Self>, mut due: Expirations<String, SystemTime>) {
+    async fn consume(self: Arc<Self>, mut due: Expirations<String, ()>) {
         while let Ok(worker) = self.workers.clone().acquire_owned().await {
             let Some(expired) = due.recv().await else {
                 break;
@@ -233,10 +161,7 @@ impl Scheduler {
             tokio::spawn(async move {
                 scheduler.work(expired.key).await;
                 drop(worker);
-                let waits_for = [&scheduler.may_finish, &scheduler.has_left];
-                if scheduler.near.is_empty()
-                    && waits_for.iter().any(|it| it.load(Ordering::Relaxed))
-                {
+                if scheduler.near.is_empty() {
                     scheduler.load_now.notify_one();
                 }
             });
@@ -246,7 +171,7 @@ impl Scheduler {
     /// Claims a job. Whatever fails is tried again after the next load.
     async fn work(&self, id: String) {
         let due_again = match self.store.claim(&id).await {
-            Ok(Claim::Granted(run)) => self.run_and_record(&run).await,
+            Ok(Claim::Granted(job)) => self.run_and_record(&job).await,
             Ok(Claim::NotYet(due)) => Some(due),
             Ok(Claim::Gone) => None,
             Err(error) => {
@@ -266,45 +191,41 @@ impl Scheduler {
     }
 
     /// Returns when the job is due again.
-    async fn run_and_record(&self, run: &Run) -> Option<SystemTime> {
-        let (id, number, attempt) = (&run.job.id, run.number, run.attempt());
-        self.output
-            .say(format_args!("{id}: run {number} begins, attempt {attempt}"));
-        let running = AssertUnwindSafe(async { (self.runner)(run.clone()).await }).catch_unwind();
+    async fn run_and_record(&self, job: &Job) -> Option<SystemTime> {
+        let (id, run, attempt) = (&job.id, job.runs, job.attempt());
+        say!("{id}: run {run} begins, attempt {attempt}");
+        let running = AssertUnwindSafe(async { (self.runner)(job.clone()).await }).catch_unwind();
         let (next, how) = tokio::select! {
-            result = running => {
-                let result = result.unwrap_or_else(|_| Err("the runner panicked".to_owned()));
-                let how = match &result {
-                    Ok(()) => "is done".to_owned(),
-                    Err(error) => format!("failed: {error}"),
-                };
-                (run.next(result), how)
-            }
+            result = running => match result {
+                Ok(Ok(())) => (job.next(true), "is done".to_owned()),
+                Ok(Err(error)) => (job.next(false), format!("failed: {error}")),
+                Err(_) => (job.next(false), "failed: the runner panicked".to_owned()),
+            },
             () = self.give_back.cancelled() => (Next::GivenBack, "is given back".to_owned()),
         };
         let retries = ExponentialBuilder::new()
             .with_max_times(10)
             .with_max_delay(LONGEST_PERIOD);
-        let record = (|| self.store.record(run, &next)).retry(retries);
-        let (then, due) = match record.sleep(tickwheel::sleep).await {
-            Ok(Recorded::Finished) => ("finished".to_owned(), None),
-            Ok(Recorded::DueAt(due)) => (
-                format!("due at {}", humantime::format_rfc3339_millis(due)),
-                Some(due),
-            ),
-            Ok(Recorded::Refused) => ("not recorded: it was before".to_owned(), None),
-            Err(error) => (format!("not recorded, it will be run again: {error}"), None),
+        let record = (|| self.store.record(job, next)).retry(retries);
+        let recorded = record.sleep(tickwheel::sleep).await;
+        let then = match &recorded {
+            Ok(Recorded::Finished) => "finished".to_owned(),
+            Ok(Recorded::DueAt(due)) => format!("due at {}", format_rfc3339_millis(*due)),
+            Ok(Recorded::Refused) => "not recorded: it was before".to_owned(),
+            Err(error) => format!("not recorded, it will be run again: {error}"),
         };
-        self.output
-            .say(format_args!("{id}: run {number} {how}; {then}"));
-        due
+        say!("{id}: run {run} {how}; {then}");
+        match recorded {
+            Ok(Recorded::DueAt(due)) => Some(due),
+            _ => None,
+        }
     }
 }
 
 /// Starts a consumer of the map's stream again whenever it dies, until the map is closed.
 ///
 /// What it had taken off the map and not handed on is in the store, and so in the next load.
-async fn supervise<F>(near: &Near, consume: impl Fn(Expirations<String, SystemTime>) -> F)
+async fn supervise<F>(near: Near, consume: impl Fn(Expirations<String, ()>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -24,7 +24,6 @@
 //! neither then it is held.
 
 use std::error::Error;
-use std::fmt;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,9 +37,12 @@ use serde::{Deserialize, Serialize};
 use tickwheel::{Duration, Instant, WallClock};
 use tokio::task::spawn_blocking;
 
-use crate::job::{Finished, Job, Next, Run};
+use crate::job::{Job, Next};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// An identifier, and when the job is due.
+pub(crate) type Due = (String, SystemTime);
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,8 @@ pub(crate) enum Purpose {
 /// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    Granted(Run),
+    /// The job may run.
+    Granted(Job),
     /// It is due only then.
     NotYet(SystemTime),
     /// It is finished, or held by this process.
@@ -69,49 +72,14 @@ pub(crate) enum Recorded {
     Refused,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) waiting: u64,
-    pub(crate) running: u64,
-    pub(crate) finished: u64,
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts {
-            waiting,
-            running,
-            finished,
-        } = self;
-        write!(
-            f,
-            "{waiting} waiting, {running} running, {finished} finished"
-        )
-    }
-}
-
-impl Counts {
-    pub(crate) fn is_all_finished(&self) -> bool {
-        self.waiting == 0 && self.running == 0
-    }
-}
-
-/// By identifier: a [`Line`] as JSON.
+/// By identifier: a [`Job`] and its [`State`] as JSON.
 const JOBS: TableDefinition<'_, &str, &str> = TableDefinition::new("jobs");
 /// The dues in milliseconds, and the identifiers.
 const DUES: TableDefinition<'_, (u64, &str), ()> = TableDefinition::new("dues");
-/// In order: a [`Finished`] as JSON.
-const LEDGER: TableDefinition<'_, u64, &str> = TableDefinition::new("ledger");
+/// In order: a [`Job`] as JSON, and whether it succeeded.
+const LEDGER: TableDefinition<'_, u64, (&str, bool)> = TableDefinition::new("ledger");
 
-#[derive(Serialize, Deserialize)]
-struct Line {
-    job: Job,
-    runs: u64,
-    failures: usize,
-    state: State,
-}
-
-#[derive(PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum State {
     WaitsUntil(u64),
     Held,
@@ -157,10 +125,10 @@ impl Store {
     async fn begin(database: Database, clock: Clock, purpose: Purpose) -> Result<Store> {
         let database = Arc::new(database);
         let store = Store { database, clock };
-        let begin = store.write(move |now, jobs, _| {
+        let begin = store.write(move |now, jobs| {
             if purpose == Purpose::Schedule {
-                for (id, mut line) in jobs.held()? {
-                    jobs.set_state(&id, &mut line, State::WaitsUntil(millis(now)))?;
+                for job in jobs.held()? {
+                    jobs.set(&job, State::Held, State::WaitsUntil(millis(now)))?;
                 }
             }
             Ok(())
@@ -172,18 +140,13 @@ impl Store {
     /// Makes one transaction, which is on the disk when this returns. `step` gets the present time.
     async fn write<T: Send + 'static>(
         &self,
-        step: impl FnOnce(SystemTime, &mut Jobs<'_>, &mut Ledger<'_>) -> Result<T> + Send + 'static,
+        step: impl FnOnce(SystemTime, &mut Jobs<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (database, now) = (
-            self.database.clone(),
-            self.clock().system_time(Instant::now()),
-        );
+        let database = self.database.clone();
+        let now = self.clock().system_time(Instant::now());
         let write = spawn_blocking(move || {
             let transaction = database.begin_write()?;
-            let answer = {
-                let mut ledger = transaction.open_table(LEDGER)?;
-                step(now, &mut Jobs::open(&transaction)?, &mut ledger)?
-            };
+            let answer = step(now, &mut Jobs::open(&transaction)?)?;
             transaction.commit()?;
             Ok(answer)
         });
@@ -213,49 +176,47 @@ fn lock(store: &Path) -> Result<()> {
     Ok(())
 }
 
-type Ledger<'a> = redb::Table<'a, u64, &'static str>;
-
-/// Jobs and their dues, in one transaction.
+/// All tables, in one transaction.
 struct Jobs<'a> {
-    lines: redb::Table<'a, &'static str, &'static str>,
+    jobs: redb::Table<'a, &'static str, &'static str>,
     dues: redb::Table<'a, (u64, &'static str), ()>,
+    ledger: redb::Table<'a, u64, (&'static str, bool)>,
 }
 
 impl<'a> Jobs<'a> {
     fn open(transaction: &'a WriteTransaction) -> Result<Jobs<'a>> {
-        let lines = transaction.open_table(JOBS)?;
-        let dues = transaction.open_table(DUES)?;
-        Ok(Jobs { lines, dues })
+        Ok(Jobs {
+            jobs: transaction.open_table(JOBS)?,
+            dues: transaction.open_table(DUES)?,
+            ledger: transaction.open_table(LEDGER)?,
+        })
     }
 
-    fn get(&self, id: &str) -> Result<Option<Line>> {
-        let line = self.lines.get(id)?;
+    fn get(&self, id: &str) -> Result<Option<(Job, State)>> {
+        let line = self.jobs.get(id)?;
         let line = line.map(|line| serde_json::from_str(line.value()));
         Ok(line.transpose()?)
     }
 
-    fn held(&self) -> Result<Vec<(String, Line)>> {
+    fn held(&self) -> Result<Vec<Job>> {
         let mut held = Vec::new();
-        for line in self.lines.iter()? {
-            let (id, line) = line?;
-            let line: Line = serde_json::from_str(line.value())?;
-            if line.state == State::Held {
-                held.push((id.value().to_owned(), line));
-            }
+        for line in self.jobs.iter()? {
+            let (job, state): (Job, State) = serde_json::from_str(line?.1.value())?;
+            held.extend((state == State::Held).then_some(job));
         }
         Ok(held)
     }
 
-    /// Writes a line with another state, and its due with it.
-    fn set_state(&mut self, id: &str, line: &mut Line, state: State) -> Result<()> {
-        if let State::WaitsUntil(due) = line.state {
-            self.dues.remove((due, id))?;
+    /// Writes a job with another state, and its due with it.
+    fn set(&mut self, job: &Job, before: State, state: State) -> Result<()> {
+        if let State::WaitsUntil(due) = before {
+            self.dues.remove((due, &*job.id))?;
         }
         if let State::WaitsUntil(due) = state {
-            self.dues.insert((due, id), ())?;
+            self.dues.insert((due, &*job.id), ())?;
         }
-        line.state = state;
-        self.lines.insert(id, &*serde_json::to_string(line)?)?;
+        let line = serde_json::to_string(&(job, state))?;
+        self.jobs.insert(&*job.id, &*line)?;
         Ok(())
     }
 }
@@ -268,19 +229,11 @@ impl Store {
 
     /// Adds jobs with their dues, and returns how many were new to the store.
     pub(crate) async fn add(&self, new: Vec<(Job, SystemTime)>) -> Result<usize> {
-        self.write(move |_, jobs, _| {
+        self.write(move |_, jobs| {
             let mut added = 0;
             for (job, due) in new {
-                let id = job.id.clone();
-                if jobs.get(&id)?.is_none() {
-                    let (runs, failures, state) = (0, 0, State::Held);
-                    let mut line = Line {
-                        job,
-                        runs,
-                        failures,
-                        state,
-                    };
-                    jobs.set_state(&id, &mut line, State::WaitsUntil(millis(due)))?;
+                if jobs.get(&job.id)?.is_none() {
+                    jobs.set(&job, State::Held, State::WaitsUntil(millis(due)))?;
                     added += 1;
                 }
             }
@@ -290,23 +243,16 @@ impl Store {
     }
 
     /// The jobs that are due before a time, the earliest first, `limit` of them at most.
-    pub(crate) async fn due_before(
-        &self,
-        end: SystemTime,
-        limit: usize,
-    ) -> Result<Vec<(String, SystemTime)>> {
+    pub(crate) async fn due_before(&self, end: SystemTime, limit: usize) -> Result<Vec<Due>> {
         self.read(move |transaction| {
-            let mut near = Vec::new();
-            for line in transaction
-                .open_table(DUES)?
-                .range(..(millis(end), ""))?
-                .take(limit)
-            {
+            let dues = transaction.open_table(DUES)?;
+            let near = dues.range(..(millis(end), ""))?.take(limit);
+            let near = near.map(|line| {
                 let line = line?;
                 let (due, id) = line.0.value();
-                near.push((id.to_owned(), from_millis(due)));
-            }
-            Ok(near)
+                Ok((id.to_owned(), from_millis(due)))
+            });
+            near.collect()
         })
         .await
     }
@@ -314,72 +260,66 @@ impl Store {
     /// Begins a run, if the job is due.
     pub(crate) async fn claim(&self, id: &str) -> Result<Claim> {
         let id = id.to_owned();
-        self.write(move |now, jobs, _| {
-            let Some(mut line) = jobs.get(&id)? else {
-                return Ok(Claim::Gone);
-            };
-            match line.state {
-                State::WaitsUntil(due) if from_millis(due) <= now => {}
-                State::WaitsUntil(due) => return Ok(Claim::NotYet(from_millis(due))),
-                State::Held | State::Finished => return Ok(Claim::Gone),
+        self.write(move |now, jobs| match jobs.get(&id)? {
+            Some((mut job, before @ State::WaitsUntil(due))) if from_millis(due) <= now => {
+                job.runs += 1;
+                jobs.set(&job, before, State::Held)?;
+                Ok(Claim::Granted(job))
             }
-            line.runs += 1;
-            jobs.set_state(&id, &mut line, State::Held)?;
-            let (job, number, failures) = (line.job, line.runs, line.failures);
-            Ok(Claim::Granted(Run {
-                job,
-                number,
-                failures,
-            }))
+            Some((_, State::WaitsUntil(due))) => Ok(Claim::NotYet(from_millis(due))),
+            _ => Ok(Claim::Gone),
         })
         .await
     }
 
-    /// Ends a run.
-    pub(crate) async fn record(&self, run: &Run, next: &Next) -> Result<Recorded> {
-        let (id, number, next) = (run.job.id.clone(), run.number, next.clone());
-        self.write(move |now, jobs, ledger| {
-            let line = jobs.get(&id)?;
-            let held = line.filter(|line| line.state == State::Held && line.runs == number);
-            let Some(mut line) = held else {
+    /// Ends the run of a job as it was claimed.
+    pub(crate) async fn record(&self, claimed: &Job, next: Next) -> Result<Recorded> {
+        let mut job = claimed.clone();
+        self.write(move |now, jobs| {
+            let is_held = |(held, state): (Job, _)| state == State::Held && held.runs == job.runs;
+            if !jobs.get(&job.id)?.is_some_and(is_held) {
                 return Ok(Recorded::Refused);
-            };
-            if let Next::Finished(finished) = next {
-                ledger.insert(ledger.len()?, &*serde_json::to_string(&finished)?)?;
-                jobs.set_state(&id, &mut line, State::Finished)?;
-                return Ok(Recorded::Finished);
             }
-            let (wait, failures) = next.wait();
-            line.failures += failures;
-            let due = millis(now + wait);
-            jobs.set_state(&id, &mut line, State::WaitsUntil(due))?;
+            let due = match next {
+                Next::Finished(has_succeeded) => {
+                    let (place, line) = (jobs.ledger.len()?, serde_json::to_string(&job)?);
+                    jobs.ledger.insert(place, (&*line, has_succeeded))?;
+                    jobs.set(&job, State::Held, State::Finished)?;
+                    return Ok(Recorded::Finished);
+                }
+                Next::Failed(wait) => {
+                    job.failures += 1;
+                    millis(now + wait)
+                }
+                Next::GivenBack => millis(now),
+            };
+            jobs.set(&job, State::Held, State::WaitsUntil(due))?;
             Ok(Recorded::DueAt(from_millis(due)))
         })
         .await
     }
 
-    pub(crate) async fn counts(&self) -> Result<Counts> {
+    /// How many jobs wait, run and are finished.
+    pub(crate) async fn counts(&self) -> Result<[u64; 3]> {
         self.read(|transaction| {
             let waiting = transaction.open_table(DUES)?.len()?;
             let finished = transaction.open_table(LEDGER)?.len()?;
             let running = transaction.open_table(JOBS)?.len()? - waiting - finished;
-            Ok(Counts {
-                waiting,
-                running,
-                finished,
-            })
+            Ok([waiting, running, finished])
         })
         .await
     }
 
-    /// All that is finished, in the order in which it was recorded.
-    pub(crate) async fn ledger(&self) -> Result<Vec<Finished>> {
+    /// All that is finished, in the order in which it was recorded, and whether it succeeded.
+    pub(crate) async fn ledger(&self) -> Result<Vec<(Job, bool)>> {
         self.read(|transaction| {
             let ledger = transaction.open_table(LEDGER)?;
-            let lines = ledger.iter()?;
-            lines
-                .map(|line| Ok(serde_json::from_str(line?.1.value())?))
-                .collect()
+            let lines = ledger.iter()?.map(|line| {
+                let line = line?;
+                let (job, has_succeeded) = line.1.value();
+                Ok((serde_json::from_str(job)?, has_succeeded))
+            });
+            lines.collect()
         })
         .await
     }

@@ -1,121 +1,83 @@
 //! The scheduler under tokio's paused clock, with a wall clock that the test sets.
 
+use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
-use futures::FutureExt;
-
 use super::*;
-use crate::job::{Backoff, Finished};
-use crate::store::Clock;
+use crate::job::tests::sample;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A clock on the wall that follows the paused one, unless it is set.
-#[derive(Clone)]
-struct Wall {
-    start: Instant,
-    shown: Arc<Mutex<SystemTime>>,
-}
-
-impl Wall {
-    fn new() -> Wall {
-        let shown = UNIX_EPOCH + 500_000 * HOUR;
-        Wall {
-            start: Instant::now(),
-            shown: Arc::new(Mutex::new(shown)),
-        }
-    }
-
-    fn clock(&self) -> Clock {
-        let wall = self.clone();
-        Arc::new(move || WallClock::at(wall.start, *wall.shown.lock().unwrap()))
-    }
-}
-
 /// A scheduler whose runner notes when each run began, and says how it ends.
 struct Bench {
     scheduler: Arc<Scheduler>,
-    wall: Wall,
-    start: Instant,
+    /// What the clock on the wall showed at the start. It follows the paused one.
+    wall: Arc<Mutex<SystemTime>>,
     began: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
 impl Bench {
-    async fn new(end: impl Fn(&Run) -> Result<(), String> + Send + Sync + 'static) -> Bench {
-        let (wall, start) = (Wall::new(), Instant::now());
+    /// Its jobs are due after so many milliseconds.
+    async fn new(
+        jobs: &[(&str, u64)],
+        end: impl Fn(&Job) -> std::result::Result<(), String> + Send + Sync + 'static,
+    ) -> Bench {
+        let start = Instant::now();
+        let wall = Arc::new(Mutex::new(UNIX_EPOCH + 500_000 * HOUR));
         let began = Arc::<Mutex<Vec<_>>>::default();
-        let noted = began.clone();
-        let runner: Runner = Arc::new(move |run| {
-            noted
-                .lock()
-                .unwrap()
-                .push((run.job.id.clone(), start.elapsed()));
-            std::future::ready(end(&run)).boxed()
+        let (noted, shown) = (began.clone(), wall.clone());
+        let runner: Runner = Arc::new(move |job| {
+            let mut noted = noted.lock().unwrap();
+            noted.push((job.id.clone(), start.elapsed()));
+            drop(noted);
+            std::future::ready(end(&job)).boxed()
         });
-        let store = Store::in_memory(wall.clock()).await;
+        let clock = move || WallClock::at(start, *shown.lock().unwrap());
+        let store = Store::in_memory(Arc::new(clock)).await;
+        let now = store.clock().system_time(start);
+        let jobs = jobs.iter();
+        let jobs = jobs.map(|&(id, delay)| (sample(id), now + Duration::from_millis(delay)));
+        store.add(jobs.collect()).await.unwrap();
         let settings = Settings {
             workers: 2,
             horizon: 10 * SECOND,
             grace: SECOND,
+            until_finished: true,
         };
-        let scheduler = Scheduler::new(store, runner, settings, Output::default());
         Bench {
-            scheduler,
+            scheduler: Scheduler::new(store, runner, settings),
             wall,
-            start,
             began,
         }
     }
 
-    async fn add(&self, id: &str, delay: Duration) {
-        let backoff = Backoff {
-            first: SECOND,
-            longest: HOUR,
-            attempts: 3,
-        };
-        let job = Job {
-            id: id.to_owned(),
-            payload: String::new(),
-            backoff,
-        };
-        assert_eq!(self.scheduler.add(vec![(job, delay)]).await.unwrap(), 1);
-    }
-
-    /// Runs until all is finished. Gives what the store has then, and when each run began.
-    async fn finish(self) -> (Vec<Finished>, Vec<(String, Duration)>) {
-        self.start().await.unwrap();
-        let ledger = self.scheduler.store.ledger().await.unwrap();
-        (ledger, self.began.lock().unwrap().clone())
-    }
-
     fn start(&self) -> tokio::task::JoinHandle<()> {
         let scheduler = self.scheduler.clone();
-        scheduler.end_when_finished();
         tokio::spawn(async move { scheduler.run(tickwheel::sleep(3 * HOUR)).await.unwrap() })
+    }
+
+    fn began(&self) -> Vec<(String, Duration)> {
+        self.began.lock().unwrap().clone()
     }
 }
 
-type Result<T, E> = std::result::Result<T, E>;
-
-fn succeeds(_: &Run) -> Result<(), String> {
+fn succeeds(_: &Job) -> std::result::Result<(), String> {
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_run_at_their_dues_and_never_before() {
-    let bench = Bench::new(succeeds).await;
-    let dues = [0, 1, 9_999, 10_000, 10_001, 60_000, 3_600_123];
-    for due in dues {
-        bench
-            .add(&due.to_string(), Duration::from_millis(due))
-            .await;
-    }
-    let (ledger, began) = bench.finish().await;
-    assert_eq!(ledger.len(), dues.len());
-    assert_eq!(began.len(), dues.len());
+async fn jobs_run_at_their_dues_never_before_and_only_near_ones_are_in_memory() {
+    let jobs = [("1", 1), ("9999", 9_999), ("3600123", 3_600_123)];
+    let bench = Bench::new(&jobs, succeeds).await;
+    let running = bench.start();
+    tickwheel::sleep(SECOND / 2).await;
+    assert_eq!(bench.scheduler.near.keys(), ["9999"]);
+    running.await.unwrap();
+    let began = bench.began();
+    assert_eq!(began.len(), jobs.len());
     for (id, at) in began {
         let due = Duration::from_millis(id.parse().unwrap());
         assert!(
@@ -126,127 +88,63 @@ async fn jobs_run_at_their_dues_and_never_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_near_jobs_are_in_memory() {
-    let bench = Bench::new(succeeds).await;
-    bench.add("near", 9 * SECOND).await;
-    bench.add("far", HOUR).await;
-    let running = bench.start();
-    tickwheel::sleep(2 * SECOND).await;
-    assert_eq!(bench.scheduler.near.keys(), ["near"]);
-    assert!(
-        bench
-            .scheduler
-            .report()
-            .await
-            .unwrap()
-            .contains("next is near in 7")
-    );
-    tickwheel::sleep(HOUR - 5 * SECOND).await;
-    assert_eq!(bench.scheduler.near.keys(), ["far"]);
-    running.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_fails_runs_again_after_its_backoff() {
-    let bench = Bench::new(|run| match run.job.id == "hopeless" || run.attempt() < 3 {
-        true => Err("not yet".to_owned()),
-        false => Ok(()),
+async fn what_fails_or_panics_runs_again_after_its_backoff() {
+    let bench = Bench::new(&[("slow", 0), ("hopeless", 0)], |job| {
+        match (&*job.id, job.attempt()) {
+            ("slow", 1) => panic!("the first attempt panics on purpose"),
+            ("slow", 3) => Ok(()),
+            _ => Err("not yet".to_owned()),
+        }
     });
     let bench = bench.await;
-    bench.add("slow", Duration::ZERO).await;
-    bench.add("hopeless", Duration::ZERO).await;
-    let (ledger, began) = bench.finish().await;
-    let outcome = |id: &str| {
-        let line = ledger.iter().find(|line| line.id == id).unwrap();
-        (line.succeeded, line.attempts, line.runs)
-    };
-    assert_eq!(outcome("slow"), (true, 3, 3));
-    assert_eq!(outcome("hopeless"), (false, 3, 3));
+    bench.start().await.unwrap();
+    let ledger = bench.scheduler.store.ledger().await.unwrap();
+    let outcomes = ledger
+        .iter()
+        .map(|(job, is_done)| (&*job.id, job.attempt(), *is_done));
+    let outcomes: HashSet<_> = outcomes.collect();
+    assert_eq!(
+        outcomes,
+        HashSet::from([("slow", 3, true), ("hopeless", 3, false)])
+    );
     for id in ["slow", "hopeless"] {
-        let at: Vec<_> = began
-            .iter()
-            .filter(|run| run.0 == id)
-            .map(|run| run.1)
-            .collect();
+        let began = bench.began().into_iter().filter(|run| run.0 == id);
+        let at: Vec<_> = began.map(|run| run.1).collect();
         let waits = [at[1] - at[0], at[2] - at[1]];
         assert!(waits[0] >= SECOND && waits[1] >= 2 * SECOND, "{waits:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_that_panics_is_a_run_that_fails() {
-    let bench = Bench::new(|run| {
-        assert!(run.attempt() > 1, "the first attempt panics on purpose");
-        Ok(())
-    });
-    let bench = bench.await;
-    bench.add("job", Duration::ZERO).await;
-    let (ledger, _) = bench.finish().await;
-    assert_eq!((ledger[0].succeeded, ledger[0].attempts), (true, 2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_set_forward_makes_dues_come_sooner() {
-    let bench = Bench::new(succeeds).await;
-    bench.add("far", HOUR).await;
-    bench.add("near", 9 * SECOND).await;
-    let running = bench.start();
-    tickwheel::sleep(2 * SECOND).await;
-    *bench.wall.shown.lock().unwrap() += HOUR - 10 * SECOND;
-    running.await.unwrap();
-    let began = bench.began.lock().unwrap().clone();
-    let ids: Vec<_> = began.iter().map(|run| &*run.0).collect();
-    assert_eq!(ids, ["near", "far"]);
-    assert!(began[0].1 < 4 * SECOND, "{began:?}");
-    assert!(
-        (10 * SECOND..11 * SECOND).contains(&began[1].1),
-        "{began:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_set_back_makes_dues_come_later() {
-    let bench = Bench::new(succeeds).await;
-    bench.add("job", 9 * SECOND).await;
-    let running = bench.start();
-    tickwheel::sleep(2 * SECOND).await;
-    *bench.wall.shown.lock().unwrap() -= HOUR;
-    tickwheel::sleep(2 * SECOND).await;
-    let armed = bench.scheduler.near.remaining("job").unwrap();
-    assert!(armed > HOUR, "what is armed was moved: {armed:?}");
-    running.await.unwrap();
-    let at = bench.start.elapsed();
-    assert!(
-        (HOUR + 9 * SECOND..HOUR + 10 * SECOND).contains(&at),
-        "{at:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_armed_too_early_is_not_run_early() {
-    let bench = Bench::new(succeeds).await;
-    let due = 5 * SECOND + SECOND / 2;
-    bench.add("job", due).await;
-    bench.add("other", 9 * SECOND).await;
-    let running = bench.start();
-    tickwheel::sleep(due - SECOND / 5).await;
-    assert!(bench.scheduler.near.expire("job"));
-    running.await.unwrap();
-    let began = bench.began.lock().unwrap().clone();
-    assert_eq!(began.len(), 2);
-    // And it does not wait for the next load.
-    assert!((due..due + SECOND / 5).contains(&began[0].1), "{began:?}");
+async fn a_clock_that_is_set_moves_what_is_armed_and_what_is_not() {
+    // Set forward by 5 s, and back by an hour.
+    for (forward, back, dues) in [
+        (5 * SECOND, Duration::ZERO, [4, 95]),
+        (Duration::ZERO, HOUR, [3609, 3700]),
+    ] {
+        let bench = Bench::new(&[("near", 9_000), ("far", 100_000)], succeeds).await;
+        let running = bench.start();
+        tickwheel::sleep(2 * SECOND).await;
+        let mut wall = bench.wall.lock().unwrap();
+        *wall = *wall + forward - back;
+        drop(wall);
+        running.await.unwrap();
+        for ((id, at), due) in bench.began().into_iter().zip(dues) {
+            let due = due * SECOND;
+            assert!((due..due + SECOND).contains(&at), "{id} ran after {at:?}");
+        }
+        assert_eq!(bench.began().len(), 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_map_loses_is_loaded_again() {
-    let bench = Bench::new(succeeds).await;
-    bench.add("job", 5 * SECOND).await;
+    let bench = Bench::new(&[("job", 5_000)], succeeds).await;
     let running = bench.start();
     tickwheel::sleep(SECOND).await;
     assert_eq!(bench.scheduler.near.drain().len(), 1);
     running.await.unwrap();
-    assert_eq!(bench.began.lock().unwrap().len(), 1);
+    assert_eq!(bench.began().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,26 +152,22 @@ async fn a_consumer_that_dies_is_started_again() {
     let (near, stream) = DelayMap::new(&Timer::current());
     drop(stream);
     for number in 1..=3 {
-        near.insert(number.to_string(), UNIX_EPOCH, number * SECOND)
-            .unwrap();
+        let _ = near.insert(number.to_string(), (), number * SECOND);
     }
     let taken = Arc::new(AtomicUsize::new(0));
-    let supervisor = async {
-        let consume = |mut due: Expirations<String, SystemTime>| {
-            let taken = taken.clone();
-            async move {
-                while let Some(job) = due.recv().await {
-                    taken.fetch_add(1, Ordering::Relaxed);
-                    assert_ne!(job.key, "2", "this one kills its consumer");
-                }
+    let consume = |mut due: Expirations<String, ()>| {
+        let taken = taken.clone();
+        async move {
+            while let Some(job) = due.recv().await {
+                taken.fetch_add(1, Ordering::Relaxed);
+                assert_ne!(job.key, "2", "this one kills its consumer");
             }
-        };
-        supervise(&near, consume).await;
+        }
     };
     let close = async {
         tickwheel::sleep(4 * SECOND).await;
         near.close();
     };
-    tokio::join!(supervisor, close);
+    tokio::join!(supervise(near.clone(), consume), close);
     assert_eq!(taken.load(Ordering::Relaxed), 3);
 }

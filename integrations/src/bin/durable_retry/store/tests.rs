@@ -1,161 +1,100 @@
-//! What the store promises.
+//! What the store promises, by a clock that the test sets.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 use super::*;
-use crate::job::Backoff;
+use crate::job::tests::sample;
 
 const WAIT: Duration = Duration::from_millis(300);
 
-fn job(id: &str) -> Job {
-    let backoff = Backoff {
-        first: WAIT,
-        longest: WAIT,
-        attempts: 9,
-    };
-    Job {
-        id: id.to_owned(),
-        payload: "to do".to_owned(),
-        backoff,
+fn at(micros: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1) + Duration::from_micros(micros)
+}
+
+/// A store, and what the clock on its wall shows. The clock of the runtime stands still.
+async fn store() -> (Store, Arc<Mutex<SystemTime>>) {
+    let shown = Arc::new(Mutex::new(at(0)));
+    let read = shown.clone();
+    let clock = move || WallClock::at(Instant::now(), *read.lock().unwrap());
+    (Store::in_memory(Arc::new(clock)).await, shown)
+}
+
+async fn claim(store: &Store) -> Job {
+    match store.claim("a").await.unwrap() {
+        Claim::Granted(job) => job,
+        other => panic!("it is due: {other:?}"),
     }
 }
 
-fn now(store: &Store) -> SystemTime {
-    store.clock().system_time(Instant::now())
-}
+#[tokio::test(start_paused = true)]
+async fn a_job_goes_to_one_run_at_a_time_until_it_is_in_the_ledger_once() {
+    let (store, shown) = store().await;
+    let (due, later) = (at(0) + WAIT, at(0) + 9 * WAIT);
+    let jobs = || vec![(sample("a"), due), (sample("b"), later)];
+    assert_eq!(store.add(jobs()).await.unwrap(), 2);
+    assert_eq!(store.add(jobs()).await.unwrap(), 0, "they are known");
+    let near = async |end, limit| store.due_before(end, limit).await.unwrap();
+    assert_eq!(near(due, 9).await, [], "the due itself is not before it");
+    let first = ("a".to_owned(), due);
+    assert_eq!(
+        near(later + WAIT, 1).await,
+        [first],
+        "the earliest comes first"
+    );
 
-/// Waits until the job can be claimed, and finds that it could not be before.
-async fn claim(store: &Store, id: &str) -> Run {
-    loop {
-        match store.claim(id).await.unwrap() {
-            Claim::Granted(run) => return run,
-            Claim::NotYet(due) => {
-                let now = now(store);
-                assert!(
-                    now + Duration::from_secs(5) > due,
-                    "{due:?} is far from {now:?}"
-                );
-                tickwheel::sleep(Duration::from_millis(10)).await;
-            }
-            Claim::Gone => panic!("{id} is gone"),
+    *shown.lock().unwrap() = due;
+    let first = claim(&store).await;
+    assert_eq!(
+        first,
+        Job {
+            runs: 1,
+            ..sample("a")
         }
-    }
-}
-
-#[tokio::test]
-async fn a_file_keeps_its_promises() {
-    let store = Store::in_memory(Arc::new(WallClock::now)).await;
-    let due = now(&store) + WAIT;
-    assert_eq!(
-        store
-            .add(vec![(job("a"), due), (job("b"), due + 9 * WAIT)])
-            .await
-            .unwrap(),
-        2
     );
-    assert_eq!(
-        store.add(vec![(job("a"), due)]).await.unwrap(),
-        0,
-        "it is known"
-    );
-    let counts = |waiting, running, finished| Counts {
-        waiting,
-        running,
-        finished,
-    };
-    assert_eq!(store.counts().await.unwrap(), counts(2, 0, 0));
-    assert_eq!(
-        store.due_before(due, 9).await.unwrap(),
-        [],
-        "the due itself is not before it"
-    );
-    let near = store.due_before(due + 20 * WAIT, 1).await.unwrap();
-    assert_eq!(near[0].0, "a", "the earliest come first");
-    assert!(
-        near[0].1 >= due && near[0].1 < due + WAIT / 100,
-        "{near:?}, and not {due:?}"
-    );
-
-    let first = claim(&store, "a").await;
-    assert!(now(&store) >= due, "nothing is run before its due");
-    assert_eq!(
-        (first.number, first.failures, &first.job),
-        (1, 0, &job("a"))
-    );
-    assert!(
-        !matches!(store.claim("a").await.unwrap(), Claim::Granted(_)),
-        "it is held"
-    );
-    assert_eq!(store.counts().await.unwrap(), counts(1, 1, 0));
+    assert_eq!(store.claim("a").await.unwrap(), Claim::Gone, "it is held");
+    assert_eq!(store.counts().await.unwrap(), [1, 1, 0]);
 
     // It fails. The wait counts from the record.
-    let failed = now(&store);
-    let again = Next::Again(WAIT);
-    assert!(
-        matches!(store.record(&first, &again).await.unwrap(), Recorded::DueAt(at) if at >= failed)
-    );
+    let record = async |job: &Job, next| store.record(job, next).await.unwrap();
+    let (failed, due_again) = (Next::Failed(WAIT), Recorded::DueAt(due + WAIT));
+    assert_eq!(record(&first, failed).await, due_again);
     assert_eq!(
-        store.record(&first, &again).await.unwrap(),
+        record(&first, failed).await,
         Recorded::Refused,
         "said twice"
     );
-    let second = claim(&store, "a").await;
-    assert!(now(&store) >= failed + WAIT);
-    assert_eq!((second.number, second.failures), (2, 1));
-    let done = first.next(Ok(()));
-    assert_eq!(
-        store.record(&first, &done).await.unwrap(),
-        Recorded::Refused,
-        "overtaken"
-    );
+    *shown.lock().unwrap() = due + WAIT;
+    let second = claim(&store).await;
+    assert_eq!((second.runs, second.failures), (2, 1));
+    assert_ne!(second.key(), first.key());
+    let overtaken = record(&first, first.next(true)).await;
+    assert_eq!(overtaken, Recorded::Refused);
 
     // It is given back, which is no failure, and done.
-    assert!(matches!(
-        store.record(&second, &Next::GivenBack).await.unwrap(),
-        Recorded::DueAt(_)
-    ));
-    let third = claim(&store, "a").await;
-    assert_eq!((third.number, third.failures), (3, 1));
-    let done = third.next(Ok(()));
-    assert_eq!(
-        store.record(&third, &done).await.unwrap(),
-        Recorded::Finished
-    );
-    assert_eq!(
-        store.record(&third, &done).await.unwrap(),
-        Recorded::Refused,
-        "said twice"
-    );
+    assert_eq!(record(&second, Next::GivenBack).await, due_again);
+    let third = claim(&store).await;
+    assert_eq!((third.runs, third.failures), (3, 1));
+    assert_eq!(third.key(), second.key(), "whoever gets both can drop one");
+    let done = third.next(true);
+    assert_eq!(record(&third, done).await, Recorded::Finished);
+    assert_eq!(record(&third, done).await, Recorded::Refused, "said twice");
     assert_eq!(store.claim("a").await.unwrap(), Claim::Gone);
-    assert_eq!(
-        store.add(vec![(job("a"), due)]).await.unwrap(),
-        0,
-        "it is known for ever"
-    );
-    assert_eq!(store.counts().await.unwrap(), counts(1, 0, 1));
-    let line = Finished {
-        id: "a".to_owned(),
-        succeeded: true,
-        attempts: 2,
-        runs: 3,
-    };
-    assert_eq!(store.ledger().await.unwrap(), [line]);
+    assert_eq!(store.add(jobs()).await.unwrap(), 0, "it is known for ever");
+    assert_eq!(store.counts().await.unwrap(), [1, 0, 1]);
+    assert_eq!((third.attempt(), third.runs), (2, 3));
+    assert_eq!(store.ledger().await.unwrap(), [(third, true)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_early_by_a_fraction_of_a_millisecond() {
-    let micros = |micros| UNIX_EPOCH + Duration::from_secs(1) + Duration::from_micros(micros);
-    let shown = Arc::new(AtomicU64::new(0));
-    let read = shown.clone();
-    let clock = move || WallClock::at(Instant::now(), micros(read.load(Ordering::Relaxed)));
-    let store = Store::in_memory(Arc::new(clock)).await;
-    store.add(vec![(job("a"), micros(1_400))]).await.unwrap();
+    let (store, shown) = store().await;
+    store.add(vec![(sample("a"), at(1_400))]).await.unwrap();
     for early in [1_100, 1_399] {
-        shown.store(early, Ordering::Relaxed);
-        assert!(matches!(store.claim("a").await.unwrap(), Claim::NotYet(_)));
+        *shown.lock().unwrap() = at(early);
+        assert_eq!(store.claim("a").await.unwrap(), Claim::NotYet(at(2_000)));
     }
-    shown.store(2_100, Ordering::Relaxed);
-    let run = claim(&store, "a").await;
-    let again = store.record(&run, &Next::Again(WAIT)).await.unwrap();
-    assert_eq!(again, Recorded::DueAt(micros(3_000) + WAIT));
+    *shown.lock().unwrap() = at(2_100);
+    let run = claim(&store).await;
+    let again = store.record(&run, Next::Failed(WAIT)).await.unwrap();
+    assert_eq!(again, Recorded::DueAt(at(3_000) + WAIT));
 }
