@@ -9,7 +9,6 @@
 //! Invariant: a connection's timer is ready only once its instant has passed. It asks tokio's timer
 //! only after the runtime that drives its own has shut down.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
@@ -24,29 +23,18 @@ use tickwheel::{Deadline, ResetHandle, Timer};
 
 /// A runtime for quinn: timers of a [`Timer`], sockets and tasks of tokio.
 ///
-/// Give it to [`quinn::Endpoint::new`], or to [`quinn::Endpoint::new_with_abstract_socket`]. Both
-/// sides of a connection may have different runtimes.
+/// Give it to [`quinn::Endpoint::new`], or to [`quinn::Endpoint::new_with_abstract_socket`].
 ///
 /// - Give it a timer that counts stalls, as in the example. quinn reads the datagrams that have
 ///   come before it acts on a timer, so after a stall it needs no grace. With one, its timers would
 ///   be late by that.
-/// - Each connection holds one armed timer while it lives, and none when it is closed and drained.
 /// - quinn's clock is tokio's, also while that is paused. So take a timer of the runtime that the
 ///   endpoint is used in, or a clock that runs as that does.
 /// - If the runtime that drives the timer has shut down, a connection in another runtime goes on
 ///   with tokio's own timers.
 ///
-/// # Cost
-///
 /// Asking whether the timer has expired is one load of an atomic, but for the first time and after
 /// each expiry. A move costs what [`ResetHandle::reset_at`] does.
-///
-/// # Panics
-///
-/// Its methods panic where those of [`TokioRuntime`] do: a task is spawned, or a socket made,
-/// outside a tokio runtime.
-///
-/// # Examples
 ///
 /// ```
 /// use std::io;
@@ -76,17 +64,6 @@ impl TickwheelRuntime {
             timer: timer.clone(),
         }
     }
-
-    /// The timer that the connections are armed on.
-    pub fn timer(&self) -> &Timer {
-        &self.timer
-    }
-}
-
-impl From<Timer> for TickwheelRuntime {
-    fn from(timer: Timer) -> TickwheelRuntime {
-        TickwheelRuntime { timer }
-    }
 }
 
 impl Runtime for TickwheelRuntime {
@@ -109,6 +86,7 @@ impl Runtime for TickwheelRuntime {
 }
 
 /// The timer of one connection.
+#[derive(Debug)]
 struct ConnectionTimer {
     timer: Timer,
     instant: Instant,
@@ -184,11 +162,13 @@ impl AsyncTimer for ConnectionTimer {
 
 /// The task that a deadline wakes, and whether it has. While it has not, the deadline need not be
 /// polled again. A poll takes a lock and reads the clock, and quinn polls with each packet.
+#[derive(Debug)]
 struct Registration {
     alarm: Arc<Alarm>,
     waker: Waker,
 }
 
+#[derive(Debug)]
 struct Alarm {
     task: Waker,
     has_woken: AtomicBool,
@@ -219,15 +199,5 @@ impl Wake for Alarm {
     fn wake_by_ref(self: &Arc<Self>) {
         self.has_woken.store(true, Ordering::Release);
         self.task.wake_by_ref();
-    }
-}
-
-impl fmt::Debug for ConnectionTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionTimer")
-            .field("instant", &self.instant)
-            .field("deadline", &self.deadline)
-            .field("has_fallback", &self.fallback.is_some())
-            .finish_non_exhaustive()
     }
 }

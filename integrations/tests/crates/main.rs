@@ -5,7 +5,6 @@
 mod axum;
 mod body;
 mod hyper;
-mod hyper_pool;
 mod quinn;
 mod quinn_timer;
 mod tonic;
