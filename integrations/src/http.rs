@@ -57,11 +57,6 @@ pub struct Limits {
 
 /// Serves each connection in a task of its own, until the process is asked to end. Then it accepts
 /// no more, ends what is in flight, and prints how that went.
-///
-/// # Errors
-///
-/// If the address cannot be bound. A connection that cannot be accepted is no error: the next one
-/// may be.
 pub async fn serve<S, B>(limits: Limits, timer: Timer, service: S) -> io::Result<()>
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,

@@ -13,6 +13,7 @@
 pub mod http;
 pub mod quic;
 
+use std::error::Error;
 use std::fmt::Display;
 use std::future::Future;
 use std::io::{self, Write};
@@ -24,23 +25,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tickwheel::{Duration, Timer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 /// How long a listener waits that cannot accept, for example because no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Why a connection has ended before its client wanted it.
+pub type Reason = Box<dyn Error + Send + Sync>;
+
 /// Runs a program to its end. An error is printed as a sentence, and makes the exit code 1.
 pub fn run<E: Display>(program: impl Future<Output = Result<(), E>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let error = match runtime.map(|runtime| runtime.block_on(program)) {
-        Ok(Ok(())) => return ExitCode::SUCCESS,
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
-    eprintln!("error: {error}");
-    ExitCode::FAILURE
+    let runtime = Runtime::new().expect("the system gives threads");
+    match runtime.block_on(program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints a line on stdout, as `println!` does. If that was cut off, as by `| head -1`, nobody
@@ -63,11 +66,7 @@ pub fn say_line(line: impl Display) {
 }
 
 /// Listens at `HOST:PORT`, and prints where. A name may have several addresses, which are tried one
-/// after the other.
-///
-/// # Errors
-///
-/// If no address can be bound. It names the address, and says what to do.
+/// after the other. An error names the address, and says what to do.
 pub async fn listen(address: &str) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
@@ -77,28 +76,24 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
             io::ErrorKind::PermissionDenied => "; give a port above 1023 with --listen",
             _ => "",
         };
-        io::Error::new(
-            error.kind(),
-            format!("cannot listen on {address}: {error}{hint}"),
-        )
+        io::Error::other(format!("cannot listen on {address}: {error}{hint}"))
     })?;
     say!("listening on {}", listener.local_addr()?);
     Ok(listener)
 }
 
-/// Listens, and runs `handle` for each connection in a task of its own, until the process is asked
-/// to end. What `handle` gives is printed as the reason for which the connection has ended.
-///
-/// # Errors
-///
-/// If the address cannot be bound. A connection that cannot be accepted is no error: the next one
-/// may be.
-pub async fn serve<Handle, Handling>(address: &str, timer: Timer, handle: Handle) -> io::Result<()>
+/// Listens, and attends each connection in a task of its own, until the process is asked to end.
+/// What `attend` gives is printed as the reason for which the connection has ended. A connection
+/// that cannot be accepted is no error: the next one may be.
+pub async fn serve<Attending>(
+    address: String,
+    attend: impl Fn(TcpStream, Timer) -> Attending,
+) -> io::Result<()>
 where
-    Handle: Fn(TcpStream) -> Handling,
-    Handling: Future<Output: Display + Send> + Send + 'static,
+    Attending: Future<Output = Result<String, Reason>> + Send + 'static,
 {
-    let listener = listen(address).await?;
+    let timer = Timer::current();
+    let listener = listen(&address).await?;
     let open = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown_signal());
@@ -110,10 +105,10 @@ where
         };
         say!("{peer} opened");
         open.fetch_add(1, Ordering::Relaxed);
-        let handling = handle(stream);
+        let attending = attend(stream, timer.clone());
         let (open, timer) = (open.clone(), timer.clone());
         connections.spawn(async move {
-            let reason = handling.await;
+            let reason = attending.await.unwrap_or_else(|reason| reason.to_string());
             let open = open.fetch_sub(1, Ordering::Relaxed) - 1;
             let armed = timer.metrics().pending;
             say!("{peer} closed: {reason}; {open} open, {armed} timers armed");
@@ -140,10 +135,6 @@ pub(crate) async fn accept(listener: &TcpListener, timer: &Timer) -> (TcpStream,
 }
 
 /// Is ready when the process is asked to end, by `SIGTERM` or from the keyboard.
-///
-/// # Panics
-///
-/// If the system does not let it listen to signals.
 pub async fn shutdown_signal() {
     #[cfg(unix)]
     let terminated = async {
@@ -175,10 +166,6 @@ pub async fn armed_at_the_end(timer: &Timer) -> usize {
 pub const LONGEST_DURATION: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
 
 /// Milliseconds (`1500`), or with units (`1500ms`, `2s`, `1m 30s`), for the command line.
-///
-/// # Errors
-///
-/// Says what is wrong, as half a sentence.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text.starts_with('-') {
@@ -196,10 +183,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// As [`parse_duration`], for a timeout or a period: longer than zero, and a year at most.
-///
-/// # Errors
-///
-/// Says what is wrong, as half a sentence.
 pub fn parse_period(text: &str) -> Result<Duration, String> {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     match parse_duration(text)? {
@@ -210,18 +193,12 @@ pub fn parse_period(text: &str) -> Result<Duration, String> {
 }
 
 /// `HOST:PORT` for the command line, where the host is an address or a name.
-///
-/// # Errors
-///
-/// Says what is wrong, as half a sentence.
 pub fn parse_address(text: &str) -> Result<String, String> {
-    let is_whole = text
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-    if is_whole {
-        Ok(text.to_owned())
-    } else {
-        Err("give a host and a port, such as 127.0.0.1:3000 or localhost:3000".to_owned())
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(text.to_owned())
+        }
+        _ => Err("give a host and a port, such as 127.0.0.1:3000 or localhost:3000".to_owned()),
     }
 }
 

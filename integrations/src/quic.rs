@@ -68,7 +68,15 @@ impl TickwheelRuntime {
 
 impl Runtime for TickwheelRuntime {
     fn new_timer(&self, instant: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(ConnectionTimer::new(self.timer.clone(), instant))
+        let deadline = arm(&self.timer, instant);
+        Box::pin(ConnectionTimer {
+            handle: deadline.handle(),
+            deadline,
+            timer: self.timer.clone(),
+            instant,
+            alarm: None,
+            fallback: None,
+        })
     }
 
     #[track_caller]
@@ -93,24 +101,10 @@ struct ConnectionTimer {
     deadline: Deadline,
     handle: ResetHandle,
     /// What the deadline will wake, once it was polled.
-    registration: Option<Registration>,
+    alarm: Option<Arc<Alarm>>,
     /// Takes over once the timer's runtime has shut down. quinn's trait has no error to report that
     /// by, and a panic here would poison the connection's lock.
     fallback: Option<Pin<Box<dyn AsyncTimer>>>,
-}
-
-impl ConnectionTimer {
-    fn new(timer: Timer, instant: Instant) -> ConnectionTimer {
-        let deadline = arm(&timer, instant);
-        ConnectionTimer {
-            handle: deadline.handle(),
-            deadline,
-            timer,
-            instant,
-            registration: None,
-            fallback: None,
-        }
-    }
 }
 
 /// The deadline counts from a moment after `now`, so it is not before `instant`.
@@ -127,26 +121,29 @@ impl AsyncTimer for ConnectionTimer {
         } else if !self.handle.reset_at(instant.into()) {
             self.deadline = arm(&self.timer, instant);
             self.handle = self.deadline.handle();
-            self.registration = None;
+            self.alarm = None;
         }
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let instant = self.instant;
         if self.fallback.is_none() {
-            let registration = self.registration.as_ref();
-            if registration.is_some_and(|registration| registration.still_waits(cx.waker())) {
+            let alarm = self.alarm.as_ref();
+            if alarm.is_some_and(|alarm| alarm.still_waits(cx.waker())) {
                 return Poll::Pending;
             }
-            let registration = Registration::new(cx.waker());
-            let waker = registration.waker.clone();
-            self.registration = Some(registration);
+            let alarm = Arc::new(Alarm {
+                task: cx.waker().clone(),
+                has_woken: AtomicBool::new(false),
+            });
+            let waker = Waker::from(alarm.clone());
+            self.alarm = Some(alarm);
             let mut cx = Context::from_waker(&waker);
             match Pin::new(&mut self.deadline).poll(&mut cx) {
                 Poll::Pending => return Poll::Pending,
                 // This poll may have found the end before the driver did: then nothing wakes.
                 Poll::Ready(Ok(())) => {
-                    self.registration = None;
+                    self.alarm = None;
                     return Poll::Ready(());
                 }
                 // Nobody else can cancel it: the runtime that drives the timer has shut down.
@@ -163,31 +160,14 @@ impl AsyncTimer for ConnectionTimer {
 /// The task that a deadline wakes, and whether it has. While it has not, the deadline need not be
 /// polled again. A poll takes a lock and reads the clock, and quinn polls with each packet.
 #[derive(Debug)]
-struct Registration {
-    alarm: Arc<Alarm>,
-    waker: Waker,
-}
-
-#[derive(Debug)]
 struct Alarm {
     task: Waker,
     has_woken: AtomicBool,
 }
 
-impl Registration {
-    fn new(task: &Waker) -> Registration {
-        let alarm = Arc::new(Alarm {
-            task: task.clone(),
-            has_woken: AtomicBool::new(false),
-        });
-        Registration {
-            waker: alarm.clone().into(),
-            alarm,
-        }
-    }
-
+impl Alarm {
     fn still_waits(&self, task: &Waker) -> bool {
-        self.alarm.task.will_wake(task) && !self.alarm.has_woken.load(Ordering::Acquire)
+        self.task.will_wake(task) && !self.has_woken.load(Ordering::Acquire)
     }
 }
 

@@ -16,9 +16,8 @@
 //! Invariant: the deadline runs beside all that reads and writes, and each write is bounded in
 //! time. So no client stays by blocking either of them, also none without a keep-alive.
 
-use std::fmt;
-use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use futures::stream::{SplitSink, SplitStream};
@@ -28,13 +27,13 @@ use rumqttc::{
     SubscribeReasonCode, UnsubAck,
 };
 use tickwheel::{DeadlineMap, Duration, MissedTickBehavior, ResetHandle, Timer};
-use tickwheel_integrations::{parse_address, parse_period, run, serve};
+use tickwheel_integrations::{Reason, parse_address, parse_period, run, serve};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_util::codec::Framed;
 
 /// Closes MQTT clients that send nothing for 1.5 times their keep-alive.
-#[derive(Clone, Debug, Parser)]
+#[derive(Debug, Parser)]
 #[command(allow_negative_numbers = true)]
 struct Options {
     /// Where to listen.
@@ -59,37 +58,29 @@ const MOST_ANSWERS: usize = 16;
 type Transport = Framed<TcpStream, Codec>;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    run(listen(options))
-}
-
-async fn listen(options: Options) -> io::Result<()> {
-    let timer = Timer::current();
-    let sessions = DeadlineMap::new(&timer);
-    let address = options.listen.clone();
-    serve(&address, timer.clone(), move |stream| {
-        let (options, timer, sessions) = (options.clone(), timer.clone(), sessions.clone());
-        async move {
-            let ended = attend(stream, &options, &timer, &sessions).await;
-            ended.err().unwrap_or(Closed::ByPeer)
-        }
+    let options = Arc::new(Options::parse());
+    run(async move {
+        let sessions = DeadlineMap::new(&Timer::current());
+        serve(options.listen.clone(), move |stream, timer| {
+            attend(stream, options.clone(), timer, sessions.clone())
+        })
+        .await
     })
-    .await
 }
 
 async fn attend(
     stream: TcpStream,
-    options: &Options,
-    timer: &Timer,
-    sessions: &DeadlineMap<String>,
-) -> Result<(), Closed> {
+    options: Arc<Options>,
+    timer: Timer,
+    sessions: DeadlineMap<String>,
+) -> Result<String, Reason> {
     let codec = Codec {
         max_incoming_size: LARGEST_PACKET,
         max_outgoing_size: LARGEST_PACKET,
     };
     let mut transport = Framed::new(stream, codec);
     let handshake = timer.timeout(options.connect_within, accept(&mut transport));
-    let connect = handshake.await.map_err(|_| Closed::NoConnect)??;
+    let connect = handshake.await.map_err(|_| "no CONNECT in time")??;
     let silent_after = match connect.keep_alive {
         0 => Duration::MAX,
         seconds => Duration::from_secs(seconds.into()) * 3 / 2,
@@ -104,21 +95,22 @@ async fn attend(
     let first = answers.try_send(Packet::ConnAck(accepted));
     first.expect("there is room");
     tokio::select! {
-        ended = keep_alive => Err(match ended {
-            Ok(()) => Closed::Silent(silent_after),
-            Err(_) => Closed::TakenOver,
+        ended = keep_alive => return Ok(match ended {
+            Ok(()) => format!("silent for {silent_after:?}"),
+            Err(_) => "taken over by a newer connection".to_owned(),
         }),
-        ended = read(stream, heard, answers) => ended,
-        ended = write(sink, to_send, options, timer) => ended,
+        ended = read(stream, heard, answers) => ended?,
+        ended = write(sink, to_send, &options, &timer) => ended?,
     }
+    Ok("by the client".to_owned())
 }
 
 /// Waits for CONNECT, and answers one that is refused.
-async fn accept(transport: &mut Transport) -> Result<Connect, Closed> {
+async fn accept(transport: &mut Transport) -> Result<Connect, Reason> {
     let connect = match transport.next().await.transpose()? {
-        None => return Err(Closed::ByPeer),
+        None => return Err("by the client".into()),
         Some(Packet::Connect(connect)) => connect,
-        Some(_) => return Err(Closed::Protocol("the first packet is not CONNECT")),
+        Some(_) => return Err("the first packet is not CONNECT".into()),
     };
     let refused = if connect.protocol != Protocol::V4 {
         Some(ConnectReturnCode::RefusedProtocolVersion)
@@ -132,7 +124,7 @@ async fn accept(transport: &mut Transport) -> Result<Connect, Closed> {
     };
     let refusal = ConnAck::new(code, false);
     transport.send(Packet::ConnAck(refusal)).await?;
-    Err(Closed::Refused(code))
+    Err(format!("refused: {code:?}").into())
 }
 
 /// Each packet that comes in, of whatever kind, pushes the deadline back.
@@ -140,7 +132,7 @@ async fn read(
     mut stream: SplitStream<Transport>,
     heard: ResetHandle,
     answers: mpsc::Sender<Packet>,
-) -> Result<(), Closed> {
+) -> Result<(), Reason> {
     while let Some(packet) = stream.next().await.transpose()? {
         heard.reset();
         let answer = match packet {
@@ -154,7 +146,7 @@ async fn read(
             Packet::Publish(publish) if publish.qos == QoS::AtLeastOnce => {
                 Packet::PubAck(PubAck::new(publish.pkid))
             }
-            Packet::Connect(_) => return Err(Closed::Protocol("a second CONNECT")),
+            Packet::Connect(_) => return Err("a second CONNECT".into()),
             Packet::Disconnect => return Ok(()),
             _ => continue,
         };
@@ -170,7 +162,7 @@ async fn write(
     mut to_send: mpsc::Receiver<Packet>,
     options: &Options,
     timer: &Timer,
-) -> Result<(), Closed> {
+) -> Result<(), Reason> {
     let mut ticks = timer.interval(options.publish_every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_subscribed = false;
@@ -186,40 +178,6 @@ async fn write(
         };
         is_subscribed |= matches!(packet, Packet::SubAck(_));
         let sent = timer.timeout(options.write_within, sink.send(packet));
-        sent.await.map_err(|_| Closed::NeverReads)??;
-    }
-}
-
-/// Why a connection has ended.
-#[derive(Debug)]
-enum Closed {
-    ByPeer,
-    NoConnect,
-    Refused(ConnectReturnCode),
-    Silent(Duration),
-    NeverReads,
-    TakenOver,
-    Protocol(&'static str),
-    Failed(rumqttc::Error),
-}
-
-impl From<rumqttc::Error> for Closed {
-    fn from(error: rumqttc::Error) -> Closed {
-        Closed::Failed(error)
-    }
-}
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Closed::ByPeer => f.write_str("by the client"),
-            Closed::NoConnect => f.write_str("no CONNECT in time"),
-            Closed::Refused(code) => write!(f, "refused: {code:?}"),
-            Closed::Silent(silent_after) => write!(f, "silent for {silent_after:?}"),
-            Closed::NeverReads => f.write_str("the client does not read"),
-            Closed::TakenOver => f.write_str("taken over by a newer connection"),
-            Closed::Protocol(fault) => f.write_str(fault),
-            Closed::Failed(error) => write!(f, "{error}"),
-        }
+        sent.await.map_err(|_| "the client does not read")??;
     }
 }

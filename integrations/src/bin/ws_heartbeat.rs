@@ -13,8 +13,6 @@
 //!
 //! Invariant: whatever is written is bounded in time. A client that never reads is closed too.
 
-use std::fmt;
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use clap::Parser;
 use futures::{SinkExt, StreamExt};
 use tickwheel::{Duration, Timer};
-use tickwheel_integrations::{parse_address, parse_period, run, serve};
+use tickwheel_integrations::{Reason, parse_address, parse_period, run, serve};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -32,7 +30,7 @@ use tokio_tungstenite::{WebSocketStream, accept_async};
 use tokio_util::io::InspectReader;
 
 /// Echoes what WebSocket clients send, and closes those that answer no ping.
-#[derive(Clone, Debug, Parser)]
+#[derive(Debug, Parser)]
 #[command(allow_negative_numbers = true)]
 struct Options {
     /// Where to listen.
@@ -50,26 +48,13 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    run(listen(options))
-}
-
-async fn listen(options: Options) -> io::Result<()> {
-    let timer = Timer::current();
+    let options = Arc::new(Options::parse());
     let address = options.listen.clone();
-    serve(&address, timer.clone(), move |stream| {
-        let (options, timer) = (options.clone(), timer.clone());
-        async move {
-            match attend(stream, &options, &timer).await {
-                Ok(()) => Closed::ByPeer,
-                Err(closed) => closed,
-            }
-        }
-    })
-    .await
+    let attend = move |stream, timer| attend(stream, options.clone(), timer);
+    run(serve(address, attend))
 }
 
-async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(), Closed> {
+async fn attend(stream: TcpStream, options: Arc<Options>, timer: Timer) -> Result<String, Reason> {
     let mut silence = timer.deadline(options.ping_after);
     let unanswered = Arc::new(AtomicU32::new(0));
     let stream = InspectReader::new(stream, {
@@ -85,7 +70,7 @@ async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(
         }
     });
     let handshake = timer.timeout(options.pong_within, accept_async(stream));
-    let socket = handshake.await.map_err(|_| Closed::NoHandshake)??;
+    let socket = handshake.await.map_err(|_| "no handshake in time")??;
     let mut connection = Connection {
         socket,
         timer,
@@ -96,7 +81,9 @@ async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(
         tokio::select! {
             biased; // A pong that is there is heard, also when it comes at the last moment.
             message = connection.socket.next() => {
-                let Some(message) = message.transpose()? else { return Ok(()) };
+                let Some(message) = message.transpose()? else {
+                    return Ok("by the client".to_owned());
+                };
                 if message.is_text() || message.is_binary() {
                     connection.send(message).await?;
                 }
@@ -105,9 +92,9 @@ async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(
                 let missed = unanswered.fetch_add(1, Ordering::Relaxed);
                 if missed >= options.missed {
                     connection.say_goodbye().await;
-                    return Err(Closed::MissedPongs(missed));
+                    return Err(format!("missed {missed} pongs").into());
                 }
-                connection.ping().await?;
+                connection.send(Message::Ping(Default::default())).await?;
                 silence.handle().set_timeout(options.pong_within);
                 silence.restart();
             }
@@ -115,22 +102,18 @@ async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<(
     }
 }
 
-struct Connection<'a, S> {
+struct Connection<S> {
     socket: WebSocketStream<S>,
-    timer: &'a Timer,
+    timer: Timer,
     pong_within: Duration,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
-    async fn send(&mut self, message: Message) -> Result<(), Closed> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    async fn send(&mut self, message: Message) -> Result<(), Reason> {
         let send = self
             .timer
             .timeout(self.pong_within, self.socket.send(message));
-        Ok(send.await.map_err(|_| Closed::NeverReads)??)
-    }
-
-    async fn ping(&mut self) -> Result<(), Closed> {
-        self.send(Message::Ping(Default::default())).await
+        Ok(send.await.map_err(|_| "the client does not read")??)
     }
 
     /// Closes as the protocol wants it. What is still on its way from the client is read. Otherwise
@@ -147,33 +130,5 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             Ok::<_, tungstenite::Error>(())
         };
         let _ = self.timer.timeout(self.pong_within, goodbye).await;
-    }
-}
-
-/// Why a connection has ended.
-#[derive(Debug)]
-enum Closed {
-    ByPeer,
-    NoHandshake,
-    NeverReads,
-    MissedPongs(u32),
-    Failed(tungstenite::Error),
-}
-
-impl From<tungstenite::Error> for Closed {
-    fn from(error: tungstenite::Error) -> Closed {
-        Closed::Failed(error)
-    }
-}
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Closed::ByPeer => f.write_str("by the client"),
-            Closed::NoHandshake => f.write_str("no handshake in time"),
-            Closed::NeverReads => f.write_str("the client does not read"),
-            Closed::MissedPongs(missed) => write!(f, "missed {missed} pongs"),
-            Closed::Failed(error) => write!(f, "{error}"),
-        }
     }
 }

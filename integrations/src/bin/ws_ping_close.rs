@@ -4,20 +4,20 @@
 //! Each message, also a pong, pushes both back. `ws_heartbeat` hears parts of messages too, counts
 //! the pings that were missed, and bounds its writes.
 
-use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Parser;
 use futures::{SinkExt, StreamExt};
 use tickwheel::{Duration, Stage, Timer};
-use tickwheel_integrations::{parse_address, parse_period, run, serve};
+use tickwheel_integrations::{Reason, parse_address, parse_period, run, serve};
 use tokio::net::TcpStream;
 use tokio_tungstenite::accept_async;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::Message;
 
 /// Pings WebSocket clients that were not heard, and closes those that do not answer.
-#[derive(Clone, Debug, Parser)]
+#[derive(Debug, Parser)]
 #[command(allow_negative_numbers = true)]
 struct Options {
     /// Where to listen.
@@ -32,25 +32,15 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    run(async move {
-        let timer = Timer::current();
-        let address = options.listen.clone();
-        serve(&address, timer.clone(), move |stream| {
-            let (options, timer) = (options.clone(), timer.clone());
-            async move {
-                let ended = attend(stream, &options, &timer).await;
-                ended.unwrap_or_else(|error| error.to_string())
-            }
-        })
-        .await
-    })
+    let options = Arc::new(Options::parse());
+    let address = options.listen.clone();
+    let attend = move |stream, timer| attend(stream, options.clone(), timer);
+    run(serve(address, attend))
 }
 
-async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<String, Error> {
+async fn attend(stream: TcpStream, options: Arc<Options>, timer: Timer) -> Result<String, Reason> {
     let within = options.ping_before;
-    let handshake = timer.timeout(within, accept_async(stream)).await;
-    let mut socket = handshake.map_err(io::Error::from)??;
+    let mut socket = timer.timeout(within, accept_async(stream)).await??;
     let silence = timer.deadline(options.close_after);
     let mut silence = silence.warn_before(options.ping_before);
     loop {
@@ -67,8 +57,7 @@ async fn attend(stream: TcpStream, options: &Options, timer: &Timer) -> Result<S
                 _ => (Message::Close(None), true),
             },
         };
-        let sent = timer.timeout(within, socket.send(message)).await;
-        sent.map_err(io::Error::from)??;
+        timer.timeout(within, socket.send(message)).await??;
         if is_last {
             return Ok("it answered no ping".to_owned());
         }

@@ -13,8 +13,8 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tickwheel::error::Elapsed;
-use tickwheel::tower::{BoxError, TimeoutLayer, grpc_timeout};
-use tickwheel::{Instant, Timer, remaining, timeout};
+use tickwheel::tower::{BoxError, TimeoutLayer};
+use tickwheel::{Instant, Timer, remaining};
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 
@@ -32,17 +32,10 @@ async fn serve(router: Router) -> String {
 }
 
 fn routes() -> Router {
-    let within = async || match timeout(PATIENCE, pending::<()>()).await {
-        Err(Elapsed { .. }) => "told within",
-        Ok(()) => "never",
-    };
-    let left = async || remaining().is_some().to_string();
     Router::new()
         .route("/fast", get(async || "fast"))
         .route("/hangs", get(async || pending::<String>().await))
         .route("/panics", get(async || -> String { panic!("on purpose") }))
-        .route("/left", get(left))
-        .route("/calls", get(within))
 }
 
 async fn get_text(url: String) -> (StatusCode, String) {
@@ -74,29 +67,6 @@ async fn a_handler_that_hangs_is_answered_for() {
         let answer = get_text(format!("{server}/fast")).await;
         assert_eq!(answer, (StatusCode::OK, "fast".to_owned()));
     }
-    assert_nothing_stays_armed(&timer).await;
-}
-
-#[tokio::test]
-async fn the_route_or_the_header_decides() {
-    let timer = Timer::new();
-    let layer = TimeoutLayer::per_request(|request: &Request<Body>| match request.uri().path() {
-        "/hangs" | "/calls" => Some(SHORT),
-        _ => grpc_timeout(request),
-    })
-    .with_timer(timer.clone())
-    .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));
-    let server = serve(routes().layer(layer)).await;
-
-    let hangs = get_text(format!("{server}/hangs")).await;
-    assert_eq!(hangs.0, StatusCode::GATEWAY_TIMEOUT);
-    for (path, text) in [("calls", "told within"), ("left", "false")] {
-        assert_eq!(get_text(format!("{server}/{path}")).await.1, text);
-    }
-    let asked = reqwest::Client::new()
-        .get(format!("{server}/left"))
-        .header("grpc-timeout", "20S");
-    assert_eq!(asked.send().await.unwrap().text().await.unwrap(), "true");
     assert_nothing_stays_armed(&timer).await;
 }
 

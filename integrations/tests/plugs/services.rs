@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::pending;
+use std::iter;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -33,14 +34,7 @@ fn layer(timer: &Timer, within: Duration) -> TimeoutLayer {
 
 /// Whether the error, or what it came from, is the layer's.
 fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
-    let mut error = Some(error);
-    while let Some(this) = error {
-        if this.is::<Elapsed>() {
-            return true;
-        }
-        error = this.source();
-    }
-    false
+    iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<Elapsed>())
 }
 
 /// An HTTP server that takes connections and never answers.
@@ -91,12 +85,10 @@ async fn tonic_server() {
     let routes = tonic::service::Routes::from(hangs);
 
     // The whole server, which is not run here.
-    let mut server = Server::builder().layer(deadline.clone());
-    drop(
-        server
-            .add_routes(routes.clone())
-            .serve(([127, 0, 0, 1], 0).into()),
-    );
+    let server = Server::builder()
+        .layer(deadline.clone())
+        .add_routes(routes.clone());
+    drop(server.serve(([127, 0, 0, 1], 0).into()));
 
     // What it does with each request.
     let request = Request::builder()

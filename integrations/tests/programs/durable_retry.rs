@@ -4,8 +4,7 @@
 //! processes have printed before they died.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -144,27 +143,6 @@ async fn a_file_has_one_scheduler() {
     let mut second = scheduler(&store, &[]);
     second.prints(&["is a scheduler running?"]).await;
     assert!(!second.ends().await.success());
-}
-
-#[test]
-fn a_closed_stdout_ends_it_cleanly() {
-    let (_directory, store) = file();
-    let mut program = Command::new(PROGRAM)
-        .args(["run", "--store", &store, "--demo", "100"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut stdout = BufReader::new(program.stdout.take().unwrap());
-    stdout.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready, 100 jobs added\n");
-    drop(stdout);
-    let mut told = String::new();
-    let mut stderr = program.stderr.take().unwrap();
-    stderr.read_to_string(&mut told).unwrap();
-    assert!(program.wait().unwrap().success());
-    assert_eq!(told, "");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{LONGEST_WAIT, Program};
+use crate::process::{LONGEST_WAIT, Program, drip_to_end};
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -119,18 +119,8 @@ async fn one_byte_a_second_is_no_handshake() {
     let program = serve("--pong-within 1s").await;
     let start = Instant::now();
     let mut stream = program.connect().await;
-    let drip = async {
-        for byte in b"GET / HTTP/1.1\r\n" {
-            if stream.write_all(&[*byte]).await.is_err() {
-                break;
-            }
-            sleep(Duration::from_secs(1)).await;
-        }
-    };
-    tokio::select! {
-        () = drip => panic!("it is closed before"),
-        () = program.closes("no handshake in time") => {}
-    }
+    drip_to_end(&mut stream, b"GET / HTTP/1.1\r\n", Duration::from_secs(1)).await;
+    program.closes("no handshake in time").await;
     assert!(start.elapsed() >= Duration::from_secs(1));
 }
 

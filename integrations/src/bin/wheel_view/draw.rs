@@ -12,13 +12,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Widget, Wrap};
+use ratatui::widgets::{Block, Clear, Paragraph, Widget};
 use tickwheel::LevelSnapshot;
 
 use crate::drawing::{Drawing, Look, Row, grouped, short};
-
-/// The least that can be drawn in.
-const LEAST: (u16, u16) = (80, 18);
 
 /// Timers in a slot. The lowest bar is 1 or 2, and each higher one stands for three times as many.
 const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -32,30 +29,11 @@ const HELP: [&str; 9] = [
     "Space pauses tokio's clock: the real timer stands still.",
     "s advances that clock; 0 to 5 begin with a fresh one.",
     "late by: how long after a tick the driver came to it.",
-    "a 3days adds a far timer: its levels appear and go with it.",
+    "A adds a far timer: its levels appear and go with it.",
 ];
 
-/// What lies over the picture or beside it, and is not of the wheel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Prompt {
-    #[default]
-    Keys,
-    /// A duration is being typed.
-    Typing(String),
-    /// Something was wrong.
-    Error(String),
-    Help,
-}
-
-/// Draws all.
-pub fn draw(drawing: &Drawing, prompt: &Prompt, area: Rect, buffer: &mut Buffer) {
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        let (width, height) = LEAST;
-        let text = format!("The window is too small. It takes {width} columns and {height} lines.");
-        return Paragraph::new(text)
-            .wrap(Wrap::default())
-            .render(area, buffer);
-    }
+/// Draws all, and the help over it.
+pub fn draw(drawing: &Drawing, has_help: bool, area: Rect, buffer: &mut Buffer) {
     let own = own_lines(drawing, if area.height >= 30 { 6 } else { 2 });
     let [first, load, levels, counts, own_area, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -88,8 +66,8 @@ pub fn draw(drawing: &Drawing, prompt: &Prompt, area: Rect, buffer: &mut Buffer)
     }
     Paragraph::new(lines.to_vec()).render(counts, buffer);
     Paragraph::new(own).render(own_area, buffer);
-    Paragraph::new(key_lines(drawing, prompt)).render(keys, buffer);
-    if *prompt == Prompt::Help {
+    Paragraph::new(key_lines(drawing)).render(keys, buffer);
+    if has_help {
         let help = area.centered(Constraint::Length(63), Constraint::Length(11));
         Clear.render(help, buffer);
         Paragraph::new(HELP.map(Line::from).to_vec())
@@ -149,7 +127,7 @@ fn slot_of(level: &LevelSnapshot, slot: usize) -> Span<'static> {
 
 fn own_lines(drawing: &Drawing, room: usize) -> Vec<Line<'_>> {
     let first = match drawing.own.len() {
-        0 => " no timers of yours: a adds one".to_owned(),
+        0 => " no timers of yours: a and A add one".to_owned(),
         count => format!(" {count} of yours: r resets and c cancels the newest"),
     };
     let own = drawing.own.iter().take(room);
@@ -157,22 +135,13 @@ fn own_lines(drawing: &Drawing, room: usize) -> Vec<Line<'_>> {
     iter::once(Line::from(first)).chain(own).collect()
 }
 
-fn key_lines(drawing: &Drawing, prompt: &Prompt) -> Vec<Line<'static>> {
-    match prompt {
-        Prompt::Typing(typed) => vec![
-            Line::from(format!(" add a timer of: {typed}▏")).bold(),
-            Line::from(" 1500, 2s, 3h or 5 days. Esc: none."),
-        ],
-        Prompt::Error(error) => vec![Line::from(format!(" {error}")).red()],
-        Prompt::Keys | Prompt::Help => {
-            let motion = match drawing.is_paused {
-                true => " s step  S a turn of level 0  Space go on",
-                false => " Space pause  0-5 load",
-            };
-            vec![
-                Line::from(format!("{motion}  ? help  q quit")),
-                Line::from(" a add  r reset  R reset all  c cancel  C cancel all"),
-            ]
-        }
-    }
+fn key_lines(drawing: &Drawing) -> Vec<Line<'static>> {
+    let motion = match drawing.is_paused {
+        true => " s step  S a turn of level 0  Space go on",
+        false => " Space pause  0-5 load",
+    };
+    vec![
+        Line::from(format!("{motion}  ? help  q quit")),
+        Line::from(" a add 10 s  A add 3 days  r reset  R reset all  c cancel  C cancel all"),
+    ]
 }

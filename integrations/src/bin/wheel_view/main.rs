@@ -28,7 +28,6 @@ use ratatui::layout::Rect;
 use tickwheel::Duration;
 use tickwheel_integrations::{parse_duration, parse_period};
 
-use draw::Prompt;
 use running::Running;
 
 /// Shows a timer's wheels turning under a load that keys change.
@@ -49,7 +48,7 @@ struct Options {
     /// The same seed makes the same load.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Adds a timer of this duration at the start, as the key `a` does. May be repeated.
+    /// Adds a timer of this duration at the start, as a key does. May be repeated.
     #[arg(long, value_parser = parse_duration)]
     add: Vec<Duration>,
     /// Prints one frame as text in place of a live picture, after 30 s of virtual time. So it is the
@@ -110,6 +109,6 @@ fn frame(options: &Options) -> io::Result<String> {
     let mut running = Running::new(options.clone(), true)?;
     (0..steps).for_each(|_| running.step());
     let mut buffer = Buffer::empty(Rect::new(0, 0, options.width, options.height));
-    draw::draw(&running.look(), &Prompt::Keys, buffer.area, &mut buffer);
+    draw::draw(&running.look(), false, buffer.area, &mut buffer);
     Ok(draw::to_text(&buffer))
 }

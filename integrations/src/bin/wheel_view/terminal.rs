@@ -10,14 +10,17 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tickwheel_integrations::parse_duration;
 
 use crate::Options;
-use crate::draw::{self, Prompt};
+use crate::draw;
 use crate::running::Running;
 
 /// How long a picture stands, and how long a key or a signal waits at the most.
 const FRAME: Duration = Duration::from_millis(50);
+
+/// What the keys `a` and `A` add.
+const NEAR: Duration = Duration::from_secs(10);
+const FAR: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 /// Runs until a key or a signal ends it.
 pub fn run(options: Options) -> io::Result<()> {
@@ -25,13 +28,13 @@ pub fn run(options: Options) -> io::Result<()> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, is_ended.clone())?;
     }
-    let (mut running, mut prompt) = (Running::new(options, false)?, Prompt::Keys);
+    let (mut running, mut has_help) = (Running::new(options, false)?, false);
     // It restores the terminal after a panic too.
     ratatui::run(|terminal| {
         while !is_ended.load(Ordering::Relaxed) {
             let drawing = running.look();
             terminal.draw(|frame| {
-                draw::draw(&drawing, &prompt, frame.area(), frame.buffer_mut());
+                draw::draw(&drawing, has_help, frame.area(), frame.buffer_mut());
             })?;
             let mut wait = FRAME;
             if !running.is_paused {
@@ -41,7 +44,7 @@ pub fn run(options: Options) -> io::Result<()> {
                 let key = event::read()?.as_key_event();
                 let key = key.filter(|key| key.kind != KeyEventKind::Release);
                 if let Some(key) = key
-                    && press(key, &mut running, &mut prompt)?
+                    && press(key, &mut running, &mut has_help)?
                 {
                     return Ok(());
                 }
@@ -52,38 +55,18 @@ pub fn run(options: Options) -> io::Result<()> {
 }
 
 /// Does what a key says. `true` if that is to end.
-fn press(key: KeyEvent, running: &mut Running, prompt: &mut Prompt) -> io::Result<bool> {
+fn press(key: KeyEvent, running: &mut Running, has_help: &mut bool) -> io::Result<bool> {
     if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
         return Ok(true);
     }
-    if let Prompt::Typing(typed) = prompt {
-        match key.code {
-            KeyCode::Char(letter) if typed.len() < 30 => typed.push(letter),
-            KeyCode::Backspace => drop(typed.pop()),
-            KeyCode::Esc => *prompt = Prompt::Keys,
-            KeyCode::Enter => {
-                let typed = typed.trim();
-                match parse_duration(typed) {
-                    Ok(timeout) => running.add(timeout),
-                    Err(error) => {
-                        let error = format!("«{typed}» is no duration: {error}");
-                        *prompt = Prompt::Error(error);
-                        return Ok(false);
-                    }
-                }
-                *prompt = Prompt::Keys;
-            }
-            _ => {}
-        }
-        return Ok(false);
-    }
-    if std::mem::take(prompt) == Prompt::Help {
+    if std::mem::take(has_help) {
         return Ok(false);
     }
     match key.code {
         KeyCode::Char('q') => return Ok(true),
-        KeyCode::Char('?' | 'h') => *prompt = Prompt::Help,
-        KeyCode::Char('a') => *prompt = Prompt::Typing(String::new()),
+        KeyCode::Char('?' | 'h') => *has_help = true,
+        KeyCode::Char('a') => running.add(NEAR),
+        KeyCode::Char('A') => running.add(FAR),
         KeyCode::Char(' ') => running.pause_or_go_on(),
         KeyCode::Char('s') if running.is_paused => running.step(),
         KeyCode::Char('S') if running.is_paused => running.step_turn(),

@@ -20,7 +20,6 @@ pub(crate) struct Link {
     sent: AtomicUsize,
     lost: AtomicUsize,
     has_vanished: AtomicBool,
-    is_healed: AtomicBool,
 }
 
 impl Link {
@@ -32,18 +31,12 @@ impl Link {
             sent: AtomicUsize::new(0),
             lost: AtomicUsize::new(0),
             has_vanished: AtomicBool::new(false),
-            is_healed: AtomicBool::new(false),
         }
     }
 
     /// From now on every packet that is sent is lost.
     pub(crate) fn vanish(&self) {
         self.has_vanished.store(true, Ordering::Relaxed);
-    }
-
-    /// From now on no packet is lost.
-    pub(crate) fn heal(&self) {
-        self.is_healed.store(true, Ordering::Relaxed);
     }
 
     /// So many packets were lost.
@@ -54,8 +47,7 @@ impl Link {
     fn loses_now(&self) -> bool {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let loses_one = self.loses.is_some_and(|loses| number.is_multiple_of(loses));
-        let is_healed = self.is_healed.load(Ordering::Relaxed);
-        self.has_vanished.load(Ordering::Relaxed) || (loses_one && !is_healed)
+        loses_one || self.has_vanished.load(Ordering::Relaxed)
     }
 }
 
