@@ -28,8 +28,7 @@ use tickwheel::{Deadline, ResetHandle, Timer};
 /// - Give it a timer that counts stalls, as in the example. quinn reads the datagrams that have
 ///   come before it acts on a timer, so after a stall it needs no grace. With one, its timers would
 ///   be late by that.
-/// - quinn's clock is tokio's, also while that is paused. So take a timer of the runtime that the
-///   endpoint is used in, or a clock that runs as that does.
+/// - quinn's clock is tokio's. So take a timer of a runtime whose clock runs as that does.
 /// - If the runtime that drives the timer has shut down, a connection in another runtime goes on
 ///   with tokio's own timers.
 ///

@@ -11,7 +11,6 @@
 //! | route | what it does |
 //! |---|---|
 //! | `GET /` | answers at once |
-//! | `GET /slow` | takes a while |
 //! | `GET /hangs` | never answers, so the timeout does |
 //! | `POST /upload` | counts the bytes of the body |
 //!
@@ -34,7 +33,7 @@ use hyper_util::service::TowerToHyperService;
 use tickwheel::tower::TimeoutLayer;
 use tickwheel::{Duration, Timer};
 use tickwheel_integrations::http::{Limits, serve};
-use tickwheel_integrations::{parse_duration, parse_period, run};
+use tickwheel_integrations::{parse_period, run};
 
 /// Serves HTTP by axum, and bounds in time both what clients and what handlers do.
 #[derive(Debug, Parser)]
@@ -45,9 +44,6 @@ struct Options {
     /// A request must be answered within this time.
     #[arg(long, default_value = "10s", value_parser = parse_period)]
     request_within: Duration,
-    /// How long `GET /slow` takes.
-    #[arg(long, default_value = "1s", value_parser = parse_duration)]
-    slow: Duration,
 }
 
 fn main() -> ExitCode {
@@ -69,18 +65,11 @@ fn routes(options: &Options, timer: &Timer) -> Router {
     let request_timeout = TimeoutLayer::new(options.request_within)
         .on_elapsed(move |_| Ok(too_late.into_response()))
         .with_timer(timer.clone());
-    let (timer, slow) = (timer.clone(), options.slow);
     Router::new()
         .route("/", get("hello\n"))
-        .route("/slow", get(async move || at_last(timer, slow).await))
         .route("/hangs", get(pending::<Response>))
         .route("/upload", post(upload))
         .layer(request_timeout)
-}
-
-async fn at_last(timer: Timer, slow: Duration) -> &'static str {
-    timer.sleep(slow).await;
-    "at last\n"
 }
 
 /// Reads the body as it comes. One that breaks off, for example because its client was idle, is an

@@ -112,15 +112,10 @@ async fn accept(transport: &mut Transport) -> Result<Connect, Reason> {
         Some(Packet::Connect(connect)) => connect,
         Some(_) => return Err("the first packet is not CONNECT".into()),
     };
-    let refused = if connect.protocol != Protocol::V4 {
-        Some(ConnectReturnCode::RefusedProtocolVersion)
-    } else if connect.client_id.is_empty() {
-        Some(ConnectReturnCode::BadClientId)
-    } else {
-        None
-    };
-    let Some(code) = refused else {
-        return Ok(connect);
+    let code = match connect.protocol {
+        Protocol::V4 if connect.client_id.is_empty() => ConnectReturnCode::BadClientId,
+        Protocol::V4 => return Ok(connect),
+        Protocol::V5 => ConnectReturnCode::RefusedProtocolVersion,
     };
     let refusal = ConnAck::new(code, false);
     transport.send(Packet::ConnAck(refusal)).await?;

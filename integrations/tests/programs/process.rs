@@ -80,9 +80,7 @@ impl Program {
 
     /// Asks it to end, by `SIGTERM`.
     pub(crate) fn terminate(&self) {
-        let id = self.process.id().to_string();
-        let kill = Command::new("kill").args(["-TERM", &id]).status();
-        assert!(kill.expect("there is a program `kill`").success());
+        terminate(self.process.id());
     }
 
     pub(crate) fn kill(&mut self) {
@@ -138,6 +136,12 @@ impl Program {
         let line = "shut down: all requests were answered; 0 timers armed";
         self.prints(&[line]).await;
     }
+}
+
+pub(crate) fn terminate(process: u32) {
+    let mut kill = Command::new("kill");
+    let status = kill.args(["-TERM", &process.to_string()]).status();
+    assert!(status.expect("there is a program `kill`").success());
 }
 
 /// A thread reads, so that the process never waits for the test.

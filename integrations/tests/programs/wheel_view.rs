@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use crate::process::LONGEST_WAIT;
+use crate::process::{LONGEST_WAIT, terminate};
 
 const PATH: &str = env!("CARGO_BIN_EXE_wheel_view");
 
@@ -180,14 +180,16 @@ fn run(options: &[&str]) -> Output {
 }
 
 fn frame(options: &[&str]) -> String {
-    let output = run(&[&["--frame"], options].concat());
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).expect("it is UTF-8")
+    printed(&[&["--frame"], options].concat())
 }
 
 fn svg(options: &[&str]) -> String {
-    let output = run(&[&["--svg", "-"], options].concat());
-    assert!(output.status.success());
+    printed(&[&["--svg", "-"], options].concat())
+}
+
+fn printed(options: &[&str]) -> String {
+    let output = run(options);
+    assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("it is UTF-8")
 }
 
@@ -270,9 +272,7 @@ impl Terminal {
     }
 
     fn terminate(&self) {
-        let id = self.program.process_id().expect("it runs").to_string();
-        let kill = Command::new("kill").args(["-TERM", &id]).status();
-        assert!(kill.expect("there is a program `kill`").success());
+        terminate(self.program.process_id().expect("it runs"));
     }
 
     /// Waits for the end of the program, and for all that it has drawn. Gives its exit code.

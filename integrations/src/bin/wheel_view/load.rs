@@ -33,12 +33,7 @@ const HAS_SESSION: usize = 3;
 const ACCEPTED_WITHIN: f64 = 4.0;
 
 pub struct Load {
-    name: &'static str,
-    /// How many connections there are to be.
-    wanted: usize,
-    /// A second.
-    heartbeats: f64,
-    requests: f64,
+    preset: (&'static str, usize, f64, f64),
     rng: Rng,
     connections: Vec<Connection>,
     /// The idle deadlines. Each gives the index of its connection when it has expired.
@@ -57,12 +52,8 @@ struct Connection {
 
 impl Load {
     pub fn new(preset: usize, seed: u64) -> Load {
-        let (name, wanted, heartbeats, requests) = PRESETS[preset];
         Load {
-            name,
-            wanted,
-            heartbeats,
-            requests,
+            preset: PRESETS[preset],
             rng: Rng::with_seed(seed),
             connections: Vec::new(),
             idle: FuturesUnordered::new(),
@@ -74,35 +65,34 @@ impl Load {
 
     /// Says what it is.
     pub fn describe(&self) -> String {
-        let [heartbeats, requests] = [self.heartbeats, self.requests].map(|it| grouped(it as u64));
-        match self.wanted {
-            0 => self.name.to_owned(),
-            _ => format!(
-                "{}, {heartbeats} heartbeats/s, {requests} requests/s",
-                self.name
-            ),
+        let (name, wanted, heartbeats, requests) = self.preset;
+        let [heartbeats, requests] = [heartbeats, requests].map(|it| grouped(it as u64));
+        match wanted {
+            0 => name.to_owned(),
+            _ => format!("{name}, {heartbeats} heartbeats/s, {requests} requests/s"),
         }
     }
 
     /// Does what falls into a stretch of time. The caller has moved the clock by it.
     pub fn step(&mut self, timer: &Timer, elapsed: Duration) {
+        let (_, wanted, heartbeats, requests) = self.preset;
         let seconds = elapsed.as_secs_f64();
         // Clients whose connections were closed connect again.
         while let Some(Some(closed)) = self.idle.next().now_or_never() {
             self.connections[closed].idle = self.arm_idle(timer, closed);
         }
-        let missing = self.wanted - self.connections.len();
-        let accepted = self.wanted as f64 / ACCEPTED_WITHIN;
+        let missing = wanted - self.connections.len();
+        let accepted = wanted as f64 / ACCEPTED_WITHIN;
         for _ in 0..self.count(accepted * seconds).min(missing) {
             self.accept(timer);
         }
-        for _ in 0..self.count(self.heartbeats * seconds) {
+        for _ in 0..self.count(heartbeats * seconds) {
             let chosen = self.rng.usize(..self.connections.len().max(1));
             self.reset(chosen);
         }
         self.now_micros += elapsed.as_micros() as u64;
         self.under_way.advance(self.now_micros).for_each(drop);
-        for _ in 0..self.count(self.requests * seconds) {
+        for _ in 0..self.count(requests * seconds) {
             let takes = match self.rng.u32(..UNANSWERED) {
                 0 => 60_000,
                 _ => self.rng.u64(5..800),
@@ -143,7 +133,7 @@ impl Load {
     }
 
     fn arm_idle(&mut self, timer: &Timer, index: usize) -> ResetHandle {
-        let idle = if self.wanted < 1_000 { 12.0 } else { 60.0 };
+        let idle = if self.preset.1 < 1_000 { 12.0 } else { 60.0 };
         // From a third of it to three times as much. Each order of magnitude is as likely.
         let seconds = idle * 9_f64.powf(self.rng.f64() - 0.5);
         let deadline = timer.deadline(Duration::from_secs_f64(seconds));

@@ -125,9 +125,8 @@ async fn a_clock_that_is_set_moves_what_is_armed_and_what_is_not() {
         let bench = Bench::new(&[("near", 9_000), ("far", 100_000)], succeeds).await;
         let running = bench.start();
         tickwheel::sleep(2 * SECOND).await;
-        let mut wall = bench.wall.lock().unwrap();
-        *wall = *wall + forward - back;
-        drop(wall);
+        let shown = *bench.wall.lock().unwrap();
+        *bench.wall.lock().unwrap() = shown + forward - back;
         running.await.unwrap();
         for ((id, at), due) in bench.began().into_iter().zip(dues) {
             let due = due * SECOND;
