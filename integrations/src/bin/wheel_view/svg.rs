@@ -140,10 +140,10 @@ impl Svg {
             let to = looks.find(|&tick| value(tick) != present);
             let to = to.unwrap_or(self.ticks);
             if let Some(present) = present {
-                let (lasts, hidden) = (self.lasts(to - from), if from > 0 { "0" } else { "1" });
+                let (lasts, opacity) = (self.lasts(to - from), u8::from(from == 0));
                 let delay = (from as f64 - self.ticks as f64) / 10.0;
                 self.body += &format!(
-                    "<g class=\"w\" opacity=\"{hidden}\" style=\"animation-name:{lasts};\
+                    "<g class=\"w\" opacity=\"{opacity}\" style=\"animation-name:{lasts};\
                      --t:{delay:.1}s\">{}</g>\n",
                     draw(from, present)
                 );
