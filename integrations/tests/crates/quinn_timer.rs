@@ -21,11 +21,16 @@ struct Bench {
 
 impl Bench {
     fn new(delay: Duration) -> Bench {
-        let timer = Timer::builder().count_stalls(true).build().unwrap();
+        let timer = Timer::builder().count_stalls(true).build();
+        Bench::on(timer.unwrap(), delay)
+    }
+
+    fn on(timer: Timer, delay: Duration) -> Bench {
         let runtime = TickwheelRuntime::new(&timer);
+        let of_connection = runtime.new_timer((Instant::now() + delay).into_std());
         Bench {
-            of_connection: runtime.new_timer((Instant::now() + delay).into_std()),
             timer,
+            of_connection,
         }
     }
 
@@ -127,5 +132,20 @@ async fn a_timer_expires_only_where_the_task_has_a_budget() {
         tokio::task::yield_now().await;
         assert_eq!(wakes.0.load(Ordering::Relaxed), before + 1, "it hangs");
         assert!(bench.poll(&waker));
+    }
+}
+
+#[tokio::test]
+async fn a_timer_outlives_the_runtime_that_drove_it() {
+    let start = Instant::now();
+    let driving = tokio::runtime::Runtime::new().unwrap();
+    let timer = Timer::builder().build_on(driving.handle()).unwrap();
+    let mut bench = Bench::on(timer, SECOND / 10);
+    assert!(!bench.is_expired());
+    driving.shutdown_background();
+    for tenths in [1, 2] {
+        bench.reset_to(start + tenths * SECOND / 10);
+        bench.expiry().await;
+        assert!(start.elapsed() >= tenths * SECOND / 10);
     }
 }

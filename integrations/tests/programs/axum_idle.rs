@@ -15,8 +15,8 @@ async fn serve(options: &[&str]) -> Program {
 
 #[tokio::test]
 async fn handlers_answer_and_one_that_hangs_is_answered_for() {
-    let limit = Duration::from_secs(1);
-    let program = serve(&["--request-within", "1s"]).await;
+    let limit = Duration::from_secs(3);
+    let program = serve(&["--request-within", "3s"]).await;
     let client = || Client::builder().no_proxy().timeout(LONGEST_WAIT);
     let http2 = client().http2_prior_knowledge();
     for (client, version) in [(client(), Version::HTTP_11), (http2, Version::HTTP_2)] {

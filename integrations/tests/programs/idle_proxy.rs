@@ -108,7 +108,7 @@ async fn a_side_that_never_reads_is_ended() {
 
 #[tokio::test]
 async fn a_half_that_is_closed_leaves_the_other_open_until_it_is_idle() {
-    let proxy = Proxy::start("2s").await;
+    let proxy = Proxy::start("4s").await;
     for answer in [&b"the answer"[..], b""] {
         let (mut client, mut upstream) = proxy.connect().await;
         client.write_all(b"the whole request").await.unwrap();
