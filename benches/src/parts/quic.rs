@@ -23,7 +23,6 @@ use crate::settings::Settings;
 
 /// The example of the integrations, compiled here again: their package turns on tokio/test-util.
 #[path = "../../../integrations/src/quic.rs"]
-#[allow(dead_code)] // Its timer is asked for there alone.
 mod tickwheel_quic;
 
 pub const PART: Part = Part {
