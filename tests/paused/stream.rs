@@ -39,16 +39,13 @@ fn channel() -> (
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_timeout_tells_each_gap_as_tokio_streams_does() {
-    let told = timed(after_pauses(&[10, 5000, 900]).idle_timeout(SECOND)).await;
-    let told: Vec<_> = told.into_iter().map(|(at, item)| (at, item.ok())).collect();
-    let expected = [
-        (10, Some(0)),
-        (1010, None),
-        (5010, Some(1)),
-        (5910, Some(2)),
-    ];
-    assert_eq!(told, expected);
-    for pauses in [&[][..], &[0, 0], &[3000], &[999, 1001, 1], &[0, 2500, 2500]] {
+    for pauses in [
+        &[][..],
+        &[0, 0],
+        &[10, 5000, 900],
+        &[999, 1001, 1],
+        &[0, 2500, 2500],
+    ] {
         let ours = timed(after_pauses(pauses).idle_timeout(SECOND)).await;
         let theirs = tokio_stream::StreamExt::timeout(after_pauses(pauses), SECOND);
         let ours = ours.into_iter().map(|(at, item)| (at, item.ok()));

@@ -1,66 +1,24 @@
-//! `IdleTimeout` polled by one task.
+//! `IdleTimeout`, polled by one task or by one for each direction: both are told, whoever polled
+//! last, and after that a goodbye has its time.
 
 use std::fmt::Debug;
 use std::future::Future;
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
+use std::task::Poll;
 
+use proptest::prelude::*;
 use tickwheel::io::IdleTimeout;
-use tickwheel::{Duration, Instant, Timer, sleep};
-use tokio::io::{
-    AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex, split,
-};
+use tickwheel::{Duration, Timer, sleep};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::scripted::Scripted;
 use super::{idle_of_a_second, read_times_out_in};
 use crate::common::{
     HOUR, MS, SECOND, assert_cancelled, assert_nothing_armed, assert_timed_out, current_thread,
+    move_the_clock_only, multi_thread, paused,
 };
-
-#[tokio::test(start_paused = true)]
-async fn a_peer_that_is_silent_or_never_reads_is_timed_out() {
-    let (mut stream, _peer) = idle_of_a_second();
-    read_times_out_in(SECOND, &mut stream).await;
-    drop(stream);
-    let start = Instant::now();
-    let (mut stream, _peer) = idle_of_a_second();
-    sleep(400 * MS).await;
-    assert_timed_out(stream.write_all(b"more than eight").await);
-    assert_eq!(start.elapsed(), 1400 * MS, "eight bytes went at first");
-    drop(stream);
-    assert_nothing_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_peer_that_sends_one_byte_at_a_time_stays() {
-    let (mut stream, mut peer) = idle_of_a_second();
-    let dripping = tokio::spawn(async move {
-        for byte in 0..100 {
-            sleep(999 * MS).await;
-            peer.write_u8(byte).await.unwrap();
-        }
-        peer
-    });
-    for byte in 0..100 {
-        assert_eq!(stream.read_u8().await.unwrap(), byte);
-    }
-    let _peer = dripping.await.unwrap();
-    read_times_out_in(SECOND, &mut stream).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn bytes_written_push_back_a_read_that_waits() {
-    let (stream, mut peer) = idle_of_a_second();
-    let (reader, mut writer) = split(stream);
-    let reading = tokio::spawn(read_times_out_in(10 * SECOND, reader));
-    tokio::spawn(async move { while peer.read_u8().await.is_ok() {} });
-    for _ in 0..10 {
-        sleep(900 * MS).await;
-        writer.write_u8(0).await.unwrap();
-    }
-    reading.await.unwrap();
-}
 
 #[tokio::test(start_paused = true)]
 async fn results_without_a_byte_push_nothing_back() {
@@ -87,29 +45,6 @@ async fn results_without_a_byte_push_nothing_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn vectored_writes_are_passed_through() {
-    let io = Scripted::default();
-    let mut stream = pin!(IdleTimeout::new(io.clone(), SECOND));
-    assert!(stream.is_write_vectored());
-    let (plain, _peer) = duplex(1);
-    let is_vectored = plain.is_write_vectored();
-    assert_eq!(
-        IdleTimeout::new(plain, SECOND).is_write_vectored(),
-        is_vectored
-    );
-    sleep(600 * MS).await;
-    io.script().writes.push_back(Ok(2));
-    let bufs = [IoSlice::new(b"a"), IoSlice::new(b"b")];
-    assert_eq!(stream.write_vectored(&bufs).await.unwrap(), 2);
-    assert_eq!(io.script().vectored_writes, 1);
-    assert_eq!(
-        stream.handle().remaining(),
-        Some(SECOND),
-        "it counts as bytes"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stream_that_goes_on_has_the_whole_timeout_again() {
     let (mut stream, mut peer) = idle_of_a_second();
     for pause in [Duration::ZERO, 10 * SECOND, Duration::ZERO] {
@@ -130,19 +65,6 @@ async fn a_stream_that_goes_on_has_the_whole_timeout_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_are_ready_win_over_a_passed_deadline() {
-    let (mut stream, mut peer) = idle_of_a_second();
-    peer.write_all(b"ab").await.unwrap();
-    sleep(HOUR).await;
-    assert_eq!(stream.read_u8().await.unwrap(), b'a', "sent in time");
-    assert_eq!(stream.handle().remaining(), Some(SECOND), "it starts anew");
-    sleep(HOUR).await;
-    stream.write_u8(0).await.unwrap();
-    assert_eq!(stream.read_u8().await.unwrap(), b'b');
-    read_times_out_in(SECOND, &mut stream).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_untold_expiry_is_told_at_once_or_forgiven_by_a_restart() {
     for is_restarted in [false, true] {
         let (stream, _peer) = idle_of_a_second();
@@ -153,27 +75,6 @@ async fn an_untold_expiry_is_told_at_once_or_forgiven_by_a_restart() {
         }
         read_times_out_in(u32::from(is_restarted) * SECOND, &mut stream).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn zero_lets_pass_only_what_need_not_wait_and_the_longest_all() {
-    let (stream, mut peer) = duplex(8);
-    let mut zero = IdleTimeout::new(stream, Duration::ZERO);
-    peer.write_all(b"ab").await.unwrap();
-    assert_eq!(zero.read_u16().await.unwrap(), u16::from_be_bytes(*b"ab"));
-    for _ in 0..3 {
-        read_times_out_in(Duration::ZERO, &mut zero).await;
-        zero.write_u8(0).await.unwrap();
-    }
-    let (stream, mut peer) = duplex(8);
-    let mut longest = IdleTimeout::new(stream, Duration::MAX);
-    assert_eq!(longest.timeout(), Duration::MAX);
-    tokio::spawn(async move {
-        sleep(100_000 * HOUR).await;
-        peer.write_u8(7).await.unwrap();
-        peer
-    });
-    assert_eq!(longest.read_u8().await.unwrap(), 7);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,21 +91,6 @@ async fn the_timeout_can_be_changed_while_a_read_waits() {
     stream.set_timeout(2 * SECOND);
     assert_eq!(stream.timeout(), 2 * SECOND);
     read_times_out_in(2 * SECOND, &mut stream).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_task_resets_and_expires_through_the_handle() {
-    let (mut stream, _peer) = idle_of_a_second();
-    let handle = stream.handle();
-    tokio::spawn(async move {
-        for _ in 0..4 {
-            sleep(900 * MS).await;
-            assert!(handle.reset());
-        }
-        sleep(100 * MS).await;
-        assert!(handle.expire());
-    });
-    read_times_out_in(3700 * MS, &mut stream).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,57 +112,6 @@ async fn a_cancelled_stream_waits_for_nothing() {
     read_times_out_in(SECOND, &mut stream).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_copy_goes_on_while_bytes_go_one_way() {
-    let start = Instant::now();
-    let (mut inbound, mut client) = idle_of_a_second();
-    let (mut outbound, mut server) = idle_of_a_second();
-    let copying = tokio::spawn(async move {
-        let result = copy_bidirectional(&mut inbound, &mut outbound).await;
-        (result, Instant::now())
-    });
-    let echo = tokio::spawn(async move { while server.read_u8().await.is_ok() {} });
-    for _ in 0..20 {
-        sleep(700 * MS).await;
-        client.write_u8(0).await.unwrap();
-    }
-    let (result, end) = copying.await.unwrap();
-    assert_timed_out(result);
-    assert_eq!(end - start, 15 * SECOND);
-    echo.await.unwrap();
-    assert_nothing_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_that_is_dropped_loses_nothing() {
-    let (mut stream, _peer) = idle_of_a_second();
-    for _ in 0..9 {
-        tokio::select! {
-            result = stream.read_u8() => panic!("{result:?}"),
-            () = sleep(100 * MS) => {}
-        }
-    }
-    read_times_out_in(100 * MS, &mut stream).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_within_can_be_reached_shown_and_taken_back() {
-    fn assert_all<T: Send + Sync + Unpin + Debug>(_: &T) {}
-    let (stream, mut peer) = duplex(8);
-    let mut stream = IdleTimeout::with_timer(&Timer::new(), stream, SECOND);
-    assert_all(&stream);
-    stream.get_mut().write_u8(1).await.unwrap();
-    let within = Pin::new(&mut stream).get_pin_mut();
-    within.get_mut().write_u8(2).await.unwrap();
-    assert_eq!(peer.read_u16().await.unwrap(), 0x0102);
-    let _: &DuplexStream = stream.get_ref();
-    let handle = stream.handle();
-    let mut inner = stream.into_inner();
-    assert!(!handle.is_pending(), "the deadline was dropped");
-    inner.write_u8(3).await.unwrap();
-    assert_eq!(peer.read_u8().await.unwrap(), 3);
-}
-
 #[test]
 fn the_end_of_the_timers_runtime_is_an_error() {
     let runtime = current_thread();
@@ -292,4 +127,244 @@ fn the_end_of_the_timers_runtime_is_an_error() {
     }
     stream.enter(|_, stream| stream.restart_pinned());
     assert!(assert_cancelled(assert_ready!(poll(&mut stream))).is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_was_aborted_leaves_the_reader_its_wake() {
+    let (stream, _peer) = idle_of_a_second();
+    let (reader, mut writer) = split(stream);
+    let reading = tokio::spawn(read_times_out_in(SECOND, reader));
+    let writing = tokio::spawn(async move { writer.write_all(b"more than eight").await });
+    sleep(500 * MS).await;
+    writing.abort();
+    reading.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_finds_the_expiry_wakes_the_reader() {
+    let mut halves = Halves::new();
+    assert_pending!(halves.poll(Way::Read));
+    halves.stream.as_mut().restart_pinned();
+    move_the_clock_only(SECOND);
+    assert_timed_out(assert_ready!(halves.poll(Way::Write)));
+    assert_eq!(halves.run_woken(), [Way::Read]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_direction_that_goes_to_another_task_wakes_that_one() {
+    for way in Way::BOTH {
+        let mut halves = Halves::new();
+        assert_pending!(halves.poll(way));
+        let side = &mut halves.sides[way as usize];
+        let former = std::mem::replace(&mut side.task, task::spawn(()));
+        assert_pending!(halves.poll(way));
+        sleep(SECOND).await;
+        assert!(!former.is_woken());
+        assert_eq!(halves.run_woken(), [way]);
+    }
+}
+
+/// One of the two tasks, polled by hand.
+struct Side {
+    task: task::Spawn<()>,
+    waits: bool,
+}
+
+/// What a test does with the halves.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Poll(Way),
+    /// The next poll moves a byte.
+    Move(Way),
+    Pass(u64),
+    Reset,
+    Expire,
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Read,
+    Write,
+}
+
+impl Way {
+    const BOTH: [Way; 2] = [Way::Read, Way::Write];
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let way = prop::sample::select(Way::BOTH.to_vec());
+    let step = prop_oneof![
+        5 => way.clone().prop_map(Step::Poll),
+        3 => way.prop_map(Step::Move),
+        3 => (0_u64..1500).prop_map(Step::Pass),
+        1 => Just(Step::Reset),
+        1 => Just(Step::Expire),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+struct Halves {
+    io: Scripted,
+    stream: Pin<Box<IdleTimeout<Scripted>>>,
+    sides: [Side; 2],
+    /// Those that waited when the other one was told. No byte was moved since then.
+    owed: Vec<Way>,
+}
+
+impl Halves {
+    fn new() -> Halves {
+        let io = Scripted::default();
+        let side = || Side {
+            task: task::spawn(()),
+            waits: false,
+        };
+        Halves {
+            stream: Box::pin(IdleTimeout::new(io.clone(), SECOND)),
+            io,
+            sides: [side(), side()],
+            owed: Vec::new(),
+        }
+    }
+
+    fn poll(&mut self, way: Way) -> Poll<io::Result<usize>> {
+        let stream = &mut self.stream;
+        let side = &mut self.sides[way as usize];
+        let result = side.task.enter(|cx, _| match way {
+            Way::Read => pin!(stream.read(&mut [0])).poll(cx),
+            Way::Write => pin!(stream.write(&[0])).poll(cx),
+        });
+        side.waits = result.is_pending();
+        result
+    }
+
+    /// Polls, as a runtime does, whichever task was woken. Gives those that were told.
+    fn run_woken(&mut self) -> Vec<Way> {
+        let mut told = Vec::new();
+        for way in Way::BOTH {
+            let side = &self.sides[way as usize];
+            if side.waits && side.task.is_woken() {
+                if let Poll::Ready(result) = self.poll(way) {
+                    assert_timed_out(result);
+                    told.push(way);
+                }
+            }
+        }
+        told
+    }
+
+    fn waits(&self) -> Vec<Way> {
+        let waits = |way: &Way| self.sides[*way as usize].waits;
+        Way::BOTH.into_iter().filter(waits).collect()
+    }
+}
+
+/// Whatever is polled in whatever order: once the time is over, whoever waits is told, both of
+/// them, and nobody before.
+async fn whoever_waits_is_told(steps: Vec<Step>) {
+    let mut halves = Halves::new();
+    for step in steps {
+        let waiting = halves.waits();
+        let handle = halves.stream.handle();
+        match step {
+            Step::Poll(way) => {
+                let was_pending = handle.is_pending();
+                let owed = std::mem::take(&mut halves.owed);
+                if let Poll::Ready(result) = halves.poll(way) {
+                    assert_timed_out(result);
+                    assert!(!was_pending || owed.contains(&way), "too early");
+                    if !owed.contains(&way) {
+                        halves.owed = halves.waits();
+                    }
+                } else {
+                    assert!(!owed.contains(&way), "owed and not told");
+                    halves.owed = owed;
+                }
+            }
+            Step::Move(way) => {
+                let mut script = halves.io.script();
+                match way {
+                    Way::Read => script.reads.push_back(Ok(1)),
+                    Way::Write => script.writes.push_back(Ok(1)),
+                }
+                drop(script);
+                assert_eq!(assert_ready!(halves.poll(way)).unwrap(), 1);
+                assert_eq!(handle.remaining(), Some(SECOND));
+                halves.owed.clear();
+            }
+            Step::Pass(ms) => {
+                let left = handle.remaining();
+                sleep(ms as u32 * MS).await;
+                let told = halves.run_woken();
+                if left.is_some_and(|left| left <= ms as u32 * MS) {
+                    assert_eq!(told, waiting, "the time was over");
+                } else if left.is_some() {
+                    assert_eq!(told, halves.owed, "the time was not over");
+                }
+                halves.owed.clear();
+            }
+            Step::Reset => drop(handle.reset()),
+            Step::Expire => drop(handle.expire()),
+            Step::Restart => {
+                halves.stream.as_mut().restart_pinned();
+                halves.owed.clear();
+            }
+        }
+    }
+    // Both wait now, maybe after they were told of what was before: of an expiry that they are
+    // owed, and of one that came after it.
+    for way in Way::BOTH {
+        for _ in 0..2 {
+            if let Poll::Ready(result) = halves.poll(way) {
+                assert_timed_out(result);
+            }
+        }
+        assert_pending!(halves.poll(way), "each expiry is told once");
+    }
+    for _ in 0..2 {
+        // One of them may have been told before, and then waits again.
+        sleep(HOUR).await;
+        halves.run_woken();
+    }
+    assert_eq!(halves.waits(), [], "both are told");
+    drop(halves);
+    assert_nothing_armed();
+}
+
+proptest! {
+    #[test]
+    fn whoever_waits_is_told_in_any_order(steps in steps()) {
+        paused().block_on(whoever_waits_is_told(steps));
+    }
+}
+
+/// Real threads, so that the driver's wake-up races with polls of both directions.
+#[test]
+fn two_tasks_on_two_threads_are_both_told() {
+    multi_thread(2).block_on(async {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..20 {
+            let mut tasks = Vec::new();
+            for _ in 0..50 {
+                let (stream, peer) = duplex(8);
+                let timeout = random.u32(1..20) * MS;
+                let (mut reader, mut writer) = split(IdleTimeout::new(stream, timeout));
+                let nap = random.u32(0..20) * MS;
+                tasks.push(tokio::spawn(async move {
+                    assert_timed_out(reader.read_u8().await);
+                    drop(peer);
+                }));
+                tasks.push(tokio::spawn(async move {
+                    sleep(nap).await;
+                    // The peer closes once the reader was told.
+                    drop(writer.write_all(&[0; 64]).await.unwrap_err());
+                }));
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+        assert_nothing_armed();
+    });
 }

@@ -1,11 +1,9 @@
 //! The timeouts for I/O, on tokio's duplex and on a stream made by hand.
 
-mod goodbye;
 mod idle_timeout;
 mod operations;
 mod scripted;
 mod timeout_stream;
-mod two_tasks;
 
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Instant};

@@ -4,13 +4,16 @@
 //! tokio's I/O does not try what it is asked to do once the budget is used up. It answers that it
 //! has to wait, and that says nothing of the bytes.
 
+use std::fmt::Debug;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use tickwheel::io::{IdleTimeout, TimeoutReader, TimeoutStream, TimeoutWriter};
-use tickwheel::{Duration, sleep};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tickwheel::{Duration, Timer, sleep};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+};
 use tokio::task::yield_now;
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -91,21 +94,12 @@ const HANGS: Case = Case {
 async fn on_each_stream(case: Case) {
     for operation in OPERATIONS {
         let io = Scripted::default();
-        run(
-            case,
-            operation,
-            &io,
-            IdleTimeout::new(io.clone(), case.timeout),
-        )
-        .await;
-
-        let io = Scripted::default();
+        let idle = IdleTimeout::new(io.clone(), case.timeout);
+        run(case, operation, &io, idle).await;
         let mut stream = TimeoutStream::new(io.clone());
         stream.set_read_timeout(Some(case.timeout));
         stream.set_write_timeout(Some(case.timeout));
         run(case, operation, &io, stream).await;
-
-        let io = Scripted::default();
         if matches!(operation, Operation::Read) {
             let mut reader = TimeoutReader::new(io.clone());
             reader.set_timeout(Some(case.timeout));
@@ -212,4 +206,53 @@ async fn a_direction_that_was_not_tried_is_told_too() {
     let write = stream.enter(|cx, stream| Operation::Write.poll(stream, cx));
     assert_timed_out(assert_ready!(write));
     assert_timed_out(assert_ready!(poll_read(&mut stream)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn vectored_writes_are_passed_through() {
+    async fn check<S: AsyncWrite>(io: Scripted, stream: S) {
+        assert!(stream.is_write_vectored());
+        io.script().writes.push_back(Ok(2));
+        let bufs = [IoSlice::new(b"a"), IoSlice::new(b"b")];
+        assert_eq!(pin!(stream).write_vectored(&bufs).await.unwrap(), 2);
+        assert_eq!(io.script().vectored_writes, 1);
+    }
+    let io = Scripted::default;
+    let made = io();
+    check(made.clone(), IdleTimeout::new(made, SECOND)).await;
+    let made = io();
+    check(made.clone(), TimeoutStream::new(made)).await;
+    let made = io();
+    check(made.clone(), TimeoutWriter::new(made)).await;
+    let (plain, _peer) = duplex(1);
+    let is_vectored = plain.is_write_vectored();
+    assert_eq!(
+        IdleTimeout::new(plain, SECOND).is_write_vectored(),
+        is_vectored
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_within_can_be_reached_shown_and_taken_back() {
+    fn assert_all<T: Send + Sync + Unpin + Debug>(_: &T) {}
+    macro_rules! check {
+        ($within:expr) => {
+            let (stream, mut peer) = duplex(8);
+            let mut stream = $within(stream);
+            assert_all(&stream);
+            stream.get_mut().write_u8(1).await.unwrap();
+            let within = Pin::new(&mut stream).get_pin_mut();
+            within.get_mut().write_u8(2).await.unwrap();
+            let _: &DuplexStream = stream.get_ref();
+            stream.into_inner().write_u8(3).await.unwrap();
+            assert_eq!(peer.read_u16().await.unwrap(), 0x0102);
+            assert_eq!(peer.read_u8().await.unwrap(), 3);
+        };
+    }
+    let timer = Timer::new();
+    check!(|stream| IdleTimeout::with_timer(&timer, stream, SECOND));
+    assert_eq!(timer.metrics().pending, 0, "the deadline was dropped");
+    check!(|stream| TimeoutStream::with_timer(&timer, stream));
+    check!(|stream| TimeoutReader::with_timer(&timer, stream));
+    check!(|stream| TimeoutWriter::with_timer(&timer, stream));
 }

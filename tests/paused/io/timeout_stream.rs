@@ -1,16 +1,13 @@
 //! `TimeoutReader`, `TimeoutWriter` and `TimeoutStream`.
 
-use std::fmt::Debug;
 use std::future::Future;
-use std::io::{self, ErrorKind, IoSlice, SeekFrom};
-use std::pin::{Pin, pin};
+use std::io::{self, ErrorKind, SeekFrom};
+use std::pin::pin;
 use std::task::Poll;
 
 use tickwheel::io::{TimeoutReader, TimeoutStream, TimeoutWriter};
 use tickwheel::{Duration, Instant, Timer, sleep};
-use tokio::io::{
-    AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split,
-};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::read_times_out_in;
@@ -51,22 +48,6 @@ async fn each_direction_has_its_own_time_also_in_two_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn starts_without_timeouts() {
-    let (stream, mut peer) = duplex(8);
-    let mut stream = TimeoutStream::new(stream);
-    assert_eq!(
-        (stream.read_timeout(), stream.write_timeout()),
-        (None, None)
-    );
-    tokio::spawn(async move {
-        sleep(100 * HOUR).await;
-        peer.write_u8(7).await.unwrap();
-    });
-    assert_eq!(stream.read_u8().await.unwrap(), 7);
-    assert_eq!(Timer::current().metrics().armed, 1, "that of the sleep");
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_operation_has_the_whole_time_and_leaves_nothing_armed() {
     let (mut stream, mut peer) = stream();
     for byte in 0..3 {
@@ -84,28 +65,6 @@ async fn each_operation_has_the_whole_time_and_leaves_nothing_armed() {
     for _ in 0..3 {
         read_times_out_in(SECOND, &mut stream).await;
     }
-    stream.write_all(b"bye").await.unwrap();
-    stream.shutdown().await.unwrap();
-    let mut heard = String::new();
-    peer.read_to_string(&mut heard).await.unwrap();
-    assert_eq!(heard, "bye");
-}
-
-#[tokio::test(start_paused = true)]
-async fn zero_lets_pass_only_what_need_not_wait_and_the_longest_all() {
-    let (mut stream, mut peer) = stream();
-    stream.set_read_timeout(Some(Duration::ZERO));
-    peer.write_u8(7).await.unwrap();
-    assert_eq!(stream.read_u8().await.unwrap(), 7);
-    for _ in 0..2 {
-        read_times_out_in(Duration::ZERO, &mut stream).await;
-    }
-    stream.set_read_timeout(Some(Duration::MAX));
-    tokio::spawn(async move {
-        sleep(100_000 * HOUR).await;
-        peer.write_u8(7).await.unwrap();
-    });
-    assert_eq!(stream.read_u8().await.unwrap(), 7);
 }
 
 type WaitingReader = task::Spawn<TimeoutReader<Scripted>>;
@@ -159,10 +118,11 @@ async fn a_timeout_changed_while_a_read_waits_counts_from_then() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_set_while_a_read_waits_without_one_bounds_it() {
     for was_taken_away in [false, true] {
-        let mut reader = waiting_reader(was_taken_away.then_some(HOUR));
+        let mut reader = waiting_reader(was_taken_away.then_some(SECOND));
         set(&mut reader, None);
-        sleep(3 * SECOND).await;
         assert_nothing_armed();
+        sleep(3 * SECOND).await;
+        assert!(!reader.is_woken());
         set(&mut reader, Some(2 * SECOND));
         assert!(reader.is_woken(), "its task arms it");
         times_out_in(2 * SECOND, &mut reader).await;
@@ -199,17 +159,6 @@ async fn a_timeout_that_bounds_no_read_begins_with_the_next_one() {
     assert_ready!(poll_read(&mut ended)).unwrap();
     set(&mut ended, Some(SECOND));
     assert!(!ended.is_woken(), "nobody waits");
-    assert_nothing_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_taken_away_while_a_read_waits_is_disarmed() {
-    let mut reader = waiting_reader(Some(SECOND));
-    set(&mut reader, None);
-    assert_nothing_armed();
-    sleep(HOUR).await;
-    assert!(!reader.is_woken());
-    assert_pending!(poll_read(&mut reader));
     assert_nothing_armed();
 }
 
@@ -274,34 +223,6 @@ async fn an_error_of_the_stream_ends_the_operation() {
     io.script().reads.push_back(Err(reset.into()));
     assert_eq!(reader.read_u8().await.unwrap_err().kind(), reset);
     assert_nothing_armed();
-}
-
-#[tokio::test(start_paused = true)]
-async fn vectored_writes_are_passed_through() {
-    let io = Scripted::default();
-    io.script().writes.extend([Ok(2), Ok(2)]);
-    let bufs = [IoSlice::new(b"a"), IoSlice::new(b"b")];
-    let mut stream = pin!(TimeoutStream::new(io.clone()));
-    let mut writer = pin!(TimeoutWriter::new(io.clone()));
-    assert!(stream.is_write_vectored() && writer.is_write_vectored());
-    assert_eq!(stream.write_vectored(&bufs).await.unwrap(), 2);
-    assert_eq!(writer.write_vectored(&bufs).await.unwrap(), 2);
-    assert_eq!(io.script().vectored_writes, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_within_can_be_reached_shown_and_taken_back() {
-    fn assert_all<T: Send + Sync + Unpin + Debug>(_: &T) {}
-    let (stream, mut peer) = duplex(8);
-    let mut stream = TimeoutStream::with_timer(&Timer::new(), stream);
-    assert_all(&stream);
-    stream.get_mut().write_u8(1).await.unwrap();
-    let within = Pin::new(&mut stream).get_pin_mut();
-    within.get_mut().write_u8(2).await.unwrap();
-    let _: &DuplexStream = stream.get_ref();
-    stream.into_inner().write_u8(3).await.unwrap();
-    assert_eq!(peer.read_u16().await.unwrap(), 0x0102);
-    assert_eq!(peer.read_u8().await.unwrap(), 3);
 }
 
 #[test]

@@ -1,29 +1,12 @@
-//! `DeadlineMap`: forms of a key, hashers, and user code in its calls.
+//! `DeadlineMap`: what a drained deadline says, and wakers that use the map.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use tickwheel::{DeadlineMap, Instant, KeyedDeadline, Timer};
+use tickwheel::{DeadlineMap, KeyedDeadline, Timer};
 
 use crate::common::{HOUR, MS, arm, move_the_clock_only, settle};
-
-#[tokio::test(start_paused = true)]
-async fn a_key_is_found_by_what_it_borrows_as() {
-    let map: DeadlineMap<String> = DeadlineMap::new(&Timer::current());
-    let keyed = map.insert("one".to_owned(), HOUR).unwrap();
-    assert!(map.contains_key("one") && map.reset("one"));
-    assert!(map.handle("one").unwrap().reset_after(2 * MS));
-    assert_eq!(map.remaining("one"), Some(2 * MS));
-    assert!(map.set_timeout("one", 3 * MS) && map.reset("one"));
-    assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * MS));
-    assert!(map.expire("one") && !map.cancel("one"));
-    assert_eq!(keyed.await, Ok(()));
-    assert!(!map.set_timeout("one", MS) && map.handle("one").is_none());
-    assert_eq!((map.deadline("one"), map.remaining("one")), (None, None));
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_drained_deadline_says_so_in_words() {
@@ -31,59 +14,6 @@ async fn a_drained_deadline_says_so_in_words() {
     let keyed = map.insert(1, HOUR).unwrap();
     assert_eq!(map.drain(), [(1, HOUR)]);
     assert!(keyed.await.unwrap_err().to_string().contains("all others"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_removed_key_is_gone_and_its_deadline_cancelled() {
-    let timer = Timer::current();
-    let map: DeadlineMap<String> = DeadlineMap::with_limit(&timer, 1);
-    let mut keyed = map.insert("one".to_owned(), HOUR).unwrap();
-    assert!(map.remove("one") && !map.remove("one") && !map.remove("two"));
-    let cancelled = (&mut keyed).await.unwrap_err();
-    assert!(!cancelled.is_replaced() && !cancelled.is_drained());
-    keyed.restart();
-    assert!(!map.reset("one"), "no key leads to it");
-    let newer = map.insert("one".to_owned(), HOUR).unwrap();
-    assert!(!map.compare_and_remove(&keyed) && map.compare_and_remove(&newer));
-    drop(keyed);
-    assert_eq!((map.len(), timer.metrics().pending), (0, 0));
-}
-
-/// All keys collide, which a hasher of the user's own may cause.
-#[derive(Clone, Default)]
-struct Constant;
-
-impl Hasher for Constant {
-    fn finish(&self) -> u64 {
-        0
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-}
-
-impl BuildHasher for Constant {
-    type Hasher = Constant;
-
-    fn build_hasher(&self) -> Constant {
-        Constant
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn any_hasher_gives_the_same_map() {
-    fn check<S: BuildHasher>(map: DeadlineMap<u32, S>) {
-        let insert = |key| map.insert(key, 5 * MS).unwrap();
-        let mut keyed: Vec<_> = (0..1_500).map(insert).collect();
-        assert!((0..1_500).all(|key| map.reset(&key)) && !map.contains_key(&1_500));
-        keyed.truncate(700);
-        assert!((0..1_500).all(|key| map.contains_key(&key) == (key < 700)));
-        assert_eq!((map.len(), map.expire_all()), (700, 700));
-        assert_eq!((map.close(), map.len()), (vec![], 0));
-    }
-    let timer = Timer::current();
-    check(DeadlineMap::with_hasher(&timer, Constant));
-    check(DeadlineMap::with_hasher(&timer, RandomState::new()).clone());
-    check(DeadlineMap::with_limit_and_hasher(&timer, 1_500, Constant));
 }
 
 /// Any call that finds a deadline passed wakes its waiter. This waiter uses the map and drops other

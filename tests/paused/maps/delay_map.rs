@@ -1,95 +1,18 @@
-//! `DelayMap`: forms of a key, what wakes its stream and what does not, and user code in its calls.
+//! `DelayMap`: what wakes its stream and what does not, how long a poll may take, and user code in
+//! its calls.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
 use tickwheel::error::InsertError;
-use tickwheel::{DelayMap, Duration, Expirations, Expired, Instant, Timer};
+use tickwheel::{DelayMap, Duration, Expired, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{
     HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, idle_for_a_moment, multi_thread,
 };
-
-#[tokio::test(start_paused = true)]
-async fn look_ups_take_any_borrowed_form_of_the_key() {
-    let (map, mut expired) = DelayMap::<String, u32>::new(&Timer::current());
-    map.insert("one".to_string(), 1, HOUR).unwrap();
-    map.insert("two".to_string(), 2, HOUR).unwrap();
-    assert!(map.contains_key("one") && !map.contains_key("three"));
-    assert!(map.reset("one", 2 * HOUR) && map.reset_at("one", Instant::now() + 3 * HOUR));
-    assert_eq!(map.remaining("one"), Some(3 * HOUR));
-    assert_eq!(map.deadline("one"), Some(Instant::now() + 3 * HOUR));
-    assert!(map.extend("one", HOUR) && !map.extend("three", HOUR));
-    assert_eq!(map.remaining("one"), Some(4 * HOUR));
-    assert_eq!(map.with_value("two", |value| value + 1), Some(3));
-    assert_eq!(map.update("two", |value| *value), Some(2));
-    assert_eq!(map.touch("two", MS, |value| *value), Some(2));
-    assert!(map.expire("two"));
-    assert_eq!(expired.recv().await.unwrap().key, "two");
-    assert_eq!(map.remove("one"), Some(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_extended_comes_out_that_much_later_but_not_after_its_whole_life() {
-    let (map, mut expired) = DelayMap::new(&Timer::current());
-    let start = Instant::now();
-    map.insert("extended", (), 10 * MS).unwrap();
-    map.insert_with_life("bounded", (), 10 * MS, 15 * MS)
-        .unwrap();
-    assert!(map.extend("extended", 10 * MS) && map.extend("bounded", 10 * MS));
-    let mut out = Vec::new();
-    for _ in 0..2 {
-        let Some(expired) = expired.recv().await else {
-            panic!("the map is open");
-        };
-        out.push((expired.key, expired.deadline - start));
-    }
-    assert_eq!(out, [("bounded", 15 * MS), ("extended", 20 * MS)]);
-    assert!(!map.extend("extended", MS), "it has come out");
-}
-
-/// A number is its own hash.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers are hashed")
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn any_hasher_gives_the_same_map() {
-    type Made<S> = (DelayMap<u64, u64, S>, Expirations<u64, u64>);
-    async fn check<S: BuildHasher + Clone>((map, mut expired): Made<S>) {
-        assert!((0..1_500).all(|key| map.insert(key, key, HOUR) == Ok(None)));
-        let map = map.downgrade().upgrade().unwrap().clone();
-        assert!((0..1_500).all(|key| map.reset(&key, MS)) && !map.contains_key(&1_500));
-        assert!((700..1_500).all(|key| map.remove(&key) == Some(key)));
-        for _ in 0..700 {
-            let Expired { key, value, .. } = expired.recv().await.unwrap();
-            assert!(key < 700 && key == value);
-        }
-        assert!(map.is_empty());
-    }
-    let timer = Timer::current();
-    let identity = BuildHasherDefault::<Identity>::default();
-    check(DelayMap::with_hasher(&timer, identity.clone())).await;
-    check(DelayMap::with_hasher(&timer, RandomState::new())).await;
-    check(DelayMap::with_limit_and_hasher(&timer, 1_500, identity)).await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
@@ -126,23 +49,6 @@ async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_comes_to_the_stream_that_waits_for_it_after_another() {
-    let (map, first) = DelayMap::new(&Timer::current());
-    let mut first = task::spawn(first);
-    map.insert(1, (), MS).unwrap();
-    assert_pending!(first.poll_next());
-    drop(first);
-    let mut second = task::spawn(map.expirations().unwrap());
-    assert_pending!(second.poll_next());
-    map.reset(&1, Duration::ZERO);
-    assert!(second.is_woken());
-    assert_eq!(
-        assert_ready!(second.poll_next()).map(|expired| expired.key),
-        Some(1)
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_nobody_took_goes_with_the_last_handle() {
     let (map, stream) = DelayMap::new(&Timer::current());
     let value = Arc::new(());
@@ -168,19 +74,6 @@ async fn a_drain_and_a_close_tell_how_much_time_was_left() {
         );
         assert!(expired.try_recv().is_err() && take(&map).is_empty());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_is_removed_only_if_it_is_the_one_that_is_meant() {
-    let (map, _expired) = DelayMap::with_limit(&Timer::current(), 1);
-    map.insert("key".to_owned(), 1, HOUR).unwrap();
-    assert_eq!(map.remove_if("key", |&value| value == 2), None);
-    assert_eq!(map.remove_if("other", |_| unreachable!()), None);
-    assert_eq!((map.len(), map.remaining("key")), (1, Some(HOUR)));
-    assert_eq!(map.remove_if("key", |&value| value == 1), Some(1));
-    assert_eq!(map.insert("next".to_owned(), 3, HOUR), Ok(None));
-    assert_eq!(map.remove_entry("next"), Some(("next".to_owned(), 3)));
-    assert_eq!((map.remove_entry("next"), map.len()), (None, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,28 +108,23 @@ async fn a_value_that_is_due_later_than_others_wakes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn the_task_that_polled_the_stream_last_is_woken() {
     type Wakes = fn(&DelayMap<u8, ()>) -> bool;
-    let all: [Wakes; 3] = [
-        |map| map.expire(&1),
-        |map| map.reset(&1, MS),
-        |map| map.close().len() == 1,
+    let all: [(Wakes, Duration); 4] = [
+        (|map| map.expire(&1), Duration::ZERO),
+        (|map| map.reset(&1, MS), Duration::ZERO),
+        (|map| map.close().len() == 1, Duration::ZERO),
+        // By the timer of the stream, which neither task touches.
+        (|_| true, HOUR),
     ];
-    for wakes in all {
+    for (wakes, after) in all {
         let (map, mut stream) = DelayMap::new(&Timer::current());
         map.insert(1, (), HOUR).unwrap();
         let (mut first, mut second) = (task::spawn(()), task::spawn(()));
         assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
         assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
         assert!(wakes(&map));
+        tickwheel::sleep(after).await;
         assert!(second.is_woken() && !first.is_woken());
     }
-    // By the timer of the stream, which neither task touches.
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    map.insert(1, (), HOUR).unwrap();
-    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-    assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
-    assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
-    tickwheel::sleep(HOUR).await;
-    assert!(second.is_woken() && !first.is_woken());
 }
 
 /// Whatever takes the first value out: the stream waits for the second one from then on.
@@ -273,7 +161,7 @@ async fn a_value_that_is_taken_out_pulls_no_clock_along() {
 #[tokio::test(start_paused = true)]
 async fn no_call_that_sets_a_delay_makes_a_value_early() {
     type Sets = fn(&DelayMap<u8, ()>, Duration) -> bool;
-    let sets: [Sets; 9] = [
+    let sets: [Sets; 10] = [
         |map, delay| map.insert(1, (), delay).is_ok(),
         |map, delay| map.insert_at(1, (), Instant::now() + delay).is_ok(),
         |map, delay| map.insert_with_life(1, (), delay, HOUR).is_ok(),
@@ -283,6 +171,8 @@ async fn no_call_that_sets_a_delay_makes_a_value_early() {
         |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset_at(&1, Instant::now() + delay),
         |map, delay| map.insert(1, (), HOUR).is_ok() && map.touch(&1, delay, |_| ()).is_some(),
         |map, delay| map.insert(1, (), delay - MS).is_ok() && map.extend(&1, MS),
+        // Not beyond its whole life.
+        |map, delay| map.insert_with_life(1, (), MS, delay).is_ok() && map.extend(&1, HOUR),
     ];
     let timer = Timer::builder().tick(10 * MS).build().unwrap();
     for (number, sets) in sets.into_iter().enumerate() {

@@ -7,12 +7,13 @@ mod deadline_map;
 mod delay_map;
 
 use std::fmt::Debug;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use futures::stream::FusedStream;
 use tickwheel::error::InsertError;
-use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
-use crate::common::{MS, current_thread};
+use crate::common::{HOUR, MS, current_thread};
 
 #[test]
 fn the_types_of_the_maps_are_send_sync_unpin_and_debug() {
@@ -29,4 +30,61 @@ fn the_types_of_the_maps_are_send_sync_unpin_and_debug() {
     check(&deadlines.insert(1_u8, MS).unwrap());
     check(&InsertError::Closed(1));
     assert!(format!("{map:?} {expirations:?} {deadlines:?}").contains("len: 0"));
+}
+
+/// All keys collide, which a hasher of the user's own may cause.
+#[derive(Clone, Default)]
+struct Constant;
+
+impl Hasher for Constant {
+    fn finish(&self) -> u64 {
+        0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+type Colliding = BuildHasherDefault<Constant>;
+
+#[tokio::test(start_paused = true)]
+async fn any_hasher_finds_a_deadline_by_a_borrowed_key() {
+    let timer = Timer::current();
+    let limited = DeadlineMap::with_limit_and_hasher(&timer, 500, Colliding::default());
+    for map in [
+        DeadlineMap::with_hasher(&timer, Colliding::default()),
+        limited,
+    ] {
+        let insert = |key: u32| map.insert(key.to_string(), HOUR).unwrap();
+        let mut keyed: Vec<_> = (0..500).map(insert).collect();
+        assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7"));
+        assert!(map.handle("7").unwrap().reset_after(2 * MS));
+        assert_eq!(map.remaining("7"), Some(2 * MS));
+        assert!(map.set_timeout("7", 3 * MS) && map.reset("7"));
+        assert_eq!(map.deadline("7"), Some(Instant::now() + 3 * MS));
+        assert!(map.expire("7") && !map.cancel("7") && map.remove("7"));
+        keyed.truncate(300);
+        let is_in = |key: u32| map.contains_key(key.to_string().as_str());
+        assert!((0..500).all(|key| is_in(key) == (key < 300 && key != 7)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_hasher_finds_a_value_by_a_borrowed_key() {
+    let timer = Timer::current();
+    let limited = DelayMap::with_limit_and_hasher(&timer, 500, Colliding::default());
+    for (map, _expired) in [DelayMap::with_hasher(&timer, Colliding::default()), limited] {
+        let map = map.downgrade().upgrade().unwrap().clone();
+        assert!((0..500).all(|key: u32| map.insert(key.to_string(), key, HOUR) == Ok(None)));
+        assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7", MS));
+        assert!(map.reset_at("7", Instant::now() + MS) && map.extend("7", MS));
+        assert_eq!(map.deadline("7"), Some(Instant::now() + 2 * MS));
+        assert_eq!(map.remaining("7"), Some(2 * MS));
+        assert_eq!(map.with_value("7", |value| value + 1), Some(8));
+        assert_eq!(map.update("7", |value| *value), Some(7));
+        assert_eq!(map.touch("7", MS, |value| *value), Some(7));
+        assert!(map.expire("7") && map.remove_if("7", |_| false).is_none());
+        assert_eq!(map.remove_entry("7"), Some(("7".to_owned(), 7)));
+        let remove = |key: u32| map.remove(key.to_string().as_str());
+        assert!((0..500).all(|key| remove(key) == (key != 7).then_some(key)));
+    }
 }

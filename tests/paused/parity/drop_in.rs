@@ -70,63 +70,31 @@ macro_rules! program {
                 }
             }
 
-            /// A heartbeat until nobody has come for a while.
-            async fn serve() -> Vec<&'static str> {
-                let mut heartbeat: Interval = time::interval(Duration::from_millis(10));
-                heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
-                let mut idle: Pin<Box<Sleep>> = Box::pin(sleep(Duration::from_millis(35)));
-                let mut log = Vec::new();
-                loop {
-                    tokio::select! {
-                        biased;
-                        () = &mut idle => {
-                            log.push("idle");
-                            return log;
-                        }
-                        _ = heartbeat.tick() => log.push("beat"),
-                    }
-                    if log.len() == 2 {
-                        idle.as_mut().reset(Instant::now() + Duration::from_millis(35));
-                        assert!(!idle.is_elapsed());
-                    }
-                }
-            }
-
-            fn bounded<F: IntoFuture>(future: F) -> Timeout<F::IntoFuture> {
-                timeout(Duration::from_millis(20), future)
-            }
-
-            fn said(result: Result<u8, Elapsed>) -> String {
-                match result {
-                    Ok(value) => value.to_string(),
-                    Err(elapsed) => {
-                        let error = std::io::Error::from(elapsed);
-                        format!("{:?}: {error}", error.kind())
-                    }
-                }
-            }
-
             pub(super) async fn run() -> Vec<(Duration, String)> {
                 let start = Instant::now();
                 let mut trace = Vec::new();
                 let mut note = |said: String| trace.push((start.elapsed(), said));
 
-                note(said(bounded(async { 1 }).await));
-                note(said(bounded(Request).await));
-                note(said(bounded(pending()).await));
-                note(said(timeout_at(start + Duration::from_millis(50), pending()).await));
-                note(said(timeout_at(start, ready(2)).await));
-                let mut exchanged = bounded(ready(3));
+                let elapsed = timeout(Duration::from_millis(20), pending::<()>()).await;
+                let error = std::io::Error::from(elapsed.unwrap_err());
+                note(format!("{:?}: {error}", error.kind()));
+                note(format!("{:?}", timeout_at(start, Request).await));
+                let mut exchanged = timeout(Duration::ZERO, ready(3));
                 *exchanged.get_mut() = ready(4);
                 note(exchanged.get_ref().clone().await.to_string());
                 note(exchanged.into_inner().await.to_string());
-                sleep_until(start + Duration::from_millis(60)).await;
-                note("sleep_until".to_owned());
-                let mut ticks = interval_at(start + Duration::from_millis(70), Duration::from_millis(7));
-                for _ in 0..3 {
-                    note(format!("{:?}", ticks.tick().await - start));
+
+                // A heartbeat until nobody has come for a while.
+                let mut heartbeat: Interval = time::interval(Duration::from_millis(10));
+                heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
+                let mut idle: Pin<Box<Sleep>> = Box::pin(sleep(Duration::from_millis(35)));
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = &mut idle => break note("idle".to_owned()),
+                        tick = heartbeat.tick() => note(format!("{:?}", tick - start)),
+                    }
                 }
-                note(serve().await.join(", "));
 
                 let rearmed = Rearmed { sleep: sleep(Duration::from_millis(3)), rounds: 4 };
                 note(format!("{:?}", rearmed.await - start));
@@ -142,11 +110,11 @@ macro_rules! program {
                 pinned.await;
                 note("a pinned sleep".to_owned());
                 let far = sleep(Duration::MAX);
-                note(said(bounded(async { far.await; 9 }).await));
+                note(format!("{:?}", timeout(Duration::from_millis(5), far).await));
                 trace
             }
 
-            pub(super) fn functions() {
+            pub(super) fn items() {
                 type Value = Ready<u8>;
                 let _: fn(Duration) -> Sleep = sleep;
                 let _: fn(Instant) -> Sleep = sleep_until;
@@ -159,9 +127,7 @@ macro_rules! program {
                     let _: (fn(), fn()) = (pause, resume);
                     drop::<Pin<Box<dyn Future<Output = ()> + Send>>>(Box::pin(advance(Duration::ZERO)));
                 }
-            }
 
-            pub(super) fn methods() {
                 let _: fn(&Sleep) -> Instant = Sleep::deadline;
                 let _: fn(&Sleep) -> bool = Sleep::is_elapsed;
                 let _: fn(Pin<&mut Sleep>, Instant) = Sleep::reset;
@@ -182,9 +148,7 @@ macro_rules! program {
 
                 let _: [fn() -> Error; 3] = [Error::shutdown, Error::at_capacity, Error::invalid];
                 let _: [fn(&Error) -> bool; 3] = [Error::is_shutdown, Error::is_at_capacity, Error::is_invalid];
-            }
 
-            pub(super) fn traits() {
                 shared::<Sleep>();
                 shared::<Interval>();
                 shared::<Timeout<Ready<u8>>>();
@@ -232,27 +196,9 @@ program!(with_its_time, tickwheel::time);
 
 #[test]
 fn functions_methods_and_traits_are_tokios() {
-    for [functions, methods, traits] in [
-        [
-            with_tokio::functions,
-            with_tokio::methods,
-            with_tokio::traits,
-        ] as [fn(); 3],
-        [
-            with_the_crate::functions,
-            with_the_crate::methods,
-            with_the_crate::traits,
-        ],
-        [
-            with_its_time::functions,
-            with_its_time::methods,
-            with_its_time::traits,
-        ],
-    ] {
-        functions();
-        methods();
-        traits();
-    }
+    with_tokio::items();
+    with_the_crate::items();
+    with_its_time::items();
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,19 +206,4 @@ async fn a_program_that_changes_its_use_lines_behaves_the_same() {
     let expected = with_tokio::run().await;
     assert_eq!(with_the_crate::run().await, expected);
     assert_eq!(with_its_time::run().await, expected);
-}
-
-/// Beside tokio's shapes: a sleep is `Unpin`, and `reset_at` is for those that have it by `&mut`.
-#[tokio::test(start_paused = true)]
-async fn reset_at_takes_the_sleep_by_reference() {
-    use tickwheel::time::{Duration, Instant, Sleep, sleep};
-
-    unpin::<Sleep>();
-    let start = Instant::now();
-    let mut nap: Sleep = sleep(Duration::from_secs(60 * 60));
-    nap.reset_at(start + Duration::from_millis(5));
-    (&mut nap).await;
-    Pin::new(&mut nap).reset(start + Duration::from_millis(9));
-    nap.await;
-    assert_eq!(start.elapsed(), Duration::from_millis(9));
 }

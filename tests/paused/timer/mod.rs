@@ -1,7 +1,6 @@
 //! The timer itself: how it is built, its runtimes and their clocks, and what it tells of itself.
 
 mod build;
-mod clocks;
 mod deadline;
 mod metrics;
 mod runtimes;
@@ -125,21 +124,30 @@ async fn a_hundred_years_of_uptime_change_nothing() {
 
 #[test]
 fn public_types_are_send_and_sync_unpin_and_debug() {
-    fn send_sync_unpin<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
-    send_sync_unpin::<Timer>();
-    send_sync_unpin::<tickwheel::Builder>();
-    send_sync_unpin::<tickwheel::Sleep>();
-    send_sync_unpin::<tickwheel::Timeout<std::future::Ready<()>>>();
-    send_sync_unpin::<tickwheel::Interval>();
-    send_sync_unpin::<Deadline>();
-    send_sync_unpin::<tickwheel::ResetHandle>();
-    send_sync_unpin::<tickwheel::Metrics>();
-    send_sync_unpin::<tickwheel::Snapshot>();
-    send_sync_unpin::<tickwheel::error::Elapsed>();
-    send_sync_unpin::<tickwheel::error::Cancelled>();
-    send_sync_unpin::<BuildError>();
-    send_sync_unpin::<tickwheel::wheel::Wheel<u8>>();
-    send_sync_unpin::<tickwheel::wheel::Key>();
+    fn is_all<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
+    macro_rules! are_all {
+        ($($kind:ty),*) => {
+            $(is_all::<$kind>();)*
+        };
+    }
+    are_all!(
+        Timer,
+        tickwheel::Builder,
+        tickwheel::Metrics,
+        tickwheel::Snapshot,
+        BuildError
+    );
+    are_all!(
+        tickwheel::Sleep,
+        tickwheel::Timeout<std::future::Ready<()>>,
+        tickwheel::Interval
+    );
+    are_all!(Deadline, tickwheel::ResetHandle, tickwheel::error::Elapsed);
+    are_all!(
+        tickwheel::error::Cancelled,
+        tickwheel::wheel::Wheel<u8>,
+        tickwheel::wheel::Key
+    );
     let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let deadline = timer.deadline(MS);

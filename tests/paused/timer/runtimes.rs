@@ -1,12 +1,15 @@
-//! Which timer belongs to which runtime, and what becomes of it.
+//! Which timer belongs to which runtime, what becomes of it, and that it goes by the clock of that
+//! runtime, wherever it is used.
 
 use std::thread;
 
 use futures::future::poll_immediate;
-use tickwheel::{Instant, Timer, sleep};
+use tickwheel::{Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
+use tokio::task::spawn_blocking;
+use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, paused};
+use crate::common::{HOUR, MS, current_thread, multi_thread, paused, settle};
 
 #[test]
 fn each_runtime_has_one_timer_of_its_own() {
@@ -27,23 +30,6 @@ fn each_runtime_has_one_timer_of_its_own() {
         Timer::current().metrics().armed
     });
     assert_eq!(nested, 3, "the entered runtime is the current one");
-}
-
-#[test]
-fn runtimes_one_after_the_other_on_a_thread_are_never_confused() {
-    for round in 0..200 {
-        let runtime = if round % 3 == 0 {
-            paused()
-        } else {
-            current_thread()
-        };
-        runtime.block_on(async {
-            assert_eq!(Timer::current().metrics().armed, 0);
-            let start = Instant::now();
-            sleep(MS).await;
-            assert!(start.elapsed() >= MS);
-        });
-    }
 }
 
 /// A local of a thread, which is destroyed after tokio's own, pushes back a deadline of a runtime
@@ -108,4 +94,66 @@ fn runtimes_that_have_ended_are_not_kept() {
         let more = fewest().saturating_sub(before);
         assert!(more < 60, "{more} files more after 60 runtimes");
     }
+}
+
+#[test]
+fn another_runtimes_time_counts_for_nothing() {
+    let (frozen, real) = (paused(), current_thread());
+    let timer = Timer::builder().build_on(frozen.handle()).unwrap();
+    let (mut nap, mut deadline) = (
+        task::spawn(timer.sleep(5 * MS)),
+        task::spawn(timer.deadline(5 * MS)),
+    );
+    real.block_on(async {
+        tokio::time::sleep(10 * MS).await;
+        assert_pending!(nap.poll());
+        assert_pending!(deadline.poll());
+    });
+    assert_pending!(nap.poll());
+    frozen.block_on(tokio::time::advance(5 * MS));
+    real.block_on(async {
+        assert_ready!(nap.poll());
+        assert_eq!(assert_ready!(deadline.poll()), Ok(()));
+    });
+    // Awaited there, while the time passes here.
+    let (nap, deadline) = (timer.sleep(HOUR), timer.deadline(HOUR));
+    let waiting = thread::spawn(move || real.block_on(async { (nap.await, deadline.await) }));
+    frozen.block_on(async {
+        tokio::time::sleep(HOUR + MS).await;
+        settle().await;
+    });
+    assert_eq!(waiting.join().unwrap(), ((), Ok(())));
+}
+
+#[test]
+fn a_plain_thread_goes_by_the_clock_of_the_timers_runtime() {
+    let runtime = paused();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let deadline = timer.deadline(HOUR);
+    let handle = deadline.handle();
+    runtime.block_on(async {
+        let start = Instant::now();
+        tokio::time::advance(HOUR / 2).await;
+        let now = Instant::now();
+        let elsewhere = thread::spawn(move || {
+            assert_eq!(handle.remaining(), Some(HOUR / 2));
+            assert!(handle.reset());
+            assert_eq!(handle.remaining(), Some(HOUR));
+            assert_eq!(timer.sleep(MS).deadline(), now + MS);
+            assert!(handle.reset_after(2 * HOUR));
+        });
+        elsewhere.join().unwrap();
+        deadline.await.unwrap();
+        assert_eq!(start.elapsed(), HOUR / 2 + 2 * HOUR);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocking_work_holds_the_paused_clock_off() {
+    let deadline = Timer::new().deadline(HOUR);
+    let start = Instant::now();
+    spawn_blocking(|| thread::sleep(20 * MS)).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    deadline.await.unwrap();
+    assert_eq!(start.elapsed(), HOUR);
 }

@@ -8,7 +8,9 @@ use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Stage, Timer, WarnBefore};
 use tokio_test::task;
 
-use crate::common::{HOUR, MS, current_thread, poll_once, settle};
+use crate::common::{
+    HOUR, MS, assert_nothing_armed, current_thread, idle_for_a_moment, poll_once, settle,
+};
 
 /// Waits with a waker that counts, and polls only when it was woken.
 struct Waiter {
@@ -168,49 +170,32 @@ async fn each_call_that_moves_a_warned_deadline_later_warns_again() {
     }
 }
 
+/// Nor does one that was dropped, or that gave its deadline back.
 #[tokio::test(start_paused = true)]
 async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
+    type End = fn(WarnBefore<Deadline>) -> Option<WarnBefore<Deadline>>;
+    let ends: [End; 4] = [
+        |idle| idle.handle().expire().then_some(idle),
+        |idle| idle.handle().cancel().then_some(idle),
+        |_| None,
+        |idle| {
+            drop(idle.into_inner());
+            None
+        },
+    ];
     let start = Instant::now();
-    let deadline = || Timer::current().deadline(60 * MS);
-    // It ends before the look that would warn of its end.
-    let mut early = deadline().warn_before(10 * MS);
-    assert!(poll_once(&mut Box::pin(early.wait())).is_pending());
-    assert_eq!(Timer::current().metrics().pending, 2);
-    assert!(early.handle().expire());
-    assert_eq!(early.wait().await, Ok(Stage::Expired));
-    assert_eq!(Timer::current().metrics().pending, 0);
-    let mut expired = deadline().warn_before(10 * MS);
-    let mut cancelled = deadline().warn_before(10 * MS);
-    assert!(poll_once(&mut Box::pin(cancelled.wait())).is_pending());
-    assert_eq!(expired.wait().await, Ok(Stage::Warning));
-    assert!(cancelled.handle().cancel());
-    assert!(cancelled.wait().await.is_err());
-    assert_eq!(expired.wait().await, Ok(Stage::Expired));
-    assert_eq!(Timer::current().metrics().pending, 0);
-    // A runtime with nothing armed stands still, until something else ends the wait.
-    let (sender, end) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        std::thread::sleep(50 * MS);
-        sender.send(())
-    });
-    end.await.unwrap();
-    assert_eq!(start.elapsed(), 60 * MS);
-    drop((early, expired, cancelled));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_one_leaves_nothing_armed() {
-    let timer = Timer::current();
-    let mut idle = timer.deadline(60 * MS).warn_before(10 * MS);
-    assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
-    assert_eq!(timer.metrics().pending, 2);
-    drop(idle);
-    assert_eq!(timer.metrics().pending, 0);
-    let mut idle = timer.deadline(60 * MS).warn_before(10 * MS);
-    assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
-    let deadline = idle.into_inner();
-    assert_eq!(timer.metrics().pending, 1);
-    assert_eq!(deadline.await, Ok(()));
+    for end in ends {
+        let mut idle = Timer::current().deadline(60 * MS).warn_before(10 * MS);
+        assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+        assert_eq!(Timer::current().metrics().pending, 2);
+        let mut ended = end(idle);
+        if let Some(idle) = &mut ended {
+            assert_ne!(idle.wait().await, Ok(Stage::Warning));
+        }
+        assert_nothing_armed();
+        idle_for_a_moment().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
 }
 
 /// The timeout is short, and the deadline was moved far away.
@@ -234,34 +219,6 @@ async fn a_long_grace_wakes_its_task_few_times() {
     assert_eq!(outcome.await, Ok(Stage::Expired));
     assert_eq!(warnings, 1);
     assert!(polls < 150, "{polls}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_grace_of_any_length_warns_once_at_once() {
-    for grace in [60 * MS, HOUR, Duration::MAX] {
-        let start = Instant::now();
-        let mut idle = Timer::current().deadline(60 * MS).warn_before(grace);
-        assert_eq!(idle.wait().await, Ok(Stage::Warning));
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        assert_eq!(idle.wait().await, Ok(Stage::Expired));
-        assert_eq!(start.elapsed(), 60 * MS);
-    }
-    let mut idle = Timer::current().deadline(Duration::ZERO).warn_before(MS);
-    assert_eq!(idle.wait().await, Ok(Stage::Expired));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_is_dropped_loses_nothing() {
-    let start = Instant::now();
-    let mut idle = Timer::current().deadline(60 * MS).warn_before(10 * MS);
-    let mut seen = Vec::new();
-    while start.elapsed() < 60 * MS {
-        tokio::select! {
-            stage = idle.wait() => seen.push((stage, start.elapsed().as_millis())),
-            () = tickwheel::sleep(3 * MS) => {}
-        }
-    }
-    assert_eq!(seen, [(Ok(Stage::Warning), 50), (Ok(Stage::Expired), 60)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,21 +266,6 @@ fn a_warning_on_a_runtime_that_ends_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_ends_before_its_grace_warns_of_nothing() {
-    let end = |act: fn(&ResetHandle) -> bool| async move {
-        let idle = Timer::current().deadline(HOUR);
-        let handle = idle.handle();
-        let mut idle = idle.warn_before(10 * MS);
-        let task = tokio::spawn(async move { idle.wait().await });
-        settle().await;
-        assert!(act(&handle));
-        task.await.unwrap()
-    };
-    assert_eq!(end(|handle| handle.expire()).await, Ok(Stage::Expired));
-    assert!(end(|handle| handle.cancel()).await.is_err());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
     let timer = Timer::current();
     let map = DeadlineMap::new(&timer);
@@ -344,7 +286,7 @@ async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
 async fn a_grace_of_the_whole_timeout_warns_at_once_and_does_not_spin() {
     let idle = Timer::current().deadline(80 * MS);
     let handle = idle.handle();
-    let mut waiter = Waiter::new(idle.warn_before(HOUR));
+    let mut waiter = Waiter::new(idle.warn_before(Duration::MAX));
     assert_eq!(waiter.poll_if_woken(), Poll::Ready(Ok(Stage::Warning)));
     let (mut polls, mut warnings) = (0, 0);
     for millisecond in 1..800 {

@@ -1,26 +1,25 @@
-//! tower's layers under the paused clock: timeouts, readiness, clones and stacks. The package
-//! `integrations` has the tests with axum and tonic.
+//! tower's layers under the paused clock: timeouts, readiness, clones, and the deadlines that they
+//! read in requests and write into them. The package `integrations` has the tests with axum and
+//! tonic.
 //!
-//! Invariant: after each scenario nothing stays armed.
-
-mod deadlines;
+//! Invariant: after each scenario nothing stays armed, and a call within a call is told of no more
+//! time than its caller has left.
 
 use std::convert::Infallible;
 use std::future::{Future, Pending, Ready, pending, ready};
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use futures::FutureExt;
-use http::Request;
+use http::{Request, Response};
 use tickwheel::error::Elapsed;
 use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
-use tickwheel::{Duration, Instant, Timer, remaining, sleep, timeout};
+use tickwheel::{Duration, Instant, Timer, remaining, scope, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
+use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::common::{SECOND, assert_nothing_armed, paused, without_a_budget};
@@ -41,17 +40,6 @@ fn request(timeout: &str) -> Request<()> {
         .header("grpc-timeout", timeout)
         .body(())
         .unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_in_time_answers_and_a_late_one_elapses() {
-    let start = Instant::now();
-    let mut service = Timeout::new(service_fn(seconds), 2 * SECOND);
-    assert_eq!(service.ready().await.unwrap().call(1).await.unwrap(), 1);
-    let error = service.ready().await.unwrap().call(3).await.unwrap_err();
-    assert!(error.is::<Elapsed>());
-    assert_eq!(start.elapsed(), 3 * SECOND);
-    assert_nothing_armed();
 }
 
 /// Many calls in one task share its budget. A call that has none is not tried, and may have an
@@ -76,32 +64,13 @@ async fn an_answer_that_is_there_wins_though_the_budget_was_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_services_own_error_is_boxed() {
-    let service = service_fn(async |()| Err::<(), _>(io::Error::other("its own")));
-    let error = Timeout::new(service, SECOND).oneshot(()).await.unwrap_err();
-    assert_eq!(
-        error.downcast::<io::Error>().unwrap().to_string(),
-        "its own"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn zero_polls_once_and_the_longest_never_elapses() {
     let zero = TimeoutLayer::new(Duration::ZERO);
     let answer = zero.layer(service_fn(async |()| Ok::<_, Infallible>(7)));
     assert_eq!(answer.oneshot(()).await.unwrap(), 7);
-    let start = Instant::now();
-    let late = zero.layer(service_fn(seconds)).oneshot(1).await;
-    assert!(late.unwrap_err().is::<Elapsed>());
-    assert_eq!(Instant::now(), start);
-
-    let longest = TimeoutLayer::new(Duration::MAX).layer(service_fn(seconds));
-    assert_eq!(longest.oneshot(1_000_000).await.unwrap(), 1_000_000);
     let longest = TimeoutLayer::per_request(|_: &u32| Some(Duration::MAX));
-    assert_eq!(
-        longest.layer(service_fn(seconds)).oneshot(9).await.unwrap(),
-        9
-    );
+    let answer = longest.layer(service_fn(seconds)).oneshot(1_000_000);
+    assert_eq!(answer.await.unwrap(), 1_000_000);
     assert_nothing_armed();
 }
 
@@ -198,7 +167,7 @@ async fn readiness_is_the_called_instances_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_readiness_passes_through() {
+async fn the_services_own_errors_pass_through() {
     #[derive(Clone)]
     struct Broken;
     impl<R> Service<R> for Broken {
@@ -212,6 +181,12 @@ async fn an_error_of_readiness_passes_through() {
             pending()
         }
     }
+    let fails = service_fn(async |()| Err::<(), _>(io::Error::other("its own")));
+    let boxed = Timeout::new(fails, SECOND).oneshot(()).await.unwrap_err();
+    assert_eq!(
+        boxed.downcast::<io::Error>().unwrap().to_string(),
+        "its own"
+    );
     let boxed = Timeout::new(Broken, SECOND).oneshot(()).await.unwrap_err();
     assert!(boxed.is::<io::Error>());
     let own = TimeoutLayer::new(SECOND).on_elapsed(|_| Ok(()));
@@ -219,81 +194,6 @@ async fn an_error_of_readiness_passes_through() {
     assert_eq!(own.to_string(), "broken");
     let client = GrpcTimeout::new(Broken).oneshot(Request::new(())).await;
     assert!(client.unwrap_err().is::<io::Error>());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stack_with_limit_and_buffer_frees_its_places() {
-    let timer = Timer::new();
-    let running = Arc::new(AtomicUsize::new(0));
-    let service = {
-        let running = running.clone();
-        service_fn(move |number: u32| {
-            let running = running.clone();
-            async move {
-                assert!(
-                    running.fetch_add(1, Ordering::Relaxed) < 2,
-                    "the limit holds"
-                );
-                let _place = defer(move || {
-                    running.fetch_sub(1, Ordering::Relaxed);
-                });
-                seconds(number).await
-            }
-        })
-    };
-    let stack = ServiceBuilder::new()
-        .buffer(16)
-        .concurrency_limit(2)
-        .layer(TimeoutLayer::new(2 * SECOND).with_timer(timer.clone()))
-        .service(service);
-
-    let start = Instant::now();
-    let calls = (0..8).map(|call| {
-        let stack = stack.clone();
-        tokio::spawn(async move { stack.oneshot(if call % 2 == 0 { 1 } else { 60 }).await })
-    });
-    for (number, call) in calls.collect::<Vec<_>>().into_iter().enumerate() {
-        match call.await.unwrap() {
-            Ok(answer) => assert_eq!((number % 2, answer), (0, 1)),
-            Err(error) => {
-                assert_eq!(number % 2, 1);
-                assert!(error.is::<Elapsed>(), "{error}");
-            }
-        }
-    }
-    assert!(
-        start.elapsed() < 60 * SECOND,
-        "late calls gave their places back"
-    );
-    assert_eq!(running.load(Ordering::Relaxed), 0);
-    assert_eq!(timer.metrics().pending, 0);
-}
-
-/// Runs `run` when it is dropped.
-fn defer(run: impl FnOnce()) -> impl Drop {
-    struct Defer<F: FnOnce()>(Option<F>);
-    impl<F: FnOnce()> Drop for Defer<F> {
-        fn drop(&mut self) {
-            if let Some(run) = self.0.take() {
-                run();
-            }
-        }
-    }
-    Defer(Some(run))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_around_a_buffer_bounds_the_wait_for_it() {
-    let stack = ServiceBuilder::new()
-        .layer(TimeoutLayer::new(2 * SECOND))
-        .buffer(4)
-        .concurrency_limit(1)
-        .service(service_fn(seconds));
-    let first = tokio::spawn(stack.clone().oneshot(60));
-    let second = tokio::spawn(stack.oneshot(60));
-    assert!(first.await.unwrap().unwrap_err().is::<Elapsed>());
-    assert!(second.await.unwrap().unwrap_err().is::<Elapsed>());
-    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,26 +218,6 @@ async fn a_mapped_timeout_is_the_services_own_answer_or_error() {
     assert_nothing_armed();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_service_that_panics_leaves_nothing_behind() {
-    let in_call =
-        service_fn(|_: Request<()>| -> Ready<Result<(), Infallible>> { panic!("in call") });
-    let in_poll = service_fn(async |_: Request<()>| {
-        let _ = timeout(SECOND, tokio::task::yield_now()).await;
-        sleep(Duration::from_millis(1)).await;
-        panic!("in poll");
-        #[allow(unreachable_code)]
-        Ok::<(), Infallible>(())
-    });
-    let layer = TimeoutLayer::per_request(grpc_timeout);
-    let caught = AssertUnwindSafe(layer.layer(in_call).oneshot(request("9S"))).catch_unwind();
-    assert!(caught.await.is_err());
-    let caught = AssertUnwindSafe(layer.layer(in_poll).oneshot(request("9S"))).catch_unwind();
-    assert!(caught.await.is_err());
-    assert_eq!(remaining(), None, "the scope is closed");
-    assert_nothing_armed();
-}
-
 #[test]
 fn services_and_their_futures_can_be_sent() {
     fn is_send_and_sync<T: Send + Sync>(_: &T) {}
@@ -348,4 +228,156 @@ fn services_and_their_futures_can_be_sent() {
     is_service::<u32, _>(&Timeout::new(service_fn(seconds), SECOND));
     is_service::<Request<()>, _>(&GrpcTimeout::new(service_fn(tell)));
     assert!(format!("{layer:?}").starts_with("TimeoutLayer"));
+}
+
+/// A service that does all of its work in `call`.
+struct InCall;
+
+impl<R> Service<R> for InCall {
+    type Response = Option<Duration>;
+    type Error = Infallible;
+    type Future = Ready<Result<Option<Duration>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: R) -> Self::Future {
+        ready(Ok(remaining()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_a_scope_from_call_to_answer() {
+    let layer = TimeoutLayer::per_request(grpc_timeout);
+    assert_eq!(
+        layer.layer(InCall).oneshot(request("2S")).await.unwrap(),
+        Some(2 * SECOND)
+    );
+
+    let layer = TimeoutLayer::per_request(grpc_timeout);
+    let mut service = layer.layer(service_fn(tell));
+    let mut told = async |request| service.ready().await.unwrap().call(request).await.unwrap();
+    assert_eq!(told(request("2S")).await, Some(2 * SECOND));
+    assert_eq!(told(request("nonsense")).await, None);
+    assert_eq!(told(Request::new(())).await, None);
+
+    let fixed = Timeout::new(service_fn(tell), SECOND);
+    assert_eq!(
+        fixed.oneshot(()).await.unwrap(),
+        None,
+        "this one opens no scope"
+    );
+    assert_eq!(remaining(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_writes_what_is_left() {
+    let echo = service_fn(async |request: Request<()>| {
+        let header = request.headers().get("grpc-timeout").cloned();
+        Ok::<_, Infallible>(Response::new(header))
+    });
+    let client = GrpcTimeoutLayer::new().layer(echo);
+    let call = async |request| {
+        client
+            .clone()
+            .oneshot(request)
+            .await
+            .map(Response::into_body)
+    };
+
+    assert_eq!(
+        call(Request::new(())).await.unwrap(),
+        None,
+        "no scope is open"
+    );
+    assert_eq!(call(request("5S")).await.unwrap().unwrap(), "5S");
+    let within = scope(Instant::now() + 10 * SECOND, async {
+        sleep(SECOND).await;
+        assert_eq!(call(Request::new(())).await.unwrap().unwrap(), "9000000u");
+        assert_eq!(
+            call(request("5S")).await.unwrap().unwrap(),
+            "5S",
+            "it asked for less"
+        );
+        assert_eq!(call(request("50S")).await.unwrap().unwrap(), "9000000u");
+        assert_eq!(call(request("soon")).await.unwrap().unwrap(), "9000000u");
+    });
+    assert_eq!(within.await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shortest_of_several_headers_counts() {
+    let of = |timeouts: &[&'static str]| {
+        let mut request = Request::new(());
+        for timeout in timeouts {
+            let value = http::HeaderValue::from_static(timeout);
+            request.headers_mut().append("grpc-timeout", value);
+        }
+        request
+    };
+    let both = [["50S", "5S"], ["5S", "50S"], ["soon", "5S"], ["5S", "soon"]];
+    for timeouts in &both {
+        assert_eq!(grpc_timeout(&of(timeouts)), Some(5 * SECOND));
+    }
+
+    let echo = service_fn(async |request: Request<()>| {
+        let headers = request.headers().get_all("grpc-timeout").iter();
+        Ok::<_, Infallible>(headers.cloned().collect::<Vec<_>>())
+    });
+    let client = GrpcTimeoutLayer::new().layer(echo);
+    let call = async |timeouts| client.clone().oneshot(of(timeouts)).await.unwrap();
+    let within = scope(Instant::now() + 10 * SECOND, async {
+        for timeouts in &both {
+            assert_eq!(call(timeouts).await, ["5S"]);
+        }
+        assert_eq!(call(&["50S", "60S"]).await, ["10000000u"]);
+    });
+    assert_eq!(within.await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_nothing_left_takes_no_place() {
+    let limited = ServiceBuilder::new()
+        .layer(GrpcTimeoutLayer::new())
+        .layer(GlobalConcurrencyLimitLayer::new(1))
+        .service(service_fn(tell::<Request<()>>));
+    let mut one = limited.clone();
+    let mut two = limited;
+    let failed = scope(Instant::now(), async {
+        one.ready().await.unwrap().call(Request::new(())).await
+    });
+    assert!(failed.await.unwrap().unwrap_err().is::<Elapsed>());
+    assert_ready!(task::spawn(two.ready()).poll()).unwrap();
+
+    drop(two);
+    let within = scope(Instant::now(), async { one.ready().await.unwrap() }).await;
+    let made_ready_there = within.unwrap().call(Request::new(()));
+    assert!(made_ready_there.await.unwrap_err().is::<Elapsed>());
+    let answer = one.ready().await.unwrap().call(Request::new(())).await;
+    assert_eq!(answer.unwrap(), None, "it can be called again");
+
+    let made_ready_before = one.ready().await.unwrap();
+    let call = async { made_ready_before.call(Request::new(())).await };
+    let failed = scope(Instant::now(), call).await.unwrap();
+    assert!(failed.unwrap_err().is::<Elapsed>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_request_decides_how_long_it_may_take() {
+    let layer = TimeoutLayer::per_request(|number: &u32| match number {
+        0..10 => Some(5 * SECOND),
+        10..20 => Some(15 * SECOND),
+        _ => None,
+    });
+    let mut service = layer.layer(service_fn(seconds));
+    for (number, in_time) in [(4, true), (6, false), (14, true), (16, false), (99, true)] {
+        let start = Instant::now();
+        let answer = service.ready().await.unwrap().call(number).await;
+        assert_eq!(answer.is_ok(), in_time, "{number}");
+        if !in_time {
+            assert_eq!(start.elapsed(), (number / 10 * 10 + 5) * SECOND);
+        }
+    }
+    assert_nothing_armed();
 }

@@ -1,0 +1,442 @@
+//! Deadlines that are passed on: `scope`, `remaining`, and the timeouts within; beside other tasks
+//! and inner runtimes, and on a timer with another clock than what is within.
+//!
+//! Invariant: nothing within a scope outlives it, nothing outside is bounded by it, no other task of
+//! tokio's is, and nothing stays armed after it. Its deadline is an instant of the clock that
+//! `Instant::now` reads where it is polled. The oracle has scopes whose code tries again and again
+//! on timers of any tick. Here are the rest.
+
+use std::cell::Cell;
+use std::future::{pending, poll_fn, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+use std::thread;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use tickwheel::error::Elapsed;
+use tickwheel::{
+    Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, sleep, timeout,
+    timeout_at,
+};
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+use tokio_test::{assert_pending, assert_ready, task};
+
+use crate::common::{HOUR, MS, PATIENCE, SECOND, assert_nothing_armed, multi_thread, paused};
+
+fn in_seconds(seconds: u32) -> Instant {
+    Instant::now() + seconds * SECOND
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ready_future_wins_over_a_passed_deadline() {
+    let past = Instant::now();
+    tokio::time::advance(SECOND).await;
+    assert_eq!(scope(past, ready(7)).await, Ok(7));
+    assert_eq!(scope(in_seconds(2), async { 8 }).await, Ok(8));
+    assert!(scope(past, pending::<()>()).await.is_err());
+    assert_eq!(Instant::now(), past + SECOND, "at once");
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_timeout_within_is_bounded() {
+    let timer = Timer::new();
+    let long = 60 * SECOND;
+    for kind in 0..4 {
+        let start = Instant::now();
+        let within = scope(in_seconds(2), async {
+            let call = match kind {
+                0 => timeout(long, pending::<()>()),
+                1 => timeout_at(start + long, pending::<()>()),
+                2 => timer.timeout(long, pending::<()>()),
+                _ => timer.timeout_at(start + long, pending::<()>()),
+            };
+            call.await.map_err(|Elapsed { .. }| "an answer of its own")
+        });
+        let heard = within.await.expect("the code within hears first");
+        assert_eq!(heard, Err("an answer of its own"));
+        assert_eq!(start.elapsed(), 2 * SECOND, "kind {kind}");
+    }
+    assert_eq!(timer.metrics().pending, 0);
+    assert_nothing_armed();
+}
+
+#[test]
+fn loops_that_take_what_is_left_end_without_a_budget() {
+    type Try = fn() -> tickwheel::Timeout<std::future::Pending<()>>;
+    const TRIES: [Try; 4] = [
+        || global::timeout(remaining().unwrap(), pending()),
+        || global::timeout_at(scope_deadline().unwrap(), pending()),
+        || global::timeout(Duration::ZERO, pending()),
+        || global::timeout_at(Instant::now() - SECOND, pending()),
+    ];
+    for attempt in TRIES {
+        let (ends, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_millis(30);
+            let within = global::scope(deadline, async move {
+                loop {
+                    let _ = attempt().await;
+                }
+            });
+            let ended: Result<(), Elapsed> = futures::executor::block_on(within);
+            let _ = ends.send(ended.is_err());
+        });
+        let ended = end.recv_timeout(crate::common::PATIENCE);
+        assert_eq!(ended, Ok(true), "it tries for ever");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_nested_scopes_the_earliest_deadline_holds() {
+    for (outer, inner) in [(2, 5), (5, 2)] {
+        let start = Instant::now();
+        let nested = scope(in_seconds(outer), async {
+            let nested = scope(in_seconds(inner), async {
+                assert_eq!(remaining(), Some(2 * SECOND));
+                timeout(60 * SECOND, pending::<()>()).await
+            });
+            assert_eq!(nested.deadline(), start + 2 * SECOND);
+            let nested = nested.await;
+            assert_eq!(
+                remaining(),
+                Some((outer - 2) * SECOND),
+                "the outer one is put back"
+            );
+            nested
+        });
+        assert!(
+            matches!(nested.await, Ok(Ok(Err(_)))),
+            "the innermost code hears first"
+        );
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    }
+    assert_eq!(remaining(), None);
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_made_outside_is_bounded_where_it_is_polled() {
+    let start = Instant::now();
+    let inner = scope(in_seconds(60), async {
+        assert_eq!(remaining(), Some(2 * SECOND));
+        timeout(60 * SECOND, pending::<()>()).await
+    });
+    let outer = scope(in_seconds(2), inner).await;
+    assert!(matches!(outer, Ok(Ok(Err(_)))), "{outer:?}");
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_taken_out_of_a_scope_stays_bounded() {
+    let start = Instant::now();
+    let make = poll_fn(|_| Poll::Ready(timeout(60 * SECOND, pending::<()>())));
+    let call = scope(in_seconds(2), make).await.unwrap();
+    assert!(call.await.is_err());
+    assert_eq!(start.elapsed(), 2 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_made_outside_keeps_its_time_within() {
+    for is_scope in [false, true] {
+        let start = Instant::now();
+        let mut call = match is_scope {
+            true => scope(start + 3 * SECOND, pending::<()>()).boxed(),
+            false => timeout(3 * SECOND, pending::<()>()).boxed(),
+        };
+        assert!(scope(in_seconds(2), &mut call).await.is_err());
+        assert_eq!(start.elapsed(), 2 * SECOND);
+        assert!(call.await.is_err());
+        assert_eq!(start.elapsed(), 3 * SECOND);
+    }
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_within_closes_the_scope() {
+    let mut panics = task::spawn(scope(in_seconds(2), async {
+        timeout(SECOND, poll_fn(|_| -> Poll<()> { panic!("on purpose") })).await
+    }));
+    assert!(catch_unwind(AssertUnwindSafe(|| panics.poll())).is_err());
+    assert_eq!(remaining(), None);
+    drop(panics);
+    assert_nothing_armed();
+
+    let outer = scope(in_seconds(9), async {
+        let mut panics = task::spawn(scope(in_seconds(2), async { panic!("on purpose") }));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let _: Poll<Result<(), Elapsed>> = panics.poll();
+        }));
+        assert!(caught.is_err());
+        remaining()
+    });
+    assert_eq!(
+        outer.await,
+        Ok(Some(9 * SECOND)),
+        "the outer one is put back"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_uses_its_budget_up_is_bounded() {
+    let start = Instant::now();
+    let greedy = poll_fn(|cx| -> Poll<()> {
+        while let Poll::Ready(budget) = tokio::task::coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    let ticking = tokio::spawn(async {
+        for _ in 0..30 {
+            tokio::time::advance(SECOND / 10).await;
+        }
+    });
+    assert!(scope(in_seconds(2), greedy).await.is_err());
+    assert!(start.elapsed() >= 2 * SECOND);
+    ticking.abort();
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_far_away_bound_nothing() {
+    let far = Instant::now() + Duration::from_secs(60 * 365 * 24 * 3600);
+    let within = scope(far, async { timeout(SECOND, pending::<()>()).await });
+    assert!(within.await.unwrap().is_err());
+    let mut waiting = task::spawn(scope(far, timeout(Duration::MAX, pending::<()>())));
+    assert_pending!(waiting.poll());
+    drop(waiting);
+    assert_nothing_armed();
+}
+
+#[tokio::test]
+async fn get_ref_get_mut_and_into_inner_reach_the_future() {
+    let mut call: Scope<_> = Timer::current().scope(in_seconds(2), ready(7));
+    assert_eq!(call.get_ref().clone().into_inner(), 7);
+    *call.get_mut() = ready(8);
+    assert_eq!(call.into_inner().await, 8);
+}
+
+#[test]
+#[should_panic(expected = "there is no reactor running")]
+fn a_scope_outside_a_runtime_panics() {
+    drop(scope(Instant::now(), ready(())));
+}
+
+#[test]
+fn a_scope_is_as_sendable_as_its_future() {
+    fn is_send_and_sync<T: Send + Sync + Unpin>() {}
+    is_send_and_sync::<Scope<std::future::Ready<()>>>();
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_tasks_and_sleeps_are_not_bounded() {
+    let start = Instant::now();
+    let within = scope(in_seconds(5), async {
+        let other = tokio::spawn(async { (remaining(), timeout(2 * SECOND, sleep(SECOND)).await) });
+        assert_eq!(other.await.unwrap(), (None, Ok(())));
+        assert_eq!(tokio::task::spawn_blocking(remaining).await.unwrap(), None);
+        sleep(SECOND).await;
+        remaining()
+    });
+    assert_eq!(within.await, Ok(Some(3 * SECOND)));
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_process_timer_within_is_bounded_by_its_own_clock() {
+    // This runtime's time is an hour ahead of the system's.
+    tokio::time::advance(3600 * SECOND).await;
+    let system = std::time::Instant::now();
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let mut within = task::spawn(scope(deadline, async {
+        global::timeout(60 * SECOND, pending::<()>()).await
+    }));
+    assert_pending!(within.poll());
+    while !within.is_woken() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(system.elapsed() >= Duration::from_millis(50));
+    assert!(matches!(assert_ready!(within.poll()), Ok(Err(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tasks_of_a_local_set_are_not_bounded() {
+    let local = LocalSet::new();
+    let other = local.spawn_local(async {
+        sleep(SECOND).await;
+        // It is polled by the scope's task from here on.
+        let call = timeout(60 * SECOND, sleep(5 * SECOND));
+        (remaining(), call.await)
+    });
+    let bounded = scope(in_seconds(2), local.run_until(pending::<()>())).await;
+    assert!(bounded.is_err());
+    assert_eq!(local.run_until(other).await.unwrap(), (None, Ok(())));
+    assert_nothing_armed();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_block_on_within_is_bounded_and_its_tasks_are_not() {
+    let within = tokio::spawn(scope(in_seconds(60), async {
+        tokio::task::block_in_place(|| {
+            let inner = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            inner.block_on(async {
+                let task = tokio::spawn(async { remaining() });
+                (remaining().is_some(), task.await.unwrap())
+            })
+        })
+    }));
+    assert_eq!(within.await.unwrap(), Ok((true, None)));
+}
+
+/// A runtime whose clock is an hour ahead of the system's.
+fn ahead() -> Runtime {
+    let runtime = paused();
+    runtime.block_on(tokio::time::advance(HOUR));
+    runtime
+}
+
+/// A runtime whose clock stands still, some time behind the system's.
+fn behind() -> Runtime {
+    let runtime = paused();
+    runtime.block_on(async { Instant::now() });
+    thread::sleep(300 * MS);
+    runtime
+}
+
+thread_local! {
+    /// What was left when a wait began.
+    static LEFT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+async fn wait_for_ever() {
+    LEFT.set(remaining());
+    pending::<()>().await;
+}
+
+/// What waits for 50 ms from now on that timer.
+fn waits(timer: &Timer) -> Vec<(&'static str, LocalBoxFuture<'static, ()>)> {
+    let deadline = Instant::now() + 50 * MS;
+    let bounded = timer.scope(deadline, wait_for_ever());
+    let within = timer.scope(deadline, {
+        let timer = timer.clone();
+        async move { timer.timeout(HOUR, wait_for_ever()).await }
+    });
+    let bounded = bounded.map(|ended| assert!(ended.is_err()));
+    vec![
+        ("scope", bounded.boxed_local()),
+        ("timeout within", within.map(drop).boxed_local()),
+    ]
+}
+
+#[test]
+fn by_the_systems_clock_a_scope_waits_for_what_is_left() {
+    let system = multi_thread(1);
+    let timers = [
+        global::timer(),
+        Timer::builder().build_on(system.handle()).unwrap(),
+    ];
+    for (clock, caller) in [("ahead", ahead()), ("behind", behind())] {
+        for timer in &timers {
+            let _in_caller = caller.enter();
+            for (kind, wait) in waits(timer) {
+                let start = std::time::Instant::now();
+                caller.block_on(wait);
+                assert!(start.elapsed() >= 50 * MS, "{kind} is early, {clock}");
+                assert!(start.elapsed() < PATIENCE, "{kind} is late, {clock}");
+                assert_eq!(LEFT.take(), Some(50 * MS), "{kind}, {clock}");
+            }
+        }
+    }
+}
+
+#[test]
+fn by_another_runtimes_clock_a_scope_waits_for_what_is_left() {
+    let caller = multi_thread(1);
+    for (clock, runtime) in [("ahead", ahead()), ("behind", behind())] {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let waits = {
+            let _in_caller = caller.enter();
+            waits(&timer)
+        };
+        for (kind, wait) in waits {
+            let mut wait = task::spawn(wait);
+            let poll = |wait: &mut task::Spawn<LocalBoxFuture<'static, ()>>| {
+                let _in_caller = caller.enter();
+                wait.poll()
+            };
+            assert_pending!(poll(&mut wait), "{kind} is early, {clock}");
+            let left = LEFT.take().unwrap();
+            assert!(left <= 50 * MS, "{kind}, {clock}");
+            // Real time has passed since then, some milliseconds on a busy machine.
+            let margin = 25 * MS;
+            runtime.block_on(tokio::time::advance(left.saturating_sub(margin)));
+            assert!(!wait.is_woken(), "{kind} is early, {clock}");
+            runtime.block_on(async { tokio::time::sleep(margin + MS).await });
+            assert!(wait.is_woken(), "{kind} is late, {clock}");
+            assert_ready!(poll(&mut wait), "{kind}, {clock}");
+        }
+    }
+}
+
+#[test]
+fn a_scope_ends_by_the_callers_clock_where_its_own_stands() {
+    let caller = multi_thread(1);
+    for runtime in [ahead(), behind()] {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let _in_caller = caller.enter();
+        let deadline = Instant::now() + 20 * MS;
+        let mut wait = task::spawn(timer.scope(deadline, wait_for_ever()));
+        assert_pending!(wait.poll());
+        thread::sleep(20 * MS);
+        assert!(assert_ready!(wait.poll()).is_err());
+    }
+}
+
+/// Counts a try, and ends a test whose code tries for ever.
+fn count(tries: &Cell<u32>) {
+    tries.set(tries.get() + 1);
+    assert!(tries.get() < 1_000, "it tries for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn loops_in_nested_scopes_end_once_whatever_the_ticks() {
+    const DEADLINE: u32 = 1_234;
+    let with_tick = |millis: u32| Timer::builder().tick(millis * MS).build().unwrap();
+    let ticks = [1, 10, 100, 1000].map(|outer| [1, 10, 100, 1000].map(|inner| (outer, inner)));
+    for (outer_tick, inner_tick) in ticks.into_iter().flatten() {
+        for inner_deadline in [400, DEADLINE, 60_000] {
+            let (outer, inner) = (with_tick(outer_tick), with_tick(inner_tick));
+            let (tries, inner_tries) = (Cell::new(0), Cell::new(0));
+            let start = Instant::now();
+            let bounded = outer.scope(start + DEADLINE * MS, async {
+                loop {
+                    count(&tries);
+                    let deadline = Instant::now() + inner_deadline * MS;
+                    let bounded = inner.scope(deadline, async {
+                        loop {
+                            count(&inner_tries);
+                            let _ = timeout(HOUR, pending::<()>()).await;
+                        }
+                    });
+                    let ended: Result<(), Elapsed> = bounded.await;
+                    assert!(ended.is_err());
+                }
+            });
+            let ended: Result<(), Elapsed> = bounded.await;
+            assert!(ended.is_err());
+            let of = format!("ticks of {outer_tick} and {inner_tick} ms, {inner_deadline} ms");
+            assert_eq!(start.elapsed(), DEADLINE * MS, "{of}");
+            let (tries, inner_tries) = (tries.get(), inner_tries.get());
+            assert!(tries <= DEADLINE / inner_deadline + 3, "{tries}, {of}");
+            assert!(inner_tries <= 3 * tries, "{inner_tries} in {tries}, {of}");
+        }
+    }
+}
