@@ -1,7 +1,8 @@
-//! Threads that race in ways of their own. Random calls of many threads are the soak's matter.
+//! Threads that race in ways of their own. Random calls of many threads are the matter of
+//! `oracle_threads` and of the soak.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::task::{Wake, Waker};
 use std::thread;
 
@@ -9,79 +10,12 @@ use futures::FutureExt;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, PATIENCE, arm, current_thread, multi_thread};
+use crate::common::{HOUR, PATIENCE, arm, multi_thread};
 
 fn runtime() -> (Runtime, Timer) {
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     (runtime, timer)
-}
-
-/// One thread inserts what is due at once, or far and then moved near, and waits until it came out.
-/// So nothing that comes later wakes a stream that should have been woken before.
-#[test]
-fn no_wake_up_of_the_stream_is_lost() {
-    let (runtime, timer) = runtime();
-    let (map, mut expired) = DelayMap::new(&timer);
-    let (sender, receiver) = mpsc::channel();
-    let inserter = thread::spawn(move || {
-        for round in 0..20_000 {
-            let is_far = round % 2 == 0;
-            let delay = if is_far { HOUR } else { Duration::ZERO };
-            map.insert(round, (), delay).unwrap();
-            assert!(!is_far || map.reset(&round, Duration::ZERO));
-            let woken = receiver.recv_timeout(PATIENCE);
-            assert_eq!(woken.expect("the stream sleeps"), round);
-        }
-    });
-    runtime.block_on(async {
-        while let Some(expired) = expired.recv().await {
-            sender.send(expired.key).unwrap();
-        }
-    });
-    inserter.join().unwrap();
-}
-
-/// Three threads change the map of a current-thread runtime, while a task of it receives. An item
-/// may be found while it lies ahead by a fraction of a tick. When it becomes due, the stream must
-/// not be left to a timer that the next change moves away.
-#[test]
-fn a_stream_does_not_sleep_after_threads_have_changed_its_map() {
-    for round in 0..60 {
-        let runtime = current_thread();
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let (map, mut expired) = DelayMap::new(&timer);
-        let driving = thread::spawn(move || {
-            runtime.block_on(async { while expired.recv().await.is_some() {} });
-        });
-        let until = Instant::now() + Duration::from_millis(25);
-        let change = |seed: u64| {
-            let mut random = fastrand::Rng::with_seed(seed);
-            while Instant::now() < until {
-                let key = (seed % 3, random.u8(..50));
-                let delay = Duration::from_micros(random.u64(..3_000));
-                match random.u8(..3) {
-                    0 => drop(map.insert(key, (), delay)),
-                    1 => drop(map.remove(&key)),
-                    _ => drop(map.reset(&key, delay)),
-                }
-            }
-        };
-        thread::scope(|scope| {
-            for thread in 0..3 {
-                scope.spawn(move || change(3 * round + thread));
-            }
-        });
-        // Nobody calls the stream from here on. What is left is due in 3 ms.
-        let begin = Instant::now();
-        while !map.is_empty() {
-            let left = map.len();
-            assert!(begin.elapsed() < PATIENCE, "{left} sleep, round {round}");
-            thread::yield_now();
-        }
-        drop(map);
-        driving.join().unwrap();
-    }
 }
 
 /// One thread drops the stream of a map while another takes the next one and waits. What the first
@@ -262,41 +196,6 @@ fn each_deadline_comes_out_of_one_drain_or_ends_otherwise() {
     assert_eq!(told, drained.into_inner());
     assert!(expired > 0 && replaced > 0 && told > 0);
     assert_eq!((map.len(), timer.metrics().pending), (0, 0));
-}
-
-/// Drains race with deadlines that are dropped, removed, restarted and walked through. At the end
-/// no place is taken, and no place was given back twice.
-#[test]
-fn places_are_right_whatever_races_with_a_drain() {
-    const KEYS: u64 = 3_000;
-    let (_runtime, timer) = runtime();
-    let map: DeadlineMap<u64> = DeadlineMap::with_limit(&timer, KEYS as usize + 5);
-    let insert_and_drop = |seed| {
-        let mut kept = Vec::new();
-        let mut random = fastrand::Rng::with_seed(seed);
-        for round in 0..40_000 {
-            kept.push(map.insert(random.u64(..KEYS), HOUR).unwrap());
-            if kept.len() > 1_500 {
-                let mut keyed = kept.swap_remove(random.usize(..kept.len()));
-                match round % 3 {
-                    0 => drop(map.compare_and_remove(&keyed)),
-                    1 => keyed.restart(),
-                    _ => {}
-                }
-            }
-        }
-    };
-    thread::scope(|scope| {
-        let inserters = [0, 1, 2].map(|seed| scope.spawn(move || insert_and_drop(seed)));
-        while !inserters.iter().all(|inserter| inserter.is_finished()) {
-            map.drain();
-            assert!(map.len() <= KEYS as usize);
-            map.expire_all();
-            map.for_each(|key, handle| assert!(*key < KEYS && handle.timeout() == HOUR));
-        }
-    });
-    assert_eq!((map.len(), map.keys().len()), (0, 0));
-    assert_eq!(timer.metrics().pending, 0);
 }
 
 /// Within a drain, the waiter of a deadline waits for calls of another thread. None of them would
