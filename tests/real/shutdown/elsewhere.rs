@@ -10,7 +10,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, block_in_place, spawn_local};
 
-use super::tasks::{Seen, busy_on_tickwheel};
+use super::tasks::{Told, busy_on_tickwheel};
 use super::{End, MINUTE, Waiting, bounded, end_of};
 use crate::common::{HOUR, MS, current_thread, multi_thread};
 
@@ -62,9 +62,9 @@ fn those_elsewhere_alone_are_told_of_a_shutdown() {
                     1 => current_thread(),
                     _ => multi_thread(workers),
                 };
-                let seen = Seen::default();
+                let told = Told::default();
                 for _ in 0..tasks {
-                    runtime.spawn(busy_on_tickwheel(micros, seen.clone()));
+                    runtime.spawn(busy_on_tickwheel(micros, told.clone()));
                 }
                 // The timer is in use.
                 runtime.block_on(async { tickwheel::sleep(MS).await });
@@ -85,9 +85,11 @@ fn those_elsewhere_alone_are_told_of_a_shutdown() {
                     let end = end.recv_timeout(MINUTE).expect(place);
                     assert!(is_told(number, &end), "wait {number} {place}: {end:?}");
                 }
-                let seen = seen.lock().unwrap();
-                let shape = format!("{workers} workers, {tasks} tasks, {micros} us");
-                assert!(seen.is_empty(), "{shape}: {} saw the end", seen.len());
+                let told = told.lock().unwrap();
+                assert!(
+                    told.is_empty(),
+                    "of {tasks} tasks on {workers} workers: {told:?}"
+                );
             });
         }
     }

@@ -4,92 +4,64 @@
 use std::future::{pending, ready};
 use std::sync::mpsc;
 
-use futures::executor;
+use futures::executor::block_on;
 use tickwheel::{Duration, Timer};
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 
 use super::{End, bounded, end_of, panics_seen_here};
 use crate::common::{HOUR, MS, current_thread, multi_thread};
 
-/// What `run` returns, and the panics that the hook saw on this thread meanwhile.
-fn with_panics<R>(run: impl FnOnce() -> R) -> (R, Vec<String>) {
-    let before = panics_seen_here().len();
-    let outcome = run();
-    (outcome, panics_seen_here().split_off(before))
-}
-
-fn each_flavour(test: impl Fn(Runtime)) {
-    for runtime in [current_thread(), multi_thread(1), multi_thread(4)] {
-        test(runtime);
-    }
-}
-
 /// Runs `section` in a blocking section that outlives the time driver of its runtime, on a thread
-/// that has not used the runtime's own timer yet.
-fn after_the_time_driver<R: Send + 'static>(
-    runtime: Runtime,
-    section: impl FnOnce(&Handle) -> R + Send + 'static,
-) -> R {
-    let (tells, outcome) = mpsc::channel();
-    let (begins, begun) = mpsc::channel();
-    let end = Timer::builder().build_on(runtime.handle()).unwrap();
-    let end = end.deadline(HOUR);
-    let handle = runtime.handle().clone();
-    runtime.spawn_blocking(move || {
-        begins.send(()).unwrap();
-        assert!(executor::block_on(end).unwrap_err().is_shutdown());
-        tells.send(section(&handle)).unwrap();
-    });
-    begun.recv().unwrap();
-    runtime.shutdown_background();
-    outcome.recv().unwrap()
-}
-
-#[test]
-fn a_timer_built_on_an_ended_runtime_panics_nowhere() {
-    bounded(|| {
-        each_flavour(|runtime| {
+/// that has not used the runtime's own timer yet. Gives what it returns, and the panics that the
+/// hook saw there, in each flavour.
+fn after_the_time_driver<R, S>(section: S) -> Vec<(R, Vec<String>)>
+where
+    R: Send + 'static,
+    S: Fn(&Handle) -> R + Copy + Send + 'static,
+{
+    let each = move || {
+        let runtimes = [current_thread(), multi_thread(1), multi_thread(4)];
+        runtimes.map(|runtime| {
+            let (tells, outcome) = mpsc::channel();
+            let (begins, begun) = mpsc::channel();
+            let end = Timer::builder().build_on(runtime.handle()).unwrap();
+            let end = end.deadline(HOUR);
             let handle = runtime.handle().clone();
-            drop(runtime);
-            let (timer, panics) = with_panics(|| Timer::builder().build_on(&handle));
-            assert_eq!(panics, [""; 0]);
-            let deadline = timer.unwrap().deadline(HOUR);
-            assert!(executor::block_on(deadline).unwrap_err().is_shutdown());
-            assert_eq!(panics_seen_here(), [""; 0]);
-        });
-    });
-}
-
-#[test]
-fn a_ready_timeout_is_ok_after_the_time_driver() {
-    bounded(|| {
-        each_flavour(|runtime| {
-            let seen = after_the_time_driver(runtime, |handle| {
-                with_panics(|| handle.block_on(async { tickwheel::timeout(HOUR, ready(7)).await }))
+            runtime.spawn_blocking(move || {
+                begins.send(()).unwrap();
+                assert!(block_on(end).unwrap_err().is_shutdown());
+                let before = panics_seen_here().len();
+                let outcome = section(&handle);
+                let panics = panics_seen_here().split_off(before);
+                tells.send((outcome, panics)).unwrap();
             });
-            assert_eq!(seen, (Ok(7), vec![]));
-        });
-    });
+            begun.recv().unwrap();
+            runtime.shutdown_background();
+            outcome.recv().unwrap()
+        })
+    };
+    bounded(each).into()
 }
 
 #[test]
-fn a_first_use_after_the_time_driver_panics_nowhere() {
-    let uses: [fn(); 4] = [
-        || drop(tickwheel::sleep(HOUR)),
-        || drop(tickwheel::timeout(HOUR, pending::<()>())),
-        || drop(Timer::current()),
-        || drop(tickwheel::interval(MS)),
+fn what_need_not_wait_panics_nowhere_after_the_time_driver() {
+    let uses: [fn(&Handle); 6] = [
+        |_| drop(tickwheel::sleep(HOUR)),
+        |_| drop(tickwheel::timeout(HOUR, pending::<()>())),
+        |_| drop(Timer::current()),
+        |_| drop(tickwheel::interval(MS)),
+        |_| assert_eq!(block_on(tickwheel::timeout(HOUR, ready(7))), Ok(7)),
+        |handle| {
+            let timer = Timer::builder().build_on(handle).unwrap();
+            assert!(block_on(timer.deadline(HOUR)).unwrap_err().is_shutdown());
+        },
     ];
     for first in uses {
-        bounded(move || {
-            each_flavour(|runtime| {
-                let panics = after_the_time_driver(runtime, move |handle| {
-                    let _context = handle.enter();
-                    with_panics(first).1
-                });
-                assert_eq!(panics, [""; 0]);
-            });
+        let seen = after_the_time_driver(move |handle| {
+            let _context = handle.enter();
+            first(handle);
         });
+        assert!(seen.iter().all(|(_, panics)| panics.is_empty()), "{seen:?}");
     }
 }
 
@@ -98,27 +70,23 @@ fn a_first_use_after_the_time_driver_panics_nowhere() {
 fn a_pending_wait_after_the_time_driver_names_the_cause() {
     for length in [MS, HOUR, Duration::MAX] {
         for is_timeout in [false, true] {
-            bounded(move || {
-                each_flavour(|runtime| {
-                    let (end, panics) = after_the_time_driver(runtime, move |handle| {
-                        let wait = async move {
-                            if is_timeout {
-                                let _ = tickwheel::timeout(length, pending::<()>()).await;
-                            } else {
-                                tickwheel::sleep(length).await;
-                            }
-                            End::Elapsed
-                        };
-                        with_panics(|| handle.block_on(end_of(Box::pin(wait))))
-                    });
-                    let End::Panicked(message) = end else {
-                        panic!("{end:?}");
-                    };
-                    assert!(message.contains("has shut down"), "{message}");
-                    assert_eq!(panics.len(), 1, "{panics:?}");
-                    assert!(!panics[0].contains("/tokio-"), "{panics:?}");
-                });
+            let seen = after_the_time_driver(move |handle| {
+                let wait = async move {
+                    if is_timeout {
+                        let _ = tickwheel::timeout(length, pending::<()>()).await;
+                    } else {
+                        tickwheel::sleep(length).await;
+                    }
+                    End::Elapsed
+                };
+                handle.block_on(end_of(Box::pin(wait)))
             });
+            for (end, panics) in seen {
+                let is_told = matches!(&end, End::Panicked(said) if said.contains("has shut down"));
+                assert!(is_told, "{end:?}");
+                assert_eq!(panics.len(), 1, "{panics:?}");
+                assert!(!panics[0].contains("/tokio-"), "{panics:?}");
+            }
         }
     }
 }

@@ -17,8 +17,8 @@ use std::task::Poll;
 use std::thread;
 
 use futures::FutureExt;
-use tickwheel::Duration;
 use tickwheel::error::Cancelled;
+use tickwheel::{Deadline, Duration, Sleep, Timer};
 
 use crate::common::poll_once;
 
@@ -66,6 +66,74 @@ fn print_no_panics_of_a_shutdown() {
 /// Polls a future once, and says how that ended if it did.
 fn outcome_of_poll<F: Future + Unpin>(future: &mut F) -> Result<Poll<F::Output>, String> {
     catch_unwind(AssertUnwindSafe(|| poll_once(future))).map_err(|_| "a panic".to_owned())
+}
+
+/// A sleep and a deadline that wait.
+struct Armed {
+    sleep: Sleep,
+    deadline: Deadline,
+}
+
+impl Armed {
+    fn on(timer: &Timer, length: Duration) -> Armed {
+        let (mut sleep, mut deadline) = (timer.sleep(length), timer.deadline(length));
+        assert!(poll_once(&mut sleep).is_pending() && poll_once(&mut deadline).is_pending());
+        Armed { sleep, deadline }
+    }
+}
+
+/// What a task that the shutdown drops sees of its timers.
+#[derive(Debug)]
+struct Seen {
+    remaining: Option<Duration>,
+    is_pending: bool,
+    was_reset: bool,
+    sleep: Result<Poll<()>, String>,
+    deadline: Result<Poll<Result<(), Cancelled>>, String>,
+}
+
+impl Seen {
+    /// Nothing of the end.
+    #[track_caller]
+    fn assert_waits(&self) {
+        let waits = self.is_pending && self.was_reset;
+        let polls = (&self.sleep, &self.deadline);
+        assert!(
+            waits && polls == (&Ok(Poll::Pending), &Ok(Poll::Pending)),
+            "{self:?}"
+        );
+    }
+}
+
+/// Held by a task, to look at its timers a last time.
+struct LastLook(Armed, mpsc::Sender<Seen>);
+
+impl Drop for LastLook {
+    fn drop(&mut self) {
+        let LastLook(Armed { sleep, deadline }, sender) = self;
+        let handle = deadline.handle();
+        let look = AssertUnwindSafe(|| Seen {
+            remaining: handle.remaining(),
+            is_pending: handle.is_pending(),
+            sleep: outcome_of_poll(sleep),
+            deadline: outcome_of_poll(deadline),
+            was_reset: handle.reset(),
+        });
+        if let Ok(seen) = catch_unwind(look) {
+            let _ = sender.send(seen);
+        }
+    }
+}
+
+/// Runs something when it is dropped.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(action) = self.0.take() {
+            action();
+        }
+    }
 }
 
 /// How a wait ended.

@@ -5,27 +5,14 @@ use std::cell::RefCell;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
-use std::task::Poll;
 use std::thread;
 
 use futures::FutureExt;
-use tickwheel::error::Cancelled;
-use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
+use tickwheel::{Instant, Timer};
 use tokio::runtime::Runtime;
 
-use super::outcome_of_poll;
+use super::{Armed, LastLook, OnDrop, Seen, outcome_of_poll};
 use crate::common::{HOUR, MS, PATIENCE, current_thread, paused, poll_once};
-
-/// Runs something when it is dropped.
-struct OnDrop<F: FnOnce()>(Option<F>);
-
-impl<F: FnOnce()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        if let Some(action) = self.0.take() {
-            action();
-        }
-    }
-}
 
 /// Runs something in the drop of a future that `tokio::spawn` refuses, because the runtime that is
 /// entered has gone. Tokio has its context in use meanwhile.
@@ -144,48 +131,6 @@ impl Drop for AtThreadEnd {
     }
 }
 
-/// What a task of the paused runtime sees when it is dropped.
-#[derive(Debug, PartialEq)]
-struct Seen {
-    remaining: Option<Duration>,
-    is_pending: bool,
-    was_reset: bool,
-    sleep: Result<Poll<()>, String>,
-    deadline: Result<Poll<Result<(), Cancelled>>, String>,
-}
-
-struct LastLook(Armed, mpsc::Sender<Seen>);
-
-impl Drop for LastLook {
-    fn drop(&mut self) {
-        let LastLook(Armed { sleep, deadline }, sender) = self;
-        let handle = deadline.handle();
-        let look = AssertUnwindSafe(|| Seen {
-            remaining: handle.remaining(),
-            is_pending: handle.is_pending(),
-            sleep: outcome_of_poll(sleep),
-            deadline: outcome_of_poll(deadline),
-            was_reset: handle.reset(),
-        });
-        if let Ok(seen) = catch_unwind(look) {
-            let _ = sender.send(seen);
-        }
-    }
-}
-
-struct Armed {
-    sleep: Sleep,
-    deadline: Deadline,
-}
-
-impl Armed {
-    fn on(timer: &Timer, length: Duration) -> Armed {
-        let (mut sleep, mut deadline) = (timer.sleep(length), timer.deadline(length));
-        assert!(poll_once(&mut sleep).is_pending() && poll_once(&mut deadline).is_pending());
-        Armed { sleep, deadline }
-    }
-}
-
 /// A thread ends with a paused runtime in a local of its own. That local is destroyed after tokio's
 /// if it was made before them.
 fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Armed) {
@@ -225,14 +170,8 @@ fn a_paused_runtime_among_thread_locals_ends_nothing_early() {
         let (seen, armed) = end_a_thread_with_a_paused_runtime(is_destroyed_last);
         assert_eq!(seen.len(), 9, "no look should panic");
         for seen in seen {
-            let as_it_was = Seen {
-                remaining: Some(30 * MS),
-                is_pending: true,
-                was_reset: true,
-                sleep: Ok(Poll::Pending),
-                deadline: Ok(Poll::Pending),
-            };
-            assert_eq!(seen, as_it_was, "{is_destroyed_last}");
+            seen.assert_waits();
+            assert_eq!(seen.remaining, Some(30 * MS), "{is_destroyed_last}");
         }
         // What waits from elsewhere is told, and nothing has expired.
         let Armed {
