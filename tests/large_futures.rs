@@ -52,69 +52,45 @@ macro_rules! poll {
 
 const OF_TOKIO: &str = "tokio::time::timeout";
 
-const WAYS: [&str; 12] = [
-    "timeout",
-    "timeout_at",
-    "FutureExt::timeout",
-    "FutureExt::timeout_at",
-    "Timer::timeout",
-    "Timer::timeout_at",
-    "global::timeout",
-    "global::timeout_at",
-    "scope",
-    "Timer::scope",
-    "global::scope",
-    "tower::Timeout",
-];
-
-fn bound(way: &str) {
-    let timer = &Timer::current();
-    let at = Instant::now() + MINUTE;
-    match way {
-        OF_TOKIO => poll!(tokios::timeout(MINUTE, large())),
-        "timeout" => poll!(tickwheel::timeout(MINUTE, large())),
-        "timeout_at" => poll!(tickwheel::timeout_at(at, large())),
-        "FutureExt::timeout" => poll!(large().timeout(MINUTE)),
-        "FutureExt::timeout_at" => poll!(large().timeout_at(at)),
-        "Timer::timeout" => poll!(timer.timeout(MINUTE, large())),
-        "Timer::timeout_at" => poll!(timer.timeout_at(at, large())),
-        "global::timeout" => poll!(global::timeout(MINUTE, large())),
-        "global::timeout_at" => poll!(global::timeout_at(at, large())),
-        "scope" => poll!(tickwheel::scope(at, large())),
-        "Timer::scope" => poll!(timer.scope(at, large())),
-        "global::scope" => poll!(global::scope(at, large())),
-        #[cfg(feature = "tower")]
-        "tower::Timeout" => poll!(in_tower::call()),
-        #[cfg(not(feature = "tower"))]
-        "tower::Timeout" => {}
-        _ => unreachable!("{way}"),
-    }
+fn at() -> Instant {
+    Instant::now() + MINUTE
 }
+
+const WAYS: &[(&str, fn())] = &[
+    (OF_TOKIO, || poll!(tokios::timeout(MINUTE, large()))),
+    ("timeout", || poll!(tickwheel::timeout(MINUTE, large()))),
+    ("timeout_at", || poll!(tickwheel::timeout_at(at(), large()))),
+    ("FutureExt::timeout", || poll!(large().timeout(MINUTE))),
+    ("FutureExt::timeout_at", || poll!(large().timeout_at(at()))),
+    ("Timer::timeout", || {
+        poll!(Timer::current().timeout(MINUTE, large()));
+    }),
+    ("Timer::timeout_at", || {
+        poll!(Timer::current().timeout_at(at(), large()));
+    }),
+    ("global::timeout", || {
+        poll!(global::timeout(MINUTE, large()));
+    }),
+    ("global::timeout_at", || {
+        poll!(global::timeout_at(at(), large()));
+    }),
+    ("scope", || poll!(tickwheel::scope(at(), large()))),
+    ("Timer::scope", || {
+        poll!(Timer::current().scope(at(), large()));
+    }),
+    ("global::scope", || poll!(global::scope(at(), large()))),
+    #[cfg(feature = "tower")]
+    ("tower::Timeout", || poll!(in_tower::call())),
+];
 
 #[cfg(feature = "tower")]
 mod in_tower {
     use super::*;
     use tickwheel::tower::{BoxError, Timeout};
-    use tower::Service;
-
-    struct Calls;
-
-    impl Service<()> for Calls {
-        type Response = u8;
-        type Error = std::io::Error;
-        type Future = Large;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::io::Error>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, _: ()) -> Large {
-            large()
-        }
-    }
+    use tower::{Service, service_fn};
 
     pub(super) fn call() -> impl Future<Output = Result<u8, BoxError>> {
-        Timeout::new(Calls, MINUTE).call(())
+        Timeout::new(service_fn(|()| large()), MINUTE).call(())
     }
 }
 
@@ -131,11 +107,11 @@ fn survives(way: &str, stack: usize) -> bool {
 
 fn run_again(way: &str) {
     let stack = env::var(STACK).unwrap().parse().unwrap();
-    let way = way.to_owned();
+    let (_, bound) = WAYS.iter().find(|(name, _)| *name == way).unwrap();
     let runtime = current_thread();
     let thread = thread::Builder::new().stack_size(stack).spawn(move || {
         let _context = runtime.enter();
-        bound(&way);
+        bound();
     });
     thread.unwrap().join().unwrap();
 }
@@ -149,7 +125,7 @@ fn a_large_future_needs_no_more_stack_than_with_tokio() {
     let least = sizes.find(|stack| survives(OF_TOKIO, *stack)).unwrap();
     // Where the compiler optimises, tokio's is never moved, and some of these are.
     let stack = (least + 128 * KIB).max(2 << 20);
-    for way in WAYS {
+    for (way, _) in WAYS {
         assert!(survives(way, stack), "{way} overflows {stack} bytes");
     }
     assert!(
