@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle};
@@ -106,6 +106,15 @@ enum Real {
     Keyed(KeyedDeadline<u32>),
 }
 
+impl Real {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+        match self {
+            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
+            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
+        }
+    }
+}
+
 pub(crate) struct Timed {
     real: Real,
     model: Model,
@@ -123,6 +132,16 @@ pub(crate) struct Timed {
 pub(crate) enum By<'a> {
     Handle,
     Key(&'a DeadlineMap<u32>, u32),
+}
+
+impl By<'_> {
+    /// Makes a call that a map has no name for: its key gives a handle first.
+    fn call(self, own: &ResetHandle, call: impl FnOnce(&ResetHandle) -> bool) -> bool {
+        match self {
+            By::Handle => call(own),
+            By::Key(map, key) => map.handle(&key).as_ref().is_some_and(call),
+        }
+    }
 }
 
 impl On<'_> {
@@ -187,11 +206,7 @@ fn same(what: &str, told: bool, expected: bool) -> Result<(), String> {
 impl Timed {
     pub(crate) fn poll(&mut self, which: usize, now: Now) -> Result<(), String> {
         self.model.look(now.at);
-        let real = &mut self.real;
-        let polled = self.waiter.poll(which, |cx| match real {
-            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
-            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
-        });
+        let polled = self.waiter.poll(which, |cx| self.real.poll(cx));
         let kind = |error: Cancelled| match (error.is_replaced(), error.is_drained()) {
             _ if error.is_shutdown() => Err("shut down"),
             (true, false) => Ok(End::Replaced),
@@ -216,11 +231,7 @@ impl Timed {
 
     pub(crate) fn poll_spent(&mut self) -> Result<usize, String> {
         let which = self.waiter.registered().unwrap_or(0);
-        let real = &mut self.real;
-        let polled = self.waiter.poll_spent(which, |cx| match real {
-            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
-            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
-        });
+        let polled = self.waiter.poll_spent(which, |cx| self.real.poll(cx));
         if polled.is_ready() {
             return Err("ready without a budget".to_owned());
         }
@@ -249,12 +260,7 @@ impl Timed {
         delay: Duration,
         now: Now,
     ) -> Result<(), String> {
-        let told = match by {
-            By::Handle => self.handle.reset_after(delay),
-            By::Key(map, key) => map
-                .handle(&key)
-                .is_some_and(|handle| handle.reset_after(delay)),
-        };
+        let told = by.call(&self.handle, |handle| handle.reset_after(delay));
         let due = after(now.at, delay);
         same("reset_after", told, self.model.reset_once(due, now.at))
     }
@@ -265,20 +271,12 @@ impl Timed {
         (due, deadline): (At, Instant),
         now: Now,
     ) -> Result<(), String> {
-        let told = match by {
-            By::Handle => self.handle.reset_at(deadline),
-            By::Key(map, key) => map
-                .handle(&key)
-                .is_some_and(|handle| handle.reset_at(deadline)),
-        };
+        let told = by.call(&self.handle, |handle| handle.reset_at(deadline));
         same("reset_at", told, self.model.reset_once(due, now.at))
     }
 
     pub(crate) fn extend(&mut self, by: By<'_>, later: Duration, now: Now) -> Result<(), String> {
-        let told = match by {
-            By::Handle => self.handle.extend(later),
-            By::Key(map, key) => map.handle(&key).is_some_and(|handle| handle.extend(later)),
-        };
+        let told = by.call(&self.handle, |handle| handle.extend(later));
         let due = after(self.model.due, later);
         same("extend", told, self.model.reset_once(due, now.at))
     }
@@ -412,7 +410,7 @@ impl Timed {
             }
         }
         let was_pending = self.model.look(now.at);
-        let Poll::Ready(told) = self.poll_once() else {
+        let Poll::Ready(told) = self.waiter.poll(0, |cx| self.real.poll(cx)) else {
             return Err("pending, though its runtime is gone".to_owned());
         };
         if told.is_err_and(|error| error.is_shutdown()) != was_pending {
@@ -421,7 +419,7 @@ impl Timed {
         same("reset after the end", self.handle.reset(), false)?;
         same("is_pending after the end", self.handle.is_pending(), false)?;
         self.restart(now);
-        match self.poll_once() {
+        match self.waiter.poll(0, |cx| self.real.poll(cx)) {
             Poll::Ready(Err(error)) if error.is_shutdown() => Ok(()),
             Poll::Ready(Ok(()))
                 if self.model.timeout.is_zero()
@@ -431,14 +429,6 @@ impl Timed {
             }
             told => Err(format!("restarted after the end, it tells {told:?}")),
         }
-    }
-
-    fn poll_once(&mut self) -> Poll<Result<(), Cancelled>> {
-        let real = &mut self.real;
-        self.waiter.poll(0, |cx| match real {
-            Real::Plain(deadline) => Pin::new(deadline).poll(cx),
-            Real::Keyed(keyed) => Pin::new(keyed).poll(cx),
-        })
     }
 
     pub(crate) fn armed(&self, now: Now) -> Armed {
