@@ -32,13 +32,13 @@ impl Record {
     }
 
     /// Keeps a call on whatever is under the key.
-    pub fn keep(&mut self, subject: Subject, act: Act, (answer, call): (bool, Call)) {
-        self.push(subject, 0, act, answer, call);
+    pub fn keep(&mut self, subject: Subject, act: Act, answer: (bool, Call)) {
+        self.keep_answer_of(subject, 0, act, answer);
     }
 
     /// Keeps a call on a life that is known.
     pub fn keep_of(&mut self, subject: Subject, life: u64, act: Act, call: Call) {
-        self.push(subject, life, act, true, call);
+        self.keep_answer_of(subject, life, act, (true, call));
     }
 
     /// Keeps a call on a life that is known, with its answer.
@@ -49,10 +49,6 @@ impl Record {
         act: Act,
         (answer, call): (bool, Call),
     ) {
-        self.push(subject, life, act, answer, call);
-    }
-
-    fn push(&mut self, subject: Subject, life: u64, act: Act, answer: bool, call: Call) {
         let event = Event {
             call,
             act,

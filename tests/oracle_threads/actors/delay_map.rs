@@ -593,17 +593,12 @@ impl Consumer {
             // The clock before the poll that gives the value, and not before the wait for it.
             let (count, call) = std::future::poll_fn(|cx| {
                 let before = Instant::now();
-                let count = std::task::ready!(match way {
-                    0 => stream.poll_recv(cx).map(|value| {
-                        buffer.extend(value);
-                        buffer.len()
-                    }),
-                    1 => stream.poll_next_unpin(cx).map(|value| {
-                        buffer.extend(value);
-                        buffer.len()
-                    }),
-                    _ => stream.poll_recv_many(cx, &mut buffer, 16),
+                std::task::ready!(match way {
+                    0 => stream.poll_recv(cx).map(|value| buffer.extend(value)),
+                    1 => stream.poll_next_unpin(cx).map(|value| buffer.extend(value)),
+                    _ => stream.poll_recv_many(cx, &mut buffer, 16).map(drop),
                 });
+                let count = buffer.len();
                 let after = Instant::now();
                 std::task::Poll::Ready((count, Call { before, after }))
             })
