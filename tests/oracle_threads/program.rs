@@ -260,6 +260,7 @@ impl Program {
         let stop = if self.faults.stop { 3 } else { 1 };
         let beats = stop * (BOUND.as_millis() / BEAT.as_millis()) as u32;
         let mut last_change = (Instant::now(), usize::MAX);
+        let mut is_aborted = false;
         loop {
             let actors = self.actors.load(Ordering::SeqCst);
             if actors == 0 {
@@ -274,11 +275,13 @@ impl Program {
                 return false;
             }
             if since > 2 * BOUND && self.runtimes.iter().any(Hosted::is_ending) {
-                let states: Vec<_> = self.runtimes.iter().map(Hosted::state).collect();
-                println!(
-                    "tokio's own timers are not told of the end: seed {}, {states:?}",
-                    self.seed
-                );
+                if !std::mem::replace(&mut is_aborted, true) {
+                    let states: Vec<_> = self.runtimes.iter().map(Hosted::state).collect();
+                    println!(
+                        "tokio's own timers are not told of the end: seed {}, {states:?}",
+                        self.seed
+                    );
+                }
                 self.waits.abort();
             }
             thread::sleep(BEAT.min(since / 4 + Duration::from_micros(200)));

@@ -142,6 +142,10 @@ pub fn run(cast: Cast, setting: Setting) -> bool {
 /// Waits for the end of a program and judges it.
 pub fn finish(program: &Arc<Program>) -> bool {
     if !program.settle() {
+        if program.runtimes.iter().any(Hosted::is_hung_by_tokio) {
+            println!("void: tokio hangs: seed {}", program.seed);
+            return true;
+        }
         program.accuse(Kind::Hang, &program.stuck());
         return false;
     }

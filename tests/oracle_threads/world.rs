@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::task::{Context, Wake};
 use std::thread::{self, JoinHandle};
@@ -39,6 +39,8 @@ pub struct Hosted {
     pub told: Arc<OnceLock<Instant>>,
     /// When a sleep of tokio's was woken that nothing but the end of the time driver wakes.
     pub ended: Arc<Ended>,
+    /// An actor has blocked its worker in place.
+    blocks_in_place: AtomicBool,
     twin: Arc<Twin>,
     stop: Mutex<Option<oneshot::Sender<End>>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -150,6 +152,7 @@ impl Hosted {
         Hosted {
             flavour,
             ended: Ended::of(&handle),
+            blocks_in_place: AtomicBool::new(false),
             handle,
             told,
             twin,
@@ -181,6 +184,13 @@ impl Hosted {
     /// It was told to end, and tokio has not told its own timers.
     pub fn is_ending(&self) -> bool {
         self.told.get().is_some() && self.ended.at().is_none()
+    }
+
+    /// Tokio itself hangs. It hands a worker that blocks in place over to a thread of the pool for
+    /// blocking calls. If the runtime was told to end just before, the pool takes nothing any more.
+    /// Then nobody runs the tasks or tells tokio's own timers, and the actor waits for a task.
+    pub fn is_hung_by_tokio(&self) -> bool {
+        self.is_ending() && self.blocks_in_place.load(Ordering::Relaxed)
     }
 
     /// Whether it runs, for the account of a finding.
@@ -246,9 +256,12 @@ impl Place {
             Place::OnWorker(at) if runtimes[at].flavour == Flavour::Current => {
                 Place::Task(at).start(runtimes, actor);
             }
-            Place::OnWorker(at) => drop(runtimes[at].handle.spawn(async move {
-                block_in_place(|| Handle::current().block_on(actor));
-            })),
+            Place::OnWorker(at) => {
+                runtimes[at].blocks_in_place.store(true, Ordering::Relaxed);
+                drop(runtimes[at].handle.spawn(async move {
+                    block_in_place(|| Handle::current().block_on(actor));
+                }));
+            }
             Place::Blocking(at) => {
                 let handle = runtimes[at].handle.clone();
                 runtimes[at]

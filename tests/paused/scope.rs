@@ -1,8 +1,8 @@
 //! Deadlines that are passed on: `scope`, `remaining`, and the timeouts within; beside other tasks
 //! and inner runtimes, and on a timer with another clock than what is within.
 //!
-//! Invariant: nothing within a scope outlives it, nothing outside is bounded by it, no other task of
-//! tokio's is, and nothing stays armed after it. Its deadline is an instant of the clock that
+//! Invariant: nothing within a scope outlives it, nothing outside is bounded by it, no other task
+//! of tokio's is, and nothing stays armed after it. Its deadline is an instant of the clock that
 //! `Instant::now` reads where it is polled. The oracle has scopes whose code tries again and again
 //! on timers of any tick. Here are the rest.
 
