@@ -51,8 +51,8 @@ struct Options {
     /// Adds a timer of this duration at the start, as a key does. May be repeated.
     #[arg(long, value_parser = parse_duration)]
     add: Vec<Duration>,
-    /// Prints one frame as text in place of a live picture, after 30 s of virtual time. So it is the
-    /// same each time.
+    /// Prints one frame as text in place of a live picture, after 30 s of virtual time. So it is
+    /// the same each time.
     #[arg(long, conflicts_with = "svg")]
     frame: bool,
     /// Columns of `--frame`.
