@@ -134,7 +134,7 @@
 //!   thirds of the memory of a [`DelayMap`]'s, and less CPU.
 //! - **For an accuracy below a millisecond**, which is the grid of tokio's clock.
 //! - **For another runtime's own clock.** [`global`] goes by the system's.
-//! - **As a cache.** A [`DelayMap`] evicts nothing by itself.
+//! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] evicts nothing to make room.
 //!
 //! # The cost of the free functions
 //!

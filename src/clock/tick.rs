@@ -23,9 +23,6 @@ impl Tick {
     /// The tick that never comes. Nothing is armed, asked for or waited for.
     pub(crate) const NEVER: Tick = Tick(u64::MAX);
 
-    /// The last one that can come.
-    pub(crate) const LAST: Tick = Tick(u64::MAX - 1);
-
     #[inline]
     pub(crate) const fn new(number: u64) -> Tick {
         Tick(number)

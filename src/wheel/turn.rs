@@ -170,6 +170,7 @@ impl<T> Wheel<T> {
     ///
     /// The timers of a coarse slot are in no order. So where they are many, they are sorted before
     /// their time, which each of them pays for once, in O(log n).
+    #[cfg_attr(not(test), allow(dead_code))]
     pub(crate) fn find_first(&mut self, budget: &mut usize) -> Found {
         while *budget > 0 {
             *budget -= 1;

@@ -1,8 +1,7 @@
-//! The calls of a [`DelayMap`] on all of its keys, or on the first of them.
+//! The calls of a [`DelayMap`] on all of its keys.
 //!
-//! `drain` and `close` lock every part, so each of them is atomic against all keys. `first` and
-//! `pop_first` compare the earliest ticks of all parts, and lock one. The others go through the
-//! parts, one locked at a time.
+//! `drain` and `close` lock every part, so each of them is atomic against all keys. The others go
+//! through the parts, one locked at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -64,57 +63,6 @@ impl<K, V, S> DelayMap<K, V, S> {
                 act(&item.key, &item.value, deadline);
             }
         }
-    }
-
-    /// The key whose value is the next to come out, and the instant at which it is to. `None` if
-    /// the map is empty.
-    ///
-    /// No value that is in the map and stays as it is during the call comes out before it. What
-    /// other threads insert or reset meanwhile may.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("later", 1, Duration::from_secs(90))?;
-    /// jobs.insert("sooner", 2, Duration::from_secs(5))?;
-    /// assert_eq!(jobs.first().map(|(job, _at)| job), Some("sooner"));
-    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
-    /// ```
-    pub fn first(&self) -> Option<(K, Instant)>
-    where
-        K: Clone,
-    {
-        let (part, index) = self.inner.lock_first()?;
-        let item = part.item(index);
-        let (key, deadline) = (item.key.clone(), item.deadline);
-        drop(part);
-        Some((key, self.inner.clock().instant(deadline)))
-    }
-
-    /// Takes out the value that is the next to come out, with its key and the time that it had
-    /// left, zero for what was due. `None` if the map is empty.
-    ///
-    /// It makes room in a map at its limit. The order is that of [`first`](DelayMap::first).
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let (cache, _expired) = DelayMap::with_limit(&Timer::current(), 1);
-    /// let minute = Duration::from_secs(60);
-    /// assert_eq!(cache.insert("old", 1, minute), Ok(None));
-    /// assert_eq!(cache.insert("new", 2, minute), Err(InsertError::AtCapacity(2)));
-    /// assert_eq!(cache.pop_first(), Some(("old", 1, minute)));
-    /// # });
-    /// ```
-    pub fn pop_first(&self) -> Option<(K, V, Duration)> {
-        let (part, index) = self.inner.lock_first()?;
-        // Read under the lock, after the last reset.
-        let now = self.inner.clock().now();
-        let item = self.inner.take_out(part, index);
-        let left = item.deadline.since(now);
-        let (key, value) = item.into_pair();
-        Some((key, value, left))
     }
 
     /// Another stream of what has expired, if there is none now: the one before it was dropped, say

@@ -240,24 +240,6 @@ impl<K, V> Inner<K, V> {
         (first <= by).then_some((number, limit))
     }
 
-    /// Finds the first item of all, due or not, and locks its part.
-    ///
-    /// No item that is in the map and stays as it is during the call comes before it: where it
-    /// comes after the earliest tick of another part, the parts are compared anew.
-    pub(super) fn lock_first(&self) -> Option<(LockedPart<'_, K, V>, u32)> {
-        /// One search makes no more steps than this with a part locked.
-        const BATCH: usize = 512;
-        loop {
-            let (number, limit) = self.first_part(Tick::LAST)?;
-            let mut part = self.table.lock_made(number)?;
-            let mut budget = BATCH;
-            if let Some(index) = part.find_first(limit, &mut budget) {
-                return Some((part, index));
-            }
-            self.finish_change(part);
-        }
-    }
-
     /// Takes everything out, each value with the time that it had left.
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
         let (mut taken, mut changes) = (Vec::new(), Vec::new());

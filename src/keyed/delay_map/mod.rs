@@ -19,14 +19,14 @@
 //!   which it was set in its part, and parts in their order. An item that is made due at once
 //!   counts from the present tick.
 //!
-//! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`
-//! and `first`, and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
+//! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`,
+//! and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
 //! Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mod` | the handles, and their calls by key |
-//! | `all` | what is done to all keys at once, or to the first of them |
+//! | `all` | what is done to all keys at once |
 //! | `part` | one part of the table: its wheel, and the index by key |
 //! | `inner`, `stream_waker` | what the handles and the stream share, and why no wake-up is lost |
 //! | `stream` | what comes out |
@@ -76,7 +76,6 @@ pub use stream::{Expirations, Expired};
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
-/// | [`first`](DelayMap::first), [`pop_first`](DelayMap::pop_first) | a read of each part, and the lock of one; amortised O(1) for each value |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
 /// The map calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops

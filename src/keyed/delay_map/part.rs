@@ -140,15 +140,6 @@ impl<K, V> DelayPart<K, V> {
         }
     }
 
-    /// The first item, due or not, if its tick is no later than `by`. It makes at most as many
-    /// steps as the budget allows, and takes them from it.
-    pub(super) fn find_first(&mut self, by: Tick, budget: &mut usize) -> Option<u32> {
-        match self.items.find_first(budget) {
-            Found::Due(index) if self.items.due_at(index) <= by.number() => Some(index),
-            _ => None,
-        }
-    }
-
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
         let mut all = std::mem::replace(self, DelayPart::new());
         all.items.take_all()

@@ -180,7 +180,6 @@ async fn values(seed: u64) {
             13 => try_to(at, || {
                 let _ = map.keys();
                 map.for_each(|_, _, _| call());
-                let _ = map.first();
                 map.update(&Key(key), |_| call());
                 map.touch(&Key(key), delay, |_| call());
             }),

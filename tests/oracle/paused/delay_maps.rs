@@ -308,8 +308,6 @@ impl Delayed {
             29..33 => self.take(key),
             33 => self.update(key),
             34 if random.u8(..40) == 0 => self.expire_all(now),
-            35 => self.first(),
-            36 => self.pop_first(now),
             _ => self.try_recv(now),
         }
     }
@@ -390,48 +388,6 @@ impl Delayed {
             (self.has_ended, self.was_polled) = (false, false);
         }
         Ok(())
-    }
-
-    /// The item of the key, if nothing comes before it.
-    fn is_first(&self, key: u32) -> Result<Item, String> {
-        let item = self.items.get(&key).copied();
-        let item = item.ok_or_else(|| format!("{key} is the first, and is not there"))?;
-        match self.places.first() {
-            Some(&(tick, _)) if tick == item.tick || item.deadline >= FAR => Ok(item),
-            first => Err(format!("the first is told as {item:?}, and is {first:?}")),
-        }
-    }
-
-    pub(crate) fn first(&mut self) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        match map.first() {
-            None if self.items.is_empty() => Ok(()),
-            None => Err("there is no first".to_owned()),
-            Some((key, deadline)) => {
-                let (told, item) = (self.clock.at(deadline).min(FAR), self.is_first(key)?);
-                match told == item.deadline {
-                    true => Ok(()),
-                    false => Err(format!("the first is told to be due at {told}: {item:?}")),
-                }
-            }
-        }
-    }
-
-    pub(crate) fn pop_first(&mut self, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        match map.pop_first() {
-            None if self.items.is_empty() => Ok(()),
-            None => Err("there is no first".to_owned()),
-            Some((key, value, left)) => {
-                let item = self.is_first(key)?;
-                self.remove(key);
-                let expected = Duration::from_nanos(item.deadline.saturating_sub(now.at));
-                match value == item.value && (left == expected || item.deadline >= FAR) {
-                    true => Ok(()),
-                    false => Err(format!("popped {value} with {left:?} left of {item:?}")),
-                }
-            }
-        }
     }
 
     fn is_finished(&self) -> bool {

@@ -117,8 +117,6 @@ pub(crate) enum Op {
     TryRecv(Count),
     DropStream,
     TakeStream,
-    First,
-    PopFirst,
     NewDelayMap(TimerNumber, u8),
 
     // Time.
@@ -477,9 +475,7 @@ impl Maker {
             65 => Op::CloneHandle,
             66 if self.random.u8(..3) == 0 => Op::DropHandle,
             67 => Op::Upgrade,
-            68 | 69 => Op::First,
-            70 | 71 => Op::PopFirst,
-            72 => Op::TakeStream,
+            68..73 => Op::TakeStream,
             73..92 => Op::Recv(waker, self.random.choice([1, 1, 1, 3, 40, 2_000]).unwrap()),
             92..94 => Op::RecvMany(waker, self.random.u16(..20)),
             94 => Op::RecvSpent,

@@ -634,8 +634,6 @@ impl World {
                 Ok(())
             }
             Op::TakeStream => delayed.take_stream(),
-            Op::First => delayed.first(),
-            Op::PopFirst => delayed.pop_first(now),
             Op::NewDelayMap(timer, limit) => {
                 let Some(on) = self.on(timer) else {
                     return Ok(());

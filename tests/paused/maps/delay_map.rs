@@ -6,7 +6,6 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
-use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Expired, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -77,21 +76,6 @@ async fn a_drain_and_a_close_tell_how_much_time_was_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_cache_makes_room_by_what_is_due_first() {
-    const KEPT: u32 = 5_000;
-    let (map, _expired) = DelayMap::with_limit(&Timer::current(), KEPT as usize);
-    for key in 0..3 * KEPT {
-        while let Err(InsertError::AtCapacity(_)) = map.insert(key, key, HOUR + key * MS) {
-            let (evicted, _, left) = map.pop_first().unwrap();
-            assert_eq!(evicted, key - KEPT);
-            assert_eq!(left, HOUR + evicted * MS);
-        }
-    }
-    assert_eq!(map.first().map(|(key, _)| key), Some(2 * KEPT));
-    assert_eq!(map.len(), KEPT as usize);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_value_that_is_due_later_than_others_wakes_nobody() {
     let (map, expired) = DelayMap::new(&Timer::current());
     let mut expired = task::spawn(expired);
@@ -131,8 +115,7 @@ async fn the_task_that_polled_the_stream_last_is_woken() {
 #[tokio::test(start_paused = true)]
 async fn a_value_that_is_taken_out_pulls_no_clock_along() {
     type Takes = fn(&DelayMap<u8, u8>) -> bool;
-    let takes: [Takes; 4] = [
-        |map| map.pop_first() == Some((1, 1, MS)),
+    let takes: [Takes; 3] = [
         |map| map.remove(&1) == Some(1),
         |map| map.remove_entry(&1) == Some((1, 1)),
         |map| {
