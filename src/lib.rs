@@ -177,7 +177,6 @@ pub mod time;
 mod timer;
 mod waking;
 mod wall_clock;
-mod warn_before;
 pub mod wheel;
 
 #[doc(no_inline)]
@@ -203,6 +202,7 @@ pub use crate::adapt::stream;
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
 pub use crate::current::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
+pub use crate::deadline::warn_before::{Stage, WarnBefore};
 pub use crate::deadline::{Deadline, ResetHandle};
 pub use crate::future::interval::Interval;
 pub use crate::future::scope::{Scope, remaining, scope_deadline};
@@ -215,7 +215,6 @@ pub use crate::timer::metrics::Metrics;
 pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
 pub use crate::timer::{Builder, Timer};
 pub use crate::wall_clock::{Jump, WallClock};
-pub use crate::warn_before::{Stage, WarnBefore};
 
 #[cfg(any(doc, doctest))]
 pub mod guarantees;

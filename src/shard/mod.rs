@@ -33,6 +33,7 @@
 //! - A key is good as long as its timer has neither fired nor been disarmed. A stale key finds no
 //!   timer, never another one.
 
+pub(crate) mod deadline_ref;
 mod deadlines;
 pub(crate) mod lateness;
 mod locked;

@@ -64,10 +64,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
-            match inner
-                .access(&entry.word)
-                .settle_at(now, Err(Cancelled::DRAINED))
-            {
+            let deadline = inner.deadline(&entry.word);
+            match deadline.settle_at(now, Err(Cancelled::DRAINED)) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -91,7 +89,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             words.extend(part.iter().map(|entry| entry.word.clone()));
             drop(part);
             for word in words.drain(..) {
-                let left = inner.access(&word).settle_at(now, EXPIRED);
+                let left = inner.deadline(&word).settle_at(now, EXPIRED);
                 expired += usize::from(left.is_some());
             }
         }
@@ -133,7 +131,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         let inner = &*self.inner;
         for part in inner.table.lock_each() {
             for entry in part.iter() {
-                f(&entry.key, &inner.access(&entry.word).handle());
+                f(&entry.key, &ResetHandle::of(inner.deadline(&entry.word)));
             }
         }
     }

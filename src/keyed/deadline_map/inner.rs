@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use super::KeyedDeadline;
 use crate::clock::tick::Moment;
-use crate::deadline::Access;
 use crate::error::Cancelled;
 use crate::error::InsertError;
 use crate::keyed::linear_table::LinearTable;
 use crate::keyed::table::{PartGuard, Table};
+use crate::shard::deadline_ref::DeadlineRef;
 use crate::shard::word::Word;
 use crate::timer::Timer;
 
@@ -59,9 +59,9 @@ impl<K> Inner<K> {
     }
 
     #[inline]
-    pub(super) fn access<'a>(&'a self, word: &'a Arc<Word>) -> Access<'a> {
+    pub(super) fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
         let shard = self.timer.shard_of_number(word.mark().shard as usize);
-        Access { shard, word }
+        DeadlineRef { shard, word }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -102,7 +102,7 @@ impl<K> Inner<K> {
                 return Err(InsertError::AtCapacity(()));
             }
         };
-        self.access(&older).settle(Err(Cancelled::REPLACED));
+        self.deadline(&older).settle(Err(Cancelled::REPLACED));
         // The key that is not needed is dropped here, after all else.
         Ok(true)
     }

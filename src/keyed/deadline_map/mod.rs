@@ -38,14 +38,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::tick::Moment;
-use crate::deadline::{self, Access, ResetHandle};
+use crate::deadline::warn_before::WarnBefore;
+use crate::deadline::{self, ResetHandle};
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
+use crate::shard::deadline_ref::DeadlineRef;
 use crate::shard::word::{EXPIRED, Mark, Word};
 use crate::shard::{Change, Shard};
 use crate::timer::Timer;
-use crate::warn_before::WarnBefore;
 use inner::{Entry, Inner};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
@@ -237,7 +238,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         // The entry's key is dropped after the locks.
         taken.is_some_and(|own| {
             self.inner
-                .access(&own.word)
+                .deadline(&own.word)
                 .settle(Err(Cancelled::BY_HANDLE));
             true
         })
@@ -252,10 +253,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         let now = self.inner.now();
         // Nearly every reset ends under the lock of the part.
         let start = |word: &Arc<Word>| {
-            let is_reset = self.inner.access(word).try_reset(now);
+            let is_reset = self.inner.deadline(word).try_reset(now);
             (!is_reset).then(|| word.clone())
         };
-        let reset = |deadline: Access<'_>| deadline.reset(now).then_some(());
+        let reset = |deadline: DeadlineRef<'_>| deadline.reset(now).then_some(());
         let hash = self.hash(key);
         let found = self.inner.find(hash, key, start);
         found.is_some_and(|word| {
@@ -314,7 +315,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        let handle = |word: &Arc<Word>| self.inner.access(word).handle();
+        let handle = |word: &Arc<Word>| ResetHandle::of(self.inner.deadline(word));
         self.inner.find(self.hash(key), key, handle)
     }
 
@@ -326,16 +327,16 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.inner.find(self.hash(key), key, |_| ()).is_some()
     }
 
-    fn attempt<Q: Hash + Eq + ?Sized>(&self, key: &Q, act: impl Fn(Access<'_>) -> bool) -> bool
+    fn attempt<Q: Hash + Eq + ?Sized>(&self, key: &Q, act: impl Fn(DeadlineRef<'_>) -> bool) -> bool
     where
         K: Borrow<Q>,
     {
-        let act = |deadline: Access<'_>| act(deadline).then_some(());
+        let act = |deadline: DeadlineRef<'_>| act(deadline).then_some(());
         self.act(key, act).is_some()
     }
 
     /// Acts on the deadline of a key, under no lock of the map.
-    fn act<Q, R>(&self, key: &Q, act: impl Fn(Access<'_>) -> Option<R>) -> Option<R>
+    fn act<Q, R>(&self, key: &Q, act: impl Fn(DeadlineRef<'_>) -> Option<R>) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -350,14 +351,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         mut word: Arc<Word>,
         hash: u32,
         key: &Q,
-        act: impl Fn(Access<'_>) -> Option<R>,
+        act: impl Fn(DeadlineRef<'_>) -> Option<R>,
     ) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         loop {
-            if let Some(done) = act(self.inner.access(&word)) {
+            if let Some(done) = act(self.inner.deadline(&word)) {
                 return Some(done);
             }
             let present = self.inner.find(hash, key, Arc::clone)?;
@@ -468,17 +469,18 @@ impl<K> KeyedDeadline<K> {
 
     /// As [`Deadline::handle`](crate::Deadline::handle).
     pub fn handle(&self) -> ResetHandle {
-        self.access().handle()
+        ResetHandle::of(self.deadline_ref())
     }
 
     /// As [`Deadline::deadline`](crate::Deadline::deadline).
     pub fn deadline(&self) -> Option<Instant> {
-        self.handle().deadline()
+        let reported = self.deadline_ref().reported()?;
+        Some(self.inner.timer.shard().clock().instant(reported.deadline))
     }
 
     /// As [`Deadline::remaining`](crate::Deadline::remaining).
     pub fn remaining(&self) -> Option<Duration> {
-        self.handle().remaining()
+        Some(self.deadline_ref().reported()?.left)
     }
 
     /// As [`Deadline::warn_before`](crate::Deadline::warn_before). Resets by key count as any
@@ -490,12 +492,11 @@ impl<K> KeyedDeadline<K> {
 
     /// As [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
-        let Access { shard, word, .. } = self.access();
-        shard.restart_word(word);
+        self.deadline_ref().restart();
     }
 
-    fn access(&self) -> Access<'_> {
-        self.inner.access(&self.word)
+    fn deadline_ref(&self) -> DeadlineRef<'_> {
+        self.inner.deadline(&self.word)
     }
 }
 
@@ -506,8 +507,7 @@ impl<K> Future for KeyedDeadline<K> {
     type Output = Result<(), Cancelled>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Access { shard, word, .. } = self.access();
-        deadline::poll(shard, word, cx)
+        deadline::poll(self.deadline_ref(), cx)
     }
 }
 
@@ -521,8 +521,7 @@ impl<K> Drop for KeyedDeadline<K> {
         } else {
             self.inner.take_own(&self.word)
         };
-        let Access { shard, word, .. } = self.access();
-        deadline::cancel_unawaited(shard, word);
+        self.deadline_ref().cancel_unawaited();
         // The key of the entry is dropped here, after the locks. The key of `self` is dropped next.
         drop(own);
     }

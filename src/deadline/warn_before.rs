@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::deadline::{Deadline, ResetHandle};
+use super::{Deadline, ResetHandle};
 use crate::error::Cancelled;
 use crate::future::sleep::Sleep;
 
@@ -170,7 +170,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// Makes the deadline pending again, as [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
         (self.look, self.warned_of) = (None, None);
-        self.handle.restart();
+        self.handle.as_ref().restart();
     }
 
     /// The handle that resets the deadline from anywhere.
