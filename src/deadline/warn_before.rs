@@ -1,13 +1,14 @@
-//! A warning before a deadline, which knows nothing of it. Beside the deadline stands a sleep, the
-//! *look*, for when the grace begins by what is known. When it comes, the handle says when the
-//! deadline is due by now. Within its grace the task is warned, and else the look is set anew.
+//! A second timer that warns before a deadline. The deadline does not know of it. Beside the
+//! deadline stands a sleep, the *look*, for when the notice begins by what is known. When it comes,
+//! the handle says when the deadline is due by now. Within its notice the task is warned, and else
+//! the look is set again.
 //!
 //! Invariant: a look lies ahead when it is set, no later than the due that it knows of, and is gone
 //! once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
 //!
 //! A reset after a look was set makes it come too early. A call that moves the deadline earlier
-//! makes it late. If the deadline ends after its poll, the handle has no due, and the deadline is
-//! polled again. The look is in the same shard, so a shutdown ends both at once.
+//! makes it late. If the deadline ends after its poll, the handle has no due, and the end wakes the
+//! task that has polled. The look is in the same shard, so a shutdown ends both at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -26,7 +27,7 @@ use crate::future::sleep::Sleep;
 /// exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// The grace has begun. The deadline is pending, and a reset is in time.
+    /// The notice has begun. The deadline is pending, and a reset is in time.
     Warning,
     /// The deadline has expired, and is over unless it is [restarted](WarnBefore::restart).
     Expired,
@@ -34,20 +35,20 @@ pub enum Stage {
 
 /// A deadline with a warning before it: [`Deadline::warn_before`](crate::Deadline::warn_before).
 ///
-/// It is for a keepalive that asks before it closes. An idle connection gets a ping, and has a
-/// grace in which to answer. Any heartbeat of the grace is simply a reset that returns `true`.
+/// It is for a keepalive that asks before it closes. An idle connection gets a ping, and has
+/// the notice in which to answer. Any heartbeat within it is simply a reset that returns `true`.
 ///
-/// - The grace is the end of the timeout: of 60 s with a grace of 10 s it begins after 50 s. With a
-///   grace of the whole timeout the warning comes at once.
+/// - The notice is the end of the timeout: of 60 s with a notice of 10 s it begins after 50 s. With
+///   a notice of the whole timeout the warning comes at once.
 /// - A warning is never early, and late by as much as the deadline may be. There is at most one for
 ///   each time at which the deadline is due. The one after a reset may come an eighth of the
-///   timeout late if the grace is more than seven eighths of it.
+///   timeout late if the notice is more than seven eighths of it.
 /// - A deadline that is moved earlier by a call may expire without a warning. If it is moved later
-///   within its grace, other than by a reset, the next one may come as late as it was due before.
+///   within its notice, other than by a reset, the next one may come as late as it was due before.
 /// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
-///   driver is late by the whole grace, and that is no such stall, there is no warning.
-/// - It takes a second timer, which wakes the task about once in the time before the grace, and a
-///   few times within a long grace, however often the deadline is reset. A reset costs no more.
+///   driver is late by the whole notice, and that is no such stall, there is no warning.
+/// - It takes a second timer, which wakes the task about once in the time before the notice, and a
+///   few times within a long notice, however often the deadline is reset. A reset costs no more.
 ///
 /// [`Deadline::warn_before`](crate::Deadline::warn_before) has an example.
 #[must_use = "the deadline is cancelled when it is dropped; call `wait`"]
@@ -55,7 +56,7 @@ pub enum Stage {
 pub struct WarnBefore<D = Deadline> {
     deadline: D,
     handle: ResetHandle,
-    grace: Duration,
+    notice: Duration,
     /// `None` if the next poll looks.
     look: Option<Sleep>,
     /// The due that the last warning was of.
@@ -63,7 +64,7 @@ pub struct WarnBefore<D = Deadline> {
 }
 
 impl Deadline {
-    /// The deadline with a warning `grace` before it expires, in which a reset is still in time. It
+    /// The deadline with a warning `notice` before it expires, in which a reset is still in time. It
     /// is for a keepalive that asks before it closes.
     ///
     /// ```
@@ -77,19 +78,19 @@ impl Deadline {
     /// assert_eq!(idle.wait().await?, Stage::Expired);
     /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
     /// ```
-    pub fn warn_before(self, grace: Duration) -> WarnBefore<Deadline> {
+    pub fn warn_before(self, notice: Duration) -> WarnBefore<Deadline> {
         let handle = self.handle();
-        WarnBefore::new(self, handle, grace)
+        WarnBefore::new(self, handle, notice)
     }
 }
 
 impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// `handle` is the deadline's own.
-    pub(crate) fn new(deadline: D, handle: ResetHandle, grace: Duration) -> WarnBefore<D> {
+    pub(crate) fn new(deadline: D, handle: ResetHandle, notice: Duration) -> WarnBefore<D> {
         WarnBefore {
             deadline,
             handle,
-            grace,
+            notice,
             look: None,
             warned_of: None,
         }
@@ -115,7 +116,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
                 return Poll::Pending;
             }
         }
-        if let Some(due) = self.handle.deadline() {
+        while let Some(due) = self.handle.deadline() {
             let is_new = self.warned_of != Some(due);
             let look = self.look.insert(self.look_for(due));
             if ready!(look.poll_timer(cx)).is_err() {
@@ -126,23 +127,22 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
                 self.look = Some(self.look_for(due));
                 return Poll::Ready(Ok(Stage::Warning));
             }
+            // This thread was held up until the look was over.
         }
-        // The deadline has ended since it was polled. The budget of this poll may be used up.
-        cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Ready when the grace of this due has begun. After its warning: when the grace of a reset
-    /// that comes now would begin, by the due at the latest. In a long grace a few looks do.
+    /// Ready when the notice of this due has begun. After its warning: when the notice of a reset
+    /// that comes now would begin, by the due at the latest. In a long notice a few looks do.
     fn look_for(&self, due: Instant) -> Sleep {
         let (shard, timeout) = (self.handle.shard().clone(), self.handle.timeout());
         if self.warned_of != Some(due) {
-            return match due.checked_sub(self.grace) {
+            return match due.checked_sub(self.notice) {
                 Some(begins) => Sleep::until(shard, begins),
                 None => Sleep::after(shard, Duration::ZERO),
             };
         }
-        let idle = timeout.saturating_sub(self.grace).max(timeout / 8);
+        let idle = timeout.saturating_sub(self.notice).max(timeout / 8);
         // In the grace of a stall nothing is left.
         let left = self.handle.remaining().filter(|left| !left.is_zero());
         let left = left.unwrap_or(idle);
@@ -153,8 +153,8 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     }
 
     /// How long before the deadline the warning comes.
-    pub fn grace(&self) -> Duration {
-        self.grace
+    pub fn notice(&self) -> Duration {
+        self.notice
     }
 
     /// The deadline.

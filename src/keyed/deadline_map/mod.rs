@@ -485,9 +485,9 @@ impl<K> KeyedDeadline<K> {
 
     /// As [`Deadline::warn_before`](crate::Deadline::warn_before). Resets by key count as any
     /// others.
-    pub fn warn_before(self, grace: Duration) -> WarnBefore<KeyedDeadline<K>> {
+    pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {
         let handle = self.handle();
-        WarnBefore::new(self, handle, grace)
+        WarnBefore::new(self, handle, notice)
     }
 
     /// As [`Deadline::restart`](crate::Deadline::restart).

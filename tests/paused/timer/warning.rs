@@ -40,7 +40,7 @@ impl Waiter {
 #[derive(Debug)]
 struct Model {
     timeout: u64,
-    grace: u64,
+    notice: u64,
     due: u64,
     warned_of: Option<u64>,
     /// When the timeout counts from, unless the due was set for once.
@@ -54,7 +54,7 @@ impl Model {
             self.is_over = true;
             return Poll::Ready(Ok(Stage::Expired));
         }
-        if self.due - now <= self.grace && self.warned_of != Some(self.due) {
+        if self.due - now <= self.notice && self.warned_of != Some(self.due) {
             self.warned_of = Some(self.due);
             return Poll::Ready(Ok(Stage::Warning));
         }
@@ -65,19 +65,19 @@ impl Model {
 /// Resets alone are warned of exactly. A call that moves the deadline otherwise may lose a warning,
 /// but makes none early, none twice, and no end late.
 #[tokio::test(start_paused = true)]
-async fn random_resets_warn_when_each_grace_begins() {
+async fn random_resets_warn_when_each_notice_begins() {
     let mut warnings = 0;
     for seed in 0..160 {
         let are_resets_alone = seed % 2 == 0;
         let mut random = fastrand::Rng::with_seed(seed);
         let timeout = random.u64(2..200);
-        let grace = random.u64(..=timeout * 7 / 8).min(100);
+        let notice = random.u64(..=timeout * 7 / 8).min(100);
         let idle = Timer::current().deadline(timeout as u32 * MS);
         let handle = idle.handle();
-        let mut waiter = Waiter::new(idle.warn_before(grace as u32 * MS));
+        let mut waiter = Waiter::new(idle.warn_before(notice as u32 * MS));
         let mut model = Model {
             timeout,
-            grace,
+            notice,
             due: timeout,
             warned_of: None,
             counts_from: Some(0),
@@ -129,7 +129,7 @@ async fn random_resets_warn_when_each_grace_begins() {
                 }
                 5 => {
                     // The idle time stays long enough for a look.
-                    model.timeout = model.grace * 8 / 7 + moved;
+                    model.timeout = model.notice * 8 / 7 + moved;
                     assert!(handle.set_timeout(model.timeout as u32 * MS));
                     if let Some(from) = model.counts_from {
                         model.due = from + model.timeout;
@@ -200,7 +200,7 @@ async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
 
 /// The timeout is short, and the deadline was moved far away.
 #[tokio::test(start_paused = true)]
-async fn a_long_grace_wakes_its_task_few_times() {
+async fn a_long_notice_wakes_its_task_few_times() {
     let idle = Timer::current().deadline(MS);
     let handle = idle.handle();
     assert!(handle.reset_after(HOUR));
@@ -251,8 +251,8 @@ fn a_warning_on_a_runtime_that_ends_is_told_so() {
     for has_warned in [false, true] {
         let runtime = current_thread();
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let grace = if has_warned { HOUR } else { MS };
-        let mut idle = timer.deadline(HOUR).warn_before(grace);
+        let notice = if has_warned { HOUR } else { MS };
+        let mut idle = timer.deadline(HOUR).warn_before(notice);
         let stage = poll_once(&mut Box::pin(idle.wait()));
         assert_eq!(stage.is_ready(), has_warned);
         assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
@@ -271,7 +271,7 @@ async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
     let map = DeadlineMap::new(&timer);
     let mut session = map.insert("alice", 60 * MS).unwrap().warn_before(20 * MS);
     assert_eq!(
-        (*session.get_ref().key(), session.grace()),
+        (*session.get_ref().key(), session.notice()),
         ("alice", 20 * MS)
     );
     assert_eq!(session.wait().await, Ok(Stage::Warning));
@@ -283,7 +283,7 @@ async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grace_of_the_whole_timeout_warns_at_once_and_does_not_spin() {
+async fn a_notice_of_the_whole_timeout_warns_at_once_and_does_not_spin() {
     let idle = Timer::current().deadline(80 * MS);
     let handle = idle.handle();
     let mut waiter = Waiter::new(idle.warn_before(Duration::MAX));
