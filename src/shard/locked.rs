@@ -12,14 +12,14 @@
 //! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `Deferred`, and
 //!   is dropped or woken from there.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::Waker;
 
+use super::lock::{LockHeld, ShardGuard};
 use super::next_expiry::{ExpiryChange, LAST_TICK};
-use super::word::{LockHeld, LockedWord, Word};
+use super::word::{LockedWord, Word};
 use super::{Counts, NotArmed, Shard};
 use crate::clock::tick::{Tick, TickLength};
-use crate::sync::lock;
 use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
 
 /// The state that the lock of a shard guards.
@@ -40,8 +40,7 @@ pub(super) struct Entry {
 /// A shard whose lock is held.
 pub(super) struct Locked<'a> {
     shard: &'a Shard,
-    state: MutexGuard<'a, ShardState>,
-    held: LockHeld,
+    state: ShardGuard<'a, ShardState>,
     after: Deferred<'a>,
 }
 
@@ -59,8 +58,7 @@ impl Shard {
     pub(super) fn lock(&self) -> Locked<'_> {
         Locked {
             shard: self,
-            state: lock(&self.state),
-            held: LockHeld::by_lock_of_shard(),
+            state: self.state.lock(),
             after: Deferred {
                 shard: self,
                 change: ExpiryChange::None,
@@ -82,7 +80,7 @@ impl Shard {
         tick: Tick,
         waker: Waker,
     ) -> Result<(Key, ExpiryChange), NotArmed> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let is_closed = self.clock.ended().is_some();
         if is_closed || tick.number() <= state.wheel.now() {
             drop(state);
@@ -95,17 +93,16 @@ impl Shard {
             });
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
-        let held = LockHeld::by_lock_of_shard();
-        Ok((key, self.next_expiry.lower_to(tick, &held)))
+        Ok((key, self.next_expiry.lower_to(tick, state.held())))
     }
 
     /// Locks, takes a timer out if it has not fired, and lets the lock go. Returns its waker.
     #[inline(always)]
     pub(super) fn unlink_alone(&self, key: Key) -> Option<(Option<Waker>, ExpiryChange)> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let (waker, unlinked) = state.wheel.disarm(key, Entry::empty)?;
-        let held = LockHeld::by_lock_of_shard();
-        Some((waker, self.defer_without(&state.wheel, unlinked, &held)))
+        let change = self.defer_without(&state.wheel, unlinked, state.held());
+        Some((waker, change))
     }
 
     /// Looks for the next expiry anew after a timer was unlinked from its slot. On the system's
@@ -116,7 +113,7 @@ impl Shard {
         &self,
         wheel: &Wheel<Entry>,
         unlinked: Unlinked,
-        held: &LockHeld,
+        held: LockHeld<'_>,
     ) -> ExpiryChange {
         if self.clock.is_pausable() {
             self.defer_on_pausable(wheel, unlinked, held)
@@ -130,7 +127,7 @@ impl Shard {
         &self,
         wheel: &Wheel<Entry>,
         unlinked: Unlinked,
-        held: &LockHeld,
+        held: LockHeld<'_>,
     ) -> ExpiryChange {
         self.next_expiry.defer(held, |expiry| {
             wheel
@@ -179,14 +176,14 @@ impl<'a> Locked<'a> {
     /// A deadline's word, for what needs the lock.
     #[inline]
     pub(super) fn word<'b>(&'b self, word: &'b Word) -> LockedWord<'b> {
-        word.locked(&self.held)
+        word.locked(self.state.held())
     }
 
     /// Links a new timer of a deadline.
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
-        self.after.change = self.shard.next_expiry.lower_to(tick, &self.held);
+        self.after.change = self.shard.next_expiry.lower_to(tick, self.state.held());
         key
     }
 
@@ -195,7 +192,7 @@ impl<'a> Locked<'a> {
         let Some(unlinked) = self.state.wheel.relink(key, tick.number()) else {
             return false;
         };
-        let lowered = self.shard.next_expiry.lower_to(tick, &self.held);
+        let lowered = self.shard.next_expiry.lower_to(tick, self.state.held());
         // An earlier expiry must be told, whatever else changed.
         if lowered == ExpiryChange::None {
             self.defer_without(unlinked);
@@ -236,17 +233,14 @@ impl<'a> Locked<'a> {
         &mut self,
         now: Tick,
         batch: usize,
-        mut judge: impl FnMut(Tick, &mut Entry, &LockHeld, &mut Counts) -> Decision,
+        mut judge: impl FnMut(Tick, &mut Entry, LockHeld<'_>, &mut Counts) -> Decision,
     ) -> bool {
-        let Locked {
-            shard, state, held, ..
-        } = self;
-        let ShardState { wheel, counts } = &mut **state;
+        let (ShardState { wheel, counts }, held) = self.state.split();
         let is_finished = wheel.turn(now.number(), batch, |linked, entry| {
             judge(Tick::new(linked), entry, held, counts)
         });
         if is_finished {
-            shard.next_expiry.set(earliest_in(wheel), held);
+            self.shard.next_expiry.set(earliest_in(wheel), held);
         }
         is_finished
     }
@@ -255,10 +249,11 @@ impl<'a> Locked<'a> {
     /// them. The caller drops them after the lock.
     pub(super) fn close(
         mut self,
-        mut settle: impl FnMut(&Entry, &LockHeld),
+        mut settle: impl FnMut(&Entry, LockHeld<'_>),
     ) -> impl Iterator<Item = Entry> {
-        for entry in self.state.wheel.values_mut() {
-            settle(entry, &self.held);
+        let (state, held) = self.state.split();
+        for entry in state.wheel.values_mut() {
+            settle(entry, held);
         }
         self.state.wheel.take_all()
     }
@@ -279,13 +274,13 @@ impl<'a> Locked<'a> {
 
     /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.
     pub(super) fn defer_to(&self, tick: Tick) {
-        let _ = self.shard.next_expiry.defer(&self.held, |_| Some(tick));
+        let _ = self.shard.next_expiry.defer(self.state.held(), |_| Some(tick));
     }
 
     #[inline]
     fn defer_without(&mut self, unlinked: Unlinked) {
         let wheel = &self.state.wheel;
-        let deferred = self.shard.defer_without(wheel, unlinked, &self.held);
+        let deferred = self.shard.defer_without(wheel, unlinked, self.state.held());
         if deferred != ExpiryChange::None {
             self.after.change = deferred;
         }

@@ -36,12 +36,13 @@
 pub(crate) mod deadline_ref;
 mod deadlines;
 pub(crate) mod lateness;
+mod lock;
 mod locked;
 mod next_expiry;
 pub(crate) mod word;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ use crate::error::Cancelled;
 use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
 pub(crate) use deadlines::{Change, Report};
 use lateness::FiredCounts;
+use lock::ShardLock;
 use locked::{Entry, Locked, ShardState};
 use next_expiry::{ExpiryChange, NextExpiry};
 use word::Expiry;
@@ -59,7 +61,7 @@ use word::Expiry;
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    state: Mutex<ShardState>,
+    state: ShardLock<ShardState>,
     next_expiry: NextExpiry,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
@@ -96,7 +98,7 @@ impl Shard {
         number: usize,
     ) -> Shard {
         Shard {
-            state: Mutex::new(ShardState::with_slots(slots)),
+            state: ShardLock::new(ShardState::with_slots(slots)),
             next_expiry: NextExpiry::never(),
             clock,
             driver,

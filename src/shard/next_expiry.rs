@@ -11,7 +11,7 @@
 //! driver is told, in real time too. The clock may be paused in the next moment, and then a
 //! cancelled timer would pull time along.
 
-use super::word::LockHeld;
+use super::lock::LockHeld;
 use crate::clock::tick::Tick;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -55,7 +55,7 @@ impl NextExpiry {
 
     /// Lowers it for a timer that was linked at `due`.
     #[inline]
-    pub(crate) fn lower_to(&self, due: Tick, held: &LockHeld) -> ExpiryChange {
+    pub(crate) fn lower_to(&self, due: Tick, held: LockHeld<'_>) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
         if due >= self.tick_about() {
             return ExpiryChange::None;
@@ -67,7 +67,7 @@ impl NextExpiry {
     /// Defers it, if `next` gives a later tick than the present one.
     pub(crate) fn defer(
         &self,
-        held: &LockHeld,
+        held: LockHeld<'_>,
         next: impl FnOnce(Tick) -> Option<Tick>,
     ) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
@@ -82,7 +82,7 @@ impl NextExpiry {
     }
 
     /// Sets it to that tick.
-    pub(crate) fn set(&self, tick: Tick, _: &LockHeld) {
+    pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
         // Release: pairs with the Acquire in `tick`. A thread that reads a next expiry later than
         // its timer sees what the turn did.
         self.0.store(tick.number(), Ordering::Release);

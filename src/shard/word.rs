@@ -23,8 +23,8 @@
 //! - A reset of a deadline that counts its timeout needs no lock, because it only moves later.
 //! - All else is done with the lock of the deadline's shard held. Such a call may move the due
 //!   earlier, writes the timeout, settles a state or makes it pending again, or reads and writes
-//!   the key. It goes through a [`LockedWord`], which is borrowed from a [`LockHeld`]. That lives
-//!   only while the lock is held, so a call without the lock does not compile.
+//!   the key. It goes through a [`LockedWord`], which is borrowed from a [`LockHeld`]. So a call
+//!   without a shard's lock does not compile.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
@@ -46,6 +46,7 @@ use std::ops::Deref;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::lock::LockHeld;
 use crate::clock::tick::{Moment, Span};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -137,7 +138,7 @@ impl Word {
 
     /// The word as a thread may read and write it only with the lock of its shard held.
     #[inline]
-    pub(crate) fn locked<'a>(&'a self, _: &'a LockHeld) -> LockedWord<'a> {
+    pub(crate) fn locked<'a>(&'a self, _: LockHeld<'a>) -> LockedWord<'a> {
         LockedWord(self)
     }
 
@@ -197,17 +198,6 @@ impl Word {
             .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
             .map_err(Packed)
-    }
-}
-
-/// A proof that the lock of a deadline's shard is held. It comes with the lock, and goes with it.
-#[derive(Debug)]
-pub(crate) struct LockHeld(());
-
-impl LockHeld {
-    /// For the code that has locked a shard. It keeps this beside the guard.
-    pub(in crate::shard) fn by_lock_of_shard() -> LockHeld {
-        LockHeld(())
     }
 }
 

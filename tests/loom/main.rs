@@ -8,6 +8,7 @@ mod driver;
 #[path = "../../src/error.rs"]
 mod error;
 mod keyed;
+mod lock_held;
 mod models;
 mod shard;
 mod sync;

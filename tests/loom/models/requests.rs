@@ -7,7 +7,7 @@ use loom::thread;
 use super::with_few_preemptions;
 use crate::clock::tick::Tick;
 use crate::driver::requests::{Request, Requests};
-use crate::shard::lock_held;
+use crate::shard::lock::ShardLock;
 use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 struct Driven {
     requests: Requests,
     /// Each with the lock of its shard.
-    expiries: [(NextExpiry, Mutex<()>); 2],
+    expiries: [(NextExpiry, ShardLock<()>); 2],
     /// Under a lock only to be seen by all; nobody but the running thread has it.
     alarm: Mutex<Tick>,
     turns: AtomicU64,
@@ -27,7 +27,7 @@ impl Driven {
     fn new() -> Arc<Driven> {
         let driven = Driven {
             requests: Requests::new(),
-            expiries: [0, 1].map(|_| (NextExpiry::never(), Mutex::new(()))),
+            expiries: [0, 1].map(|_| (NextExpiry::never(), ShardLock::new(()))),
             alarm: Mutex::new(Tick::NEVER),
             turns: AtomicU64::new(0),
         };
@@ -41,8 +41,8 @@ impl Driven {
     fn arm(&self, shard: usize, tick: u64) {
         let tick = Tick::new(tick);
         let (expiry, lock) = &self.expiries[shard];
-        let locked = lock.lock().unwrap();
-        let change = expiry.lower_to(tick, &lock_held());
+        let locked = lock.lock();
+        let change = expiry.lower_to(tick, locked.held());
         drop(locked);
         if change != ExpiryChange::None && !self.requests.is_set_by(tick) {
             self.requests.ask_for(tick);

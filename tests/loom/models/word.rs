@@ -1,16 +1,16 @@
 //! The state word of a deadline: every interleaving of resets with expiry, cancel and the others.
 //!
-//! A loom mutex stands for the shard's lock. It holds the tick at which the timer is linked.
+//! The shard's lock guards the tick at which the timer is linked.
 
 use std::task::Poll;
 use std::time::Duration;
 
-use loom::sync::{Arc, Mutex};
+use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use crate::clock::tick::{Moment, TickLength};
 use crate::error::Cancelled;
-use crate::shard::lock_held;
+use crate::shard::lock::ShardLock;
 use crate::shard::word::{EXPIRED, Expiry, LockedWord, Mark, Word};
 
 fn span(ticks: u64) -> Duration {
@@ -34,14 +34,14 @@ fn due_tick(word: LockedWord<'_>) -> Option<u64> {
 struct Shared {
     word: Arc<Word>,
     /// What it holds is the tick at which the timer is linked.
-    lock: Arc<Mutex<u64>>,
+    lock: Arc<ShardLock<u64>>,
 }
 
 impl Shared {
     fn new() -> Shared {
         Shared {
             word: Arc::new(Word::new(at(0), span(10), Mark::default())),
-            lock: Arc::new(Mutex::new(10)),
+            lock: Arc::new(ShardLock::new(10)),
         }
     }
 
@@ -60,9 +60,9 @@ impl Shared {
 
     /// With the lock held. Whatever was done, the timer is then linked at the due.
     fn locked<R>(&self, act: impl FnOnce(LockedWord<'_>) -> R) -> R {
-        let mut linked = self.lock.lock().unwrap();
-        let held = lock_held();
-        let word = self.word.locked(&held);
+        let mut guard = self.lock.lock();
+        let (linked, held) = guard.split();
+        let word = self.word.locked(held);
         let done = act(word);
         if let Some(due) = due_tick(word) {
             *linked = due;
@@ -71,9 +71,9 @@ impl Shared {
     }
 
     fn assert_linked_in_time(&self) {
-        let linked = self.lock.lock().unwrap();
-        let due = due_tick(self.word.locked(&lock_held())).unwrap();
-        let linked = *linked;
+        let guard = self.lock.lock();
+        let due = due_tick(self.word.locked(guard.held())).unwrap();
+        let linked = *guard;
         assert!(linked <= due, "linked at {linked}, due at {due}");
     }
 

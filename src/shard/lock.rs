@@ -1,0 +1,60 @@
+//! The lock of a shard, and the proof that it is held.
+//!
+//! Some of what belongs to a shard lies beside its lock: the next expiry, and the words of its
+//! deadlines. A call that needs the lock for these asks for a [`LockHeld`].
+//!
+//! Invariant: a `LockHeld` comes from a guard alone, and cannot outlive it. So a call without a
+//! shard's lock does not compile. Which shard's lock it is, the caller has to know.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use crate::sync::{Mutex, MutexGuard, lock};
+
+pub(crate) struct ShardLock<T>(Mutex<T>);
+
+pub(crate) struct ShardGuard<'a, T>(MutexGuard<'a, T>);
+
+/// A proof that a shard's lock is held, borrowed from its guard.
+#[derive(Clone, Copy)]
+pub(crate) struct LockHeld<'g>(PhantomData<&'g ()>);
+
+impl<T> ShardLock<T> {
+    pub(crate) fn new(state: T) -> ShardLock<T> {
+        ShardLock(Mutex::new(state))
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> ShardGuard<'_, T> {
+        ShardGuard(lock(&self.0))
+    }
+}
+
+impl<T> ShardGuard<'_, T> {
+    #[inline(always)]
+    pub(crate) fn held(&self) -> LockHeld<'_> {
+        LockHeld(PhantomData)
+    }
+
+    /// What the lock guards, beside the proof.
+    #[inline(always)]
+    pub(crate) fn split(&mut self) -> (&mut T, LockHeld<'_>) {
+        (&mut self.0, LockHeld(PhantomData))
+    }
+}
+
+impl<T> Deref for ShardGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for ShardGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
