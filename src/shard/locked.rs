@@ -19,8 +19,9 @@ use super::lock::{LockHeld, ShardGuard};
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockedWord, Word};
 use super::{Counts, NotArmed, Shard};
+use crate::clock::Clock;
 use crate::clock::tick::{Tick, TickLength};
-use crate::wheel::{Decision, Key, SlotCounter, Unlinked, Wheel};
+use crate::wheel::{Decision, Key, SlotCounts, Unlinked, Wheel};
 
 /// The state that the lock of a shard guards.
 pub(super) struct ShardState {
@@ -132,7 +133,7 @@ impl Shard {
         self.next_expiry.defer(held, |expiry| {
             wheel
                 .may_change(unlinked, expiry.number())
-                .then(|| earliest_in(wheel))
+                .then(|| earliest_in(wheel, &self.clock))
         })
     }
 }
@@ -240,7 +241,7 @@ impl<'a> Locked<'a> {
             judge(Tick::new(linked), entry, held, counts)
         });
         if is_finished {
-            self.shard.next_expiry.set(earliest_in(wheel), held);
+            self.shard.next_expiry.set(earliest_in(wheel, &self.shard.clock), held);
         }
         is_finished
     }
@@ -267,14 +268,17 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Sees where the next of the timers lie. `true` if these were all.
-    pub(super) fn look(&self, counter: &mut SlotCounter) -> bool {
-        self.state.wheel.count_some(counter)
+    /// Counts the timers of each slot into counts that have room.
+    pub(super) fn count_slots(&self, counts: &mut SlotCounts) {
+        self.state.wheel.count_slots(counts);
     }
 
     /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.
     pub(super) fn defer_to(&self, tick: Tick) {
-        let _ = self.shard.next_expiry.defer(self.state.held(), |_| Some(tick));
+        let _ = self
+            .shard
+            .next_expiry
+            .defer(self.state.held(), |_| Some(tick));
     }
 
     #[inline]
@@ -336,20 +340,25 @@ fn link(
 }
 
 impl ShardState {
-    pub(super) fn with_slots(slots: usize) -> ShardState {
+    pub(super) fn with_slots(_slots: usize) -> ShardState {
         ShardState {
-            wheel: Wheel::with_slots(slots),
+            wheel: Wheel::new(),
             counts: Counts::default(),
         }
     }
 }
 
-/// The tick at which something may be due next.
-fn earliest_in(wheel: &Wheel<Entry>) -> Tick {
-    // The wheel may name the start of a coarse slot. A timer that is linked at `NEVER` lies in a
-    // slot of its own, which no moment comes near.
-    wheel
-        .next_turn()
+/// The tick at which the driver is to come next.
+fn earliest_in(wheel: &Wheel<Entry>, clock: &Clock) -> Tick {
+    // The wheel may name a tick at which timers cascade ahead of their time. On a clock that can be
+    // paused that would pull virtual time along. The wheel may also name the start of a coarse
+    // slot. A timer that is linked at `NEVER` lies in a slot of its own, which no moment comes near.
+    let earliest = if clock.is_pausable() {
+        wheel.next_due()
+    } else {
+        wheel.next_turn()
+    };
+    earliest
         .map(Tick::new)
         .filter(|&tick| tick <= LAST_TICK)
         .unwrap_or(Tick::NEVER)

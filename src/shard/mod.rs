@@ -50,7 +50,7 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::{Driver, MissedTick};
 use crate::error::Cancelled;
-use crate::wheel::{Decision, Key, SlotCounter, SlotCounts};
+use crate::wheel::{Decision, Key, SlotCounts};
 pub(crate) use deadlines::{Change, Report};
 use lateness::FiredCounts;
 use lock::ShardLock;
@@ -226,20 +226,11 @@ impl Shard {
         self.lock().counts()
     }
 
-    /// How many timers lie in each slot. It takes the lock again and again, each time for no longer
-    /// than a turn does.
-    ///
-    /// A thread that waits for the lock can take it between two looks, because the counting of what
-    /// a look has seen takes about as long as the look.
+    /// How many timers lie in each slot.
     pub(crate) fn slot_counts(&self) -> SlotCounts {
-        let mut counter = SlotCounter::with_budget(BATCH);
-        loop {
-            let is_finished = self.lock().look(&mut counter);
-            counter.count();
-            if is_finished {
-                return counter.into_counts();
-            }
-        }
+        let mut counts = SlotCounts::with_room();
+        self.lock().count_slots(&mut counts);
+        counts
     }
 
     /// Tells the driver what became of the next expiry. The caller holds no lock. `true` if tokio's

@@ -198,11 +198,8 @@ impl Timer {
 
     /// The contents of every slot of every level.
     ///
-    /// The call visits every timer: O(timers). It takes the lock of a shard again and again, each
-    /// time for no longer than the driver does in a turn. A timer that is armed from the beginning
-    /// of the call to its end counts once, in a slot where it was meanwhile. One that was armed
-    /// meanwhile, has fired or was dropped counts once or not at all. While nothing changes, the
-    /// snapshot is exact.
+    /// The call takes the lock of each shard for some microseconds, however many timers there are.
+    /// Each shard is counted as it is at one moment, and the shards one after the other.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let now = clock.current_tick().number();

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::wheel::SlotCounts;
+use crate::wheel::{DIGIT_BITS, SlotCounts};
 
 /// The contents of every level of a timer's wheels: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
@@ -17,12 +17,12 @@ use crate::wheel::SlotCounts;
 /// # async fn main() -> Result<(), tickwheel::error::BuildError> {
 /// use tickwheel::{Duration, Timer};
 ///
-/// let timer = Timer::builder().shards(1).slots(16).build()?;
-/// let idle: Vec<_> = (1..=20).map(|n| timer.deadline(Duration::from_millis(3 * n))).collect();
+/// let timer = Timer::builder().shards(1).build()?;
+/// let idle: Vec<_> = (1..=20).map(|n| timer.deadline(Duration::from_millis(12 * n))).collect();
 /// assert_eq!(timer.snapshot().to_string(), "\
 /// timers 20, late 0, shards 1, tick 0 of 1ms
-/// level 0: 5 timers in 5 of 16 slots of 1ms, at most 1 in a slot
-/// level 1: 15 timers in 3 of 16 slots of 16ms, at most 5 in a slot");
+/// level 0: 10 timers in 10 of 128 slots of 1ms, at most 1 in a slot
+/// level 1: 10 timers in 2 of 128 slots of 64ms, at most 5 in a slot");
 /// # drop(idle);
 /// # Ok(())
 /// # }
@@ -32,7 +32,7 @@ use crate::wheel::SlotCounts;
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The tick at which the counting began.
+    /// The tick at which it was taken.
     pub now: u64,
     /// The length of a tick.
     pub tick: Duration,
@@ -65,7 +65,7 @@ pub struct ShardSnapshot {
 /// ```
 /// # tokio_test::block_on(async {
 /// let finest = &tickwheel::Timer::new().snapshot().shards[0].levels[0];
-/// assert_eq!((finest.slots.len(), finest.slot_width.as_millis()), (64, 1));
+/// assert_eq!((finest.slots.len(), finest.slot_width.as_millis()), (128, 1));
 /// # });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct LevelSnapshot {
     /// The number of timers in each slot.
     pub slots: Vec<usize>,
     /// The slot in which the tick of the snapshot lies. The slots behind it come first, and then
-    /// those before it, a rotation later.
+    /// those before it.
     pub now: usize,
     /// How many of the timers lie in slots whose time has passed. The driver has not yet come to
     /// them.
@@ -104,22 +104,21 @@ impl Snapshot {
 
 impl ShardSnapshot {
     fn new(now: u64, tick: Duration, counts: SlotCounts) -> ShardSnapshot {
-        // A turn may have come since the counting began.
+        // A turn may have come since the clock was read.
         let ticks = [now.max(counts.elapsed), counts.elapsed];
         let (mut slot_width, mut shift) = (tick, 0);
         let level = |slots: Vec<usize>| {
             let [now, elapsed] = ticks.map(|tick| tick.checked_shr(shift).unwrap_or(0));
-            let digit = |number: u64| (number % slots.len() as u64) as usize;
+            let slot = |number: u64| (number % slots.len() as u64) as usize;
             let passed = elapsed..now.min(elapsed.saturating_add(slots.len() as u64));
             let level = LevelSnapshot {
                 slot_width,
-                now: digit(now),
-                late: sum(passed.map(|number| slots[digit(number)])),
+                now: slot(now),
+                late: sum(passed.map(|number| slots[slot(number)])),
                 slots,
             };
-            let bits = level.slots.len().max(1).ilog2();
-            shift += bits;
-            slot_width = slot_width.saturating_mul(1 << bits);
+            shift += DIGIT_BITS;
+            slot_width = slot_width.saturating_mul(1 << DIGIT_BITS);
             level
         };
         ShardSnapshot {
@@ -197,8 +196,8 @@ mod tests {
     }
 
     /// A level with as many timers in these slots.
-    fn level<const N: usize>(slots: usize, taken: [(usize, usize); N]) -> Vec<usize> {
-        let mut level = vec![0; slots];
+    fn level<const N: usize>(taken: [(usize, usize); N]) -> Vec<usize> {
+        let mut level = vec![0; 128];
         for (slot, timers) in taken {
             level[slot] = timers;
         }
@@ -207,21 +206,21 @@ mod tests {
 
     #[test]
     fn a_line_for_each_level_is_of_all_shards_and_tells_what_is_late() {
-        // Now lies behind two slots of the first shard, and in the next rotation of the second one.
+        // Now lies behind two slots of the first shard, and at the last turn of the others.
         let shards = [
             counts(
-                vec![level(8, [(6, 4)]), level(8, [(0, 1), (1, 3), (7, 2)])],
+                vec![level([(126, 4), (1, 1)]), level([(1, 1), (2, 3), (7, 2)])],
                 5,
-                0,
+                120,
             ),
-            counts(vec![level(8, [(0, 1)])], 0, 8),
-            counts(vec![level(8, [])], 0, 8),
+            counts(vec![level([(2, 1)])], 0, 129),
+            counts(vec![level([])], 0, 129),
         ];
-        let snapshot = Snapshot::new(9, 10 * MS, shards.into_iter());
+        let snapshot = Snapshot::new(129, 10 * MS, shards.into_iter());
         let expected = "\
-timers 16, late 11, shards 3, tick 9 of 10ms
-level 0: 5 timers in 2 of 24 slots of 10ms, at most 4 in a slot
-level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
+timers 17, late 10, shards 3, tick 129 of 10ms
+level 0: 6 timers in 3 of 384 slots of 10ms, at most 4 in a slot
+level 1: 6 timers in 3 of 128 slots of 640ms, at most 3 in a slot";
         assert_eq!(snapshot.to_string(), expected);
         assert_eq!(
             Snapshot::default().to_string(),
@@ -231,7 +230,7 @@ level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
 
     #[test]
     fn the_width_of_a_slot_saturates() {
-        let levels = vec![vec![0; 64]; 12];
+        let levels = vec![level([]); 12];
         let hour = Duration::from_secs(60 * 60);
         let snapshot = Snapshot::new(0, hour, [counts(levels, 0, 0)].into_iter());
         let widths = snapshot.shards[0]
@@ -242,8 +241,8 @@ level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
     }
 
     #[test]
-    fn now_lies_in_the_slot_of_its_digit_and_what_lies_before_it_is_late() {
-        let levels = || vec![level(8, [(7, 1)]), level(8, []), level(8, [(7, 1)])];
+    fn now_lies_in_a_slot_of_each_level_and_what_lies_before_it_is_late() {
+        let levels = || vec![level([(127, 1)]), level([]), level([(7, 1)])];
         let now = |now, elapsed| {
             let snapshot = Snapshot::new(now, MS, [counts(levels(), 0, elapsed)].into_iter());
             let levels = snapshot.shards[0].levels.iter();
@@ -251,16 +250,16 @@ level 1: 6 timers in 3 of 8 slots of 80ms, at most 3 in a slot";
                 .map(|level| (level.now, level.late))
                 .collect::<Vec<_>>()
         };
-        // A slot behind now, by up to a rotation, is to come.
-        assert_eq!(now(0o123, 0o120), [(3, 0), (2, 0), (1, 0)]);
-        assert_eq!(now(0o131, 0o130), [(1, 0), (3, 0), (1, 0)]);
-        assert_eq!(now(0o131, 0o127), [(1, 1), (3, 0), (1, 0)]);
-        assert_eq!(now(0o1000, 0o127), [(0, 1), (0, 0), (0, 1)]);
+        // A slot behind now is to come, the one before it too.
+        assert_eq!(now(67, 64), [(67, 0), (1, 0), (0, 0)]);
+        assert_eq!(now(129, 128), [(1, 0), (2, 0), (0, 0)]);
+        assert_eq!(now(129, 127), [(1, 1), (2, 0), (0, 0)]);
+        assert_eq!(now(8 << 12, 127), [(0, 1), (0, 0), (8, 1)]);
         // The wheel was turned after the clock was read.
-        assert_eq!(now(0o127, 0o131), [(1, 0), (3, 0), (1, 0)]);
-        let top = vec![level(2, [(1, 1)]); 64];
+        assert_eq!(now(127, 129), [(1, 0), (2, 0), (0, 0)]);
+        let top = vec![level([(1, 1)]); 12];
         let snapshot = Snapshot::new(u64::MAX, MS, [counts(top, 0, u64::MAX)].into_iter());
         let levels = &snapshot.shards[0].levels;
-        assert!(levels.iter().all(|level| (level.now, level.late) == (1, 0)));
+        assert!(levels.iter().all(|level| level.late == 0));
     }
 }

@@ -22,23 +22,22 @@
 //! # How it works
 //!
 //! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). The
-//! wheel makes its overflow levels on demand, as Kafka's purgatory does. With 64 slots a level, a
-//! tick is a number of 6-bit digits. A slot of level `k` is one value of digit `k`. So level 0 has
-//! one tick a slot, level 1 has 64, and level 2 has 4096:
+//! wheel makes its overflow levels on demand, as Kafka's purgatory does. A slot of level 0 is one
+//! tick wide, and a slot of each further level 64 times as wide as one of the level before. A level
+//! has 128 slots, which is two rotations of the level above's slot:
 //!
 //! ```text
-//!   elapsed = 69_500   digits   0 . 16 . 61 . 60
-//!   due     = 74_000   digits   0 . 18 .  4 . 16    4_500 ticks ahead: more than 63 slots of level 1
-//!   level 2   [ . . . . . . . . . . . . . . . . . . X . ]   slot 18, 4096 ticks wide
-//!   level 1   [ . . . . X . ]   at tick 73_728 = 18 * 4096 that slot's time comes; the timer
-//!                               cascades to level 1, slot 4
-//!   level 0   [ . . . X ]       and at tick 73_984 on to level 0, slot 16, its exact tick
+//!   elapsed = 69_500   timer due at 84_000, which is 14_500 ticks ahead
+//!   level 2   [ . . . . X . . . ]   4096 ticks a slot: slot 20, which starts at 81_920
+//!   level 1   [ . . . . . X . . ]   64 ticks a slot: from 77_824 on, when slot 20 is the next one,
+//!                                   or at 81_920 it cascades to slot 1_312, which starts at 83_968
+//!   level 0   [ . . . X . . . . ]   one tick a slot: and on to slot 84_000, its exact tick
 //! ```
 //!
 //! The tick that the wheel has worked up to is called `elapsed`. A timer lives in the finest level
-//! that reaches its due: the present slot of the level and as many behind it as make one rotation.
-//! So a timer cascades by how far ahead it was armed, and not by where a boundary of the levels
-//! happens to lie. The code rests on two things that follow:
+//! that reaches its due: the present slot of the level and the 127 behind it. So a timer cascades
+//! by how far ahead it was armed, and not by where a boundary of the levels happens to lie. One
+//! that is at most 127 ticks ahead never does. The code rests on two things that follow:
 //!
 //! 1. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
 //!    lies in its right slot. To advance over a year or a century is one step if nothing is due.
@@ -46,9 +45,12 @@
 //!    coarser one. So a cascade links each timer before all that has its due in the finer level,
 //!    and ties fire in insertion order.
 //!
-//! With 64 slots, eleven levels span every `u64`, so there is no largest delay. The nodes of the
-//! timers lie in segments, each a slab of 512 places, and are linked by `u32` indices. A [`Key`]
-//! holds the index of its timer, and the timer's number in the order of all insertions.
+//! A coarse slot that holds many is emptied before its time, a bounded number for each turn: `turn`
+//! explains how.
+//!
+//! Eleven levels span every `u64`, so there is no largest delay. The nodes of the timers lie in
+//! segments, each a slab of 8 to 512 places, and are linked by `u32` indices. A [`Key`] holds the
+//! index of its timer, and the timer's number in the order of all insertions.
 //!
 //! Invariants:
 //!
@@ -68,11 +70,11 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::num::NonZeroU64;
 
-pub(crate) use debug::{SlotCounter, SlotCounts};
+pub(crate) use debug::SlotCounts;
 pub use key::Key;
 use segments::Segments;
-pub(crate) use slots::Unlinked;
-use slots::{Digit, Level, MAX_SLOTS, Node};
+pub(crate) use slots::{DIGIT_BITS, Unlinked};
+use slots::{Level, List, Node};
 pub(crate) use turn::{Decision, Found};
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
@@ -81,7 +83,7 @@ pub(crate) use turn::{Decision, Found};
 /// |---|---|
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
-/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed |
+/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most some thousand timers cascade |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
@@ -89,32 +91,22 @@ pub(crate) use turn::{Decision, Found};
 /// Timers that are inserted after their due has passed wait in an ordered map of their own. There
 /// each operation is O(log n) in the number of such timers.
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of 512 places.
-/// It grows by one segment at a time, and a segment goes when its last timer goes, in whatever
-/// order the timers go; one empty segment is kept. So no call moves the timers of a large wheel to
-/// another place, and a timer that stays keeps one segment. See the
+/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of some 16 to
+/// 32 KiB. It grows by one segment at a time, and a segment goes when its last timer goes, in
+/// whatever order the timers go; one empty segment is kept. So no call moves the timers of a large
+/// wheel to another place, and a timer that stays keeps one segment. See the
 /// [module's documentation](self) for an example and for how it works.
 pub struct Wheel<T> {
     nodes: Segments<Node<T>>,
     levels: Vec<Level>,
     /// Bit `k` is set exactly while level `k` holds a timer.
     occupied: u64,
-    /// A level's digit is this many bits wide.
-    digit_bits: u32,
-    /// That many ones.
-    slot_mask: u64,
-    /// Entry `i` is the digit that holds bit `i` of a tick. This table saves the hot path a
-    /// division.
-    digit_of_bit: [Digit; 64],
     /// The tick that the wheel has worked up to. No timer of the levels is due before it.
     elapsed: u64,
     /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished.
     now: u64,
-    /// The indices of timers in no level, by due and by rank: those whose due lay before `elapsed`
-    /// when they were linked, and those among which the first one was looked for.
-    sorted: BTreeMap<(u64, u64), u32>,
-    /// The rank of the next timer that is sorted. By ranks, ties keep their order.
-    next_rank: u64,
+    /// The timers in no level, by due: those whose due lay before `elapsed` when they were linked.
+    overdue: BTreeMap<u64, List>,
     next_sequence: NonZeroU64,
 }
 
@@ -166,14 +158,15 @@ impl<T> Wheel<T> {
         Advance(self)
     }
 
-    /// The tick of the next turn that may find a timer due. No timer is due before it. `None` if
+    /// The tick of the next turn that has something to do. No timer is due before it. `None` if
     /// the wheel is empty.
     ///
-    /// It is the earliest due itself, with one exception. If the earliest due lies in a coarse slot
-    /// that holds many timers or is being cascaded, it is the start of that slot.
+    /// It is the earliest due itself, with two exceptions. If the earliest due lies in a coarse
+    /// slot of more than a few timers, it is the start of that slot. If a coarse slot holds many,
+    /// some of them are moved to a finer level at each tick before its start, and it is the next
+    /// tick. So no [`advance`](Wheel::advance) by a tick takes long, however many timers there are.
     pub fn next_turn(&self) -> Option<u64> {
-        let sorted = self.first_sorted().map(|(due, _)| due);
-        sorted.into_iter().chain(self.earliest_in_slots()).min()
+        self.next_due_or_cascade()
     }
 
     /// The tick that the wheel was last advanced to.
@@ -204,39 +197,15 @@ impl<T> Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel at tick 0, with 64 slots a level.
+    /// An empty wheel at tick 0.
     pub fn new() -> Self {
-        Self::with_slots(MAX_SLOTS)
-    }
-
-    /// An empty wheel at tick 0, with this many slots a level, rounded up to a power of two in
-    /// `2..=64`.
-    ///
-    /// Fewer slots mean more levels, and so more cascading. There is seldom a reason not to use 64.
-    pub fn with_slots(slots: usize) -> Self {
-        let digit_bits = slots
-            .clamp(2, MAX_SLOTS)
-            .next_power_of_two()
-            .trailing_zeros();
-        let digit_of_bit = std::array::from_fn(|bit| {
-            // At most 63, because a digit is at least one bit wide.
-            let level = bit as u8 / digit_bits as u8;
-            Digit {
-                level,
-                shift: level * digit_bits as u8,
-            }
-        });
         Wheel {
             nodes: Segments::new(),
             levels: Vec::new(),
             occupied: 0,
-            digit_bits,
-            slot_mask: (1 << digit_bits) - 1,
-            digit_of_bit,
             elapsed: 0,
             now: 0,
-            sorted: BTreeMap::new(),
-            next_rank: 0,
+            overdue: BTreeMap::new(),
             next_sequence: NonZeroU64::MIN,
         }
     }
@@ -282,17 +251,17 @@ impl<T> Wheel<T> {
         drop(self.take_all());
     }
 
-    /// Takes everything out at once. The wheel is then empty, of the same kind and at the same
-    /// tick. What it held is freed with what this returns.
+    /// Takes everything out at once. The wheel is then empty, and at the same tick.
+    /// What it held is freed with what this returns.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         let empty = Wheel {
             next_sequence: self.next_sequence,
-            ..Wheel::with_slots(1 << self.digit_bits).starting_at(self.now)
+            ..Wheel::new().starting_at(self.now)
         };
-        let Wheel { nodes, sorted, .. } = std::mem::replace(self, empty);
+        let Wheel { nodes, overdue, .. } = std::mem::replace(self, empty);
         nodes.into_nodes().map(move |node| {
             // It goes with the nodes, because it may be as large.
-            let _ = &sorted;
+            let _ = &overdue;
             node.value
         })
     }

@@ -1,31 +1,31 @@
 //! The storage of a wheel: its nodes, in segments that are made and given back one by one.
 //!
-//! A *segment* is a slab of [`PLACES`] places. The index of a node is a `u32`: the number of its
-//! segment in the upper bits, and its place there in the lower ones. New nodes go into the *open*
-//! segment until it is full. Then another one that has room is opened, and if there is none, a new
-//! one is made.
+//! A *segment* is a slab of 8 to 512 places, some 16 to 32 KiB. The index of a node is a `u32`: the
+//! number of its segment in the upper bits, and its place there in the lower ones. New nodes go
+//! into the *current* segment until it is full. Then a partial one becomes the current one, and if
+//! there is none, a new one is made. The states are those of Bonwick's slab allocator (1994).
 //!
 //! Each segment is in one of four states, and the lists run through the segments themselves:
 //!
 //! | state | nodes | list |
 //! |---|---|---|
-//! | open, at most one | 0 to all | none |
+//! | current, at most one | 0 to all | none |
 //! | full | all | none |
-//! | roomy | 1 to all but one | `roomy` |
-//! | vacant | none, and no memory either | `vacant` |
+//! | partial | 1 to all but one | `partial` |
+//! | empty | none, and no memory either | `empty` |
 //!
 //! Invariants:
 //!
 //! - A node keeps its index until it is removed.
 //! - A slab never grows, so no node is moved. Only the first one starts small and doubles, so that
 //!   a small wheel takes little memory: an insert moves at most half of a segment.
-//! - Only the open segment may be empty, and only if all others were full when its last node went.
-//!   Any other one is given back together with its last node. So at most one empty segment is kept,
-//!   and one survivor keeps one segment.
+//! - Only the current segment may hold no node and yet have memory, and only if all others were
+//!   full when its last node went. Any other one is given back together with its last node. So at
+//!   most one such segment is kept, none that is larger than 32 KiB, and one survivor keeps one
+//!   segment.
 //! - A segment is made only when all others are full.
-//! - What a call does depends in no way on the number of nodes. It may depend on the number of
-//!   segments in two rare cases, and then touches some 50 bytes for each 512 nodes: their list
-//!   doubles, and it is cut down when the last node goes.
+//! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each segment:
+//!   one that makes the list of segments double, and the removal of the last node.
 //! - Every index is below `u32::MAX`. So no index is mistaken for [`NONE`].
 
 #[cfg(test)]
@@ -37,23 +37,29 @@ use slab::Slab;
 /// The index of no node, and the number of no segment.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// So many low bits of an index are the place. Few in unit tests, so that they fill many segments.
-const PLACE_BITS: u32 = if cfg!(test) { 4 } else { 9 };
+/// A segment takes at most this much memory, unless its nodes are large.
+const SEGMENT_BYTES: usize = 32 * 1024;
 
-/// How many nodes a segment holds.
-pub(super) const PLACES: usize = 1 << PLACE_BITS;
-
-/// The last number is not used, so that no index is `NONE`.
-const MOST_SEGMENTS: usize = (u32::MAX >> PLACE_BITS) as usize;
+/// The number of low index bits that select the place, for nodes of this size. Small in unit tests,
+/// so that they fill many segments.
+const fn place_bits(node_bytes: usize) -> u32 {
+    let fit = SEGMENT_BYTES.checked_div(node_bytes);
+    match fit {
+        _ if cfg!(test) => 4,
+        Some(fit) if fit < 8 => 3,
+        Some(fit) if fit < 512 => fit.ilog2(),
+        _ => 9,
+    }
+}
 
 pub(super) struct Segments<N> {
     segments: Vec<Segment<N>>,
-    /// The number of the open segment. There may be none before the first insert.
-    open: u32,
-    /// The first of those that have room and are not open.
-    roomy: u32,
-    /// The first of those that were given back.
-    vacant: u32,
+    /// The number of the current segment. There may be none, and then the next insert makes one.
+    current: u32,
+    /// The first of the partial ones.
+    partial: u32,
+    /// The first of the empty ones.
+    empty: u32,
     len: usize,
     /// How many nodes were looked up or moved so far.
     #[cfg(test)]
@@ -68,12 +74,23 @@ struct Segment<N> {
 }
 
 impl<N> Segments<N> {
+    const PLACE_BITS: u32 = place_bits(size_of::<N>());
+
+    /// How many nodes a segment holds.
+    pub(super) const PLACES: usize = 1 << Self::PLACE_BITS;
+
+    /// Whether a segment is too large to be kept when it holds no node.
+    const IS_LARGE: bool = size_of::<N>() * Self::PLACES > SEGMENT_BYTES;
+
+    /// The last number is not used, so that no index is `NONE`.
+    const MOST_SEGMENTS: usize = (u32::MAX >> Self::PLACE_BITS) as usize;
+
     pub(super) fn new() -> Segments<N> {
         Segments {
             segments: Vec::new(),
-            open: 0,
-            roomy: NONE,
-            vacant: NONE,
+            current: 0,
+            partial: NONE,
+            empty: NONE,
             len: 0,
             #[cfg(test)]
             visits: Cell::new(0),
@@ -88,16 +105,19 @@ impl<N> Segments<N> {
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&N> {
         self.visit(1);
-        self.segments.get(number(index))?.nodes.get(place(index))
+        self.segments
+            .get(Self::number(index))?
+            .nodes
+            .get(Self::place(index))
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut N> {
         self.visit(1);
         self.segments
-            .get_mut(number(index))?
+            .get_mut(Self::number(index))?
             .nodes
-            .get_mut(place(index))
+            .get_mut(Self::place(index))
     }
 
     /// The index of the next node that is put in.
@@ -107,11 +127,11 @@ impl<N> Segments<N> {
     /// If there are about four billion nodes.
     #[inline]
     pub(super) fn vacant_index(&mut self) -> u32 {
-        if self.is_open_full() {
-            self.open_another();
+        if self.is_current_full() {
+            self.replace_current();
         }
-        let nodes = &self.segments[self.open as usize].nodes;
-        self.open << PLACE_BITS | nodes.vacant_key() as u32
+        let nodes = &self.segments[self.current as usize].nodes;
+        self.current << Self::PLACE_BITS | nodes.vacant_key() as u32
     }
 
     /// Puts a node in, right after `vacant_index` has said where.
@@ -119,7 +139,7 @@ impl<N> Segments<N> {
     pub(super) fn put(&mut self, node: N) -> &mut N {
         self.visit(1);
         self.len += 1;
-        let nodes = &mut self.segments[self.open as usize].nodes;
+        let nodes = &mut self.segments[self.current as usize].nodes;
         #[cfg(test)]
         if nodes.len() == nodes.capacity() {
             // All are moved.
@@ -131,10 +151,10 @@ impl<N> Segments<N> {
     /// Takes a node out, if there is one.
     pub(super) fn remove(&mut self, index: u32) -> Option<N> {
         self.visit(1);
-        let segment = self.segments.get_mut(number(index))?;
-        let node = segment.nodes.try_remove(place(index))?;
+        let segment = self.segments.get_mut(Self::number(index))?;
+        let node = segment.nodes.try_remove(Self::place(index))?;
         let left = segment.nodes.len();
-        self.removed(number(index), left);
+        self.removed(Self::number(index), left);
         Some(node)
     }
 
@@ -147,35 +167,35 @@ impl<N> Segments<N> {
         take: impl FnOnce(&mut N) -> Option<R>,
     ) -> Option<R> {
         self.visit(1);
-        let segment = self.segments.get_mut(number(index))?;
-        let taken = take(segment.nodes.get_mut(place(index))?)?;
-        std::mem::forget(segment.nodes.remove(place(index)));
+        let segment = self.segments.get_mut(Self::number(index))?;
+        let taken = take(segment.nodes.get_mut(Self::place(index))?)?;
+        std::mem::forget(segment.nodes.remove(Self::place(index)));
         let left = segment.nodes.len();
-        self.removed(number(index), left);
+        self.removed(Self::number(index), left);
         Some(taken)
     }
 
     /// The first index from this one on that a node has.
     pub(super) fn next_index(&self, from: u32) -> Option<u32> {
-        let from = self.skip_vacant(from);
+        let from = self.skip_empty(from);
         (from..self.end()).find(|&index| self.get(index).is_some())
     }
 
-    /// This index, or the first one behind it that lies in no vacant segment.
-    pub(super) fn skip_vacant(&self, from: u32) -> u32 {
-        let is_vacant = |segment: &&Segment<N>| segment.nodes.capacity() == 0;
-        let behind = self.segments.get(number(from)..).unwrap_or(&[]);
-        match behind.iter().take_while(is_vacant).count() {
+    /// This index, or the first one behind it that lies in no empty segment.
+    pub(super) fn skip_empty(&self, from: u32) -> u32 {
+        let is_empty = |segment: &&Segment<N>| segment.nodes.capacity() == 0;
+        let behind = self.segments.get(Self::number(from)..).unwrap_or(&[]);
+        match behind.iter().take_while(is_empty).count() {
             0 => from,
-            skipped => ((number(from) + skipped) << PLACE_BITS) as u32,
+            skipped => ((Self::number(from) + skipped) << Self::PLACE_BITS) as u32,
         }
     }
 
     /// One more than the largest index that a node can have now.
     pub(super) fn end(&self) -> u32 {
         match &self.segments[..] {
-            [only] => only.nodes.capacity().min(PLACES) as u32,
-            segments => (segments.len() << PLACE_BITS) as u32,
+            [only] => only.nodes.capacity().min(Self::PLACES) as u32,
+            segments => (segments.len() << Self::PLACE_BITS) as u32,
         }
     }
 
@@ -190,32 +210,32 @@ impl<N> Segments<N> {
     }
 
     #[inline]
-    fn is_open_full(&self) -> bool {
-        let open = self.segments.get(self.open as usize);
-        open.is_none_or(|open| open.nodes.len() == PLACES)
+    fn is_current_full(&self) -> bool {
+        let current = self.segments.get(self.current as usize);
+        current.is_none_or(|current| current.nodes.len() == Self::PLACES)
     }
 
-    /// Opens a segment that has room, in place of one that is full.
+    /// Takes a segment that has room, in place of one that is full.
     #[cold]
     #[inline(never)]
-    fn open_another(&mut self) {
-        self.open = if self.roomy != NONE {
-            let roomy = self.roomy;
-            self.leave_roomy(roomy);
-            roomy
-        } else if self.vacant != NONE {
-            let vacant = self.vacant;
-            self.vacant = self.segments[vacant as usize].next;
-            self.segments[vacant as usize].nodes = Slab::with_capacity(PLACES);
-            vacant
+    fn replace_current(&mut self) {
+        self.current = if self.partial != NONE {
+            let partial = self.partial;
+            self.leave_partial(partial);
+            partial
+        } else if self.empty != NONE {
+            let empty = self.empty;
+            self.empty = self.segments[empty as usize].next;
+            self.segments[empty as usize].nodes = Slab::with_capacity(Self::PLACES);
+            empty
         } else {
             let number = self.segments.len();
-            assert!(number < MOST_SEGMENTS, "{TOO_MANY}");
+            assert!(number < Self::MOST_SEGMENTS, "{TOO_MANY}");
             let nodes = if number == 0 {
                 self.segments.reserve_exact(1);
                 Slab::new()
             } else {
-                Slab::with_capacity(PLACES)
+                Slab::with_capacity(Self::PLACES)
             };
             self.segments.push(Segment::of(nodes));
             number as u32
@@ -226,11 +246,11 @@ impl<N> Segments<N> {
     #[inline]
     fn removed(&mut self, number: usize, left: usize) {
         self.len -= 1;
-        let must_settle = if number == self.open as usize {
-            left == 0 && self.segments.len() > 1
+        let must_settle = if number == self.current as usize {
+            left == 0 && (self.segments.len() > 1 || Self::IS_LARGE)
         } else {
             // Either it was full, or none is left.
-            left.wrapping_sub(1) >= PLACES - 2
+            left.wrapping_sub(1) >= Self::PLACES - 2
         };
         if must_settle {
             self.settle(number as u32, left);
@@ -241,37 +261,44 @@ impl<N> Segments<N> {
     #[inline(never)]
     fn settle(&mut self, number: u32, left: usize) {
         if left > 0 {
-            self.enter_roomy(number);
+            self.enter_partial(number);
             return;
         }
-        if number != self.open {
-            self.leave_roomy(number);
+        if number != self.current {
+            self.leave_partial(number);
             self.give_back(number);
         }
         if self.len == 0 {
-            self.keep_only_open();
-        } else if number == self.open && self.roomy != NONE {
+            self.keep_only_current();
+        } else if number == self.current && self.partial != NONE {
             // The next nodes have room elsewhere.
             self.give_back(number);
-            self.open_another();
+            self.replace_current();
+        } else if number == self.current && Self::IS_LARGE {
+            self.give_back(number);
+            self.current = NONE;
         }
     }
 
     fn give_back(&mut self, number: u32) {
         let segment = &mut self.segments[number as usize];
         segment.nodes = Slab::new();
-        segment.next = std::mem::replace(&mut self.vacant, number);
+        segment.next = std::mem::replace(&mut self.empty, number);
     }
 
-    /// Gives back the list of segments, which are all vacant but the open one.
-    fn keep_only_open(&mut self) {
-        let open = std::mem::take(&mut self.segments[self.open as usize].nodes);
-        self.segments = vec![Segment::of(open)];
-        (self.open, self.roomy, self.vacant) = (0, NONE, NONE);
+    /// Gives back the list of segments, which are all empty but the current one.
+    fn keep_only_current(&mut self) {
+        self.segments = if Self::IS_LARGE {
+            Vec::new()
+        } else {
+            let current = &mut self.segments[self.current as usize];
+            vec![Segment::of(std::mem::take(&mut current.nodes))]
+        };
+        (self.current, self.partial, self.empty) = (0, NONE, NONE);
     }
 
-    fn enter_roomy(&mut self, number: u32) {
-        let next = std::mem::replace(&mut self.roomy, number);
+    fn enter_partial(&mut self, number: u32) {
+        let next = std::mem::replace(&mut self.partial, number);
         let segment = &mut self.segments[number as usize];
         (segment.previous, segment.next) = (NONE, next);
         if next != NONE {
@@ -279,15 +306,25 @@ impl<N> Segments<N> {
         }
     }
 
-    fn leave_roomy(&mut self, number: u32) {
+    fn leave_partial(&mut self, number: u32) {
         let Segment { previous, next, .. } = self.segments[number as usize];
         match previous {
-            NONE => self.roomy = next,
+            NONE => self.partial = next,
             previous => self.segments[previous as usize].next = next,
         }
         if next != NONE {
             self.segments[next as usize].previous = previous;
         }
+    }
+
+    #[inline]
+    fn number(index: u32) -> usize {
+        (index >> Self::PLACE_BITS) as usize
+    }
+
+    #[inline]
+    fn place(index: u32) -> usize {
+        index as usize & (Self::PLACES - 1)
     }
 
     #[inline]
@@ -298,16 +335,6 @@ impl<N> Segments<N> {
 }
 
 const TOO_MANY: &str = "a wheel holds at most about four billion timers";
-
-#[inline]
-fn number(index: u32) -> usize {
-    (index >> PLACE_BITS) as usize
-}
-
-#[inline]
-fn place(index: u32) -> usize {
-    index as usize & (PLACES - 1)
-}
 
 impl<N> Segment<N> {
     fn of(nodes: Slab<N>) -> Segment<N> {
@@ -326,7 +353,7 @@ impl<N> Index<u32> for Segments<N> {
     #[inline]
     fn index(&self, index: u32) -> &N {
         self.visit(1);
-        &self.segments[number(index)].nodes[place(index)]
+        &self.segments[Self::number(index)].nodes[Self::place(index)]
     }
 }
 
@@ -334,7 +361,7 @@ impl<N> IndexMut<u32> for Segments<N> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut N {
         self.visit(1);
-        &mut self.segments[number(index)].nodes[place(index)]
+        &mut self.segments[Self::number(index)].nodes[Self::place(index)]
     }
 }
 
@@ -355,29 +382,29 @@ impl<N> Segments<N> {
     pub(super) fn check(&self) {
         let mut lists = vec![None; self.segments.len()];
         let mut previous = NONE;
-        let mut number = self.roomy;
+        let mut number = self.partial;
         while number != NONE {
             let segment = &self.segments[number as usize];
             assert_eq!(segment.previous, previous, "the list links back");
-            assert_eq!(lists[number as usize].replace("roomy"), None);
+            assert_eq!(lists[number as usize].replace("partial"), None);
             (previous, number) = (number, segment.next);
         }
-        let mut number = self.vacant;
+        let mut number = self.empty;
         while number != NONE {
-            assert_eq!(lists[number as usize].replace("vacant"), None);
+            assert_eq!(lists[number as usize].replace("empty"), None);
             number = self.segments[number as usize].next;
         }
         for (number, segment) in self.segments.iter().enumerate() {
-            let expected = match segment.nodes.len() {
-                _ if number == self.open as usize => None,
-                PLACES => None,
-                0 => Some("vacant"),
-                _ => Some("roomy"),
+            let len = segment.nodes.len();
+            let expected = if number == self.current as usize || len == Self::PLACES {
+                None
+            } else {
+                Some(if len == 0 { "empty" } else { "partial" })
             };
             assert_eq!(lists[number], expected, "segment {number}");
             let capacity = segment.nodes.capacity();
-            assert!(capacity <= PLACES);
-            assert_eq!(expected == Some("vacant"), capacity == 0);
+            assert!(capacity <= Self::PLACES);
+            assert_eq!(expected == Some("empty"), capacity == 0);
         }
         let nodes = self.segments.iter().map(|segment| segment.nodes.len());
         assert_eq!(self.len, nodes.sum::<usize>());

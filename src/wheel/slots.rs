@@ -1,24 +1,24 @@
 //! Where timers lie: the slots of the levels, and linking a timer into them and out of them.
 //!
-//! - A *list* holds the timers of one slot. It is doubly linked through the nodes by indices of 32
-//!   bits, so a node carries eight bytes of links and no pointer.
-//! - A *level* is the lists of its slots, and a bitmap of those that hold a timer. So empty slots
+//! - A *list* holds the timers of one slot, and counts them. It is doubly linked through the nodes
+//!   by indices of 32 bits, so a node carries eight bytes of links and no pointer.
+//! - A *level* is two rotations of slots, and a bitmap of those that hold a timer. So empty slots
 //!   cost nothing: one count of trailing zeros finds the next slot with a timer.
 //!
 //! Invariants:
 //!
 //! - A timer is linked at the finest level that reaches its due, in the slot of its own digit
-//!   there. A timer whose due lies before `elapsed` is sorted.
-//! - A node is in exactly one list, the one that its `position` names. Only sorted nodes are in
-//!   none. The nodes of a list that have the same due stand in the order in which they were armed.
-//!   What is in a coarser slot with that due was armed before them.
-//! - A sorted node was linked before each node of a list that has the same due.
+//!   there. A timer whose due lies before `elapsed` is overdue: it lies in a list of its due.
+//! - A node is in exactly one list, the one that its `position` and its due name. The nodes of a
+//!   list that have the same due stand in the order in which they were armed. What is in a coarser
+//!   slot with that due was armed before them.
 //! - A bit of the bitmap is set exactly while the list of its slot is not empty.
 //!
 //! Arming and disarming are the hot path, and each is one flat function. A node is written and read
 //! in its place. A node that is built elsewhere and then copied has to wait for its own fields,
 //! because a core cannot forward several narrow stores to one wide load.
 
+use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
 
 use super::segments::{NONE, Segments};
@@ -41,7 +41,7 @@ impl<T> Wheel<T> {
         let index = self.nodes.vacant_index();
         let key = Key::new(index, sequence);
         if due < self.elapsed {
-            return (key, self.arm_late(due, key, make()));
+            return (key, self.arm_overdue(due, key, make()));
         }
         let (level, slot) = self.slot_of(due);
         let previous = self.append(index, level, slot);
@@ -57,16 +57,21 @@ impl<T> Wheel<T> {
 
     /// Arms a timer that is overdue.
     #[cold]
-    fn arm_late(&mut self, due: u64, key: Key, value: T) -> &mut T {
-        self.nodes.put(Node {
+    fn arm_overdue(&mut self, due: u64, key: Key, value: T) -> &mut T {
+        let previous = self.append_overdue(key.index(), due);
+        let node = self.nodes.put(Node {
             due,
             sequence: key.sequence(),
-            links: Links::last(NONE),
-            position: Position::SORTED,
+            links: Links::last(previous),
+            position: Position::OVERDUE,
             value,
         });
-        self.link_sorted(key.index(), due);
-        &mut self.nodes[key.index()].value
+        &mut node.value
+    }
+
+    fn append_overdue(&mut self, index: u32, due: u64) -> u32 {
+        let list = self.overdue.entry(due).or_insert(List::EMPTY);
+        list.append(index, &mut self.nodes)
     }
 
     /// Appends a node to the list of a slot. Returns the node before it, which the caller stores.
@@ -76,14 +81,10 @@ impl<T> Wheel<T> {
             Some(level) => level,
             None => grow(&mut self.levels, level),
         };
-        let list = &mut at.slots[slot];
-        let previous = std::mem::replace(&mut list.tail, index);
+        let previous = at.slots[slot].append(index, &mut self.nodes);
         if previous == NONE {
-            list.head = index;
             at.occupied |= 1 << slot;
             self.occupied |= 1 << level;
-        } else {
-            self.nodes[previous].links.next = index;
         }
         previous
     }
@@ -125,14 +126,15 @@ impl<T> Wheel<T> {
 
     /// Links a node that is in no list, where its due belongs.
     pub(super) fn link(&mut self, index: u32, due: u64) {
-        if due < self.elapsed {
-            return self.link_sorted(index, due);
-        }
-        let (level, slot) = self.slot_of(due);
-        let previous = self.append(index, level, slot);
+        let (previous, position) = if due < self.elapsed {
+            (self.append_overdue(index, due), Position::OVERDUE)
+        } else {
+            let (level, slot) = self.slot_of(due);
+            let previous = self.append(index, level, slot);
+            (previous, Position::of_slot(level, slot))
+        };
         let node = &mut self.nodes[index];
-        (node.due, node.links) = (due, Links::last(previous));
-        node.position = Position::of_slot(level, slot);
+        (node.due, node.links, node.position) = (due, Links::last(previous), position);
     }
 
     /// Links a node that was unlinked from a coarser slot before all that lies where its due
@@ -140,14 +142,15 @@ impl<T> Wheel<T> {
     pub(super) fn link_first(&mut self, index: u32) {
         let due = self.nodes[index].due;
         let (level, slot) = self.slot_of(due);
-        let list = self.levels[level].slots[slot];
+        let list = &mut self.levels[level].slots[slot];
         if list.head == NONE {
             return self.link(index, due);
         }
-        self.levels[level].slots[slot].head = index;
-        self.nodes[list.head].links.previous = index;
+        let second = std::mem::replace(&mut list.head, index);
+        list.len += 1;
+        self.nodes[second].links.previous = index;
         let node = &mut self.nodes[index];
-        node.links = Links::first(list.head);
+        node.links = Links::first(second);
         node.position = Position::of_slot(level, slot);
     }
 
@@ -155,27 +158,18 @@ impl<T> Wheel<T> {
     /// among whose next slots, the present one included, is that of its due.
     #[inline]
     fn slot_of(&self, due: u64) -> (usize, usize) {
-        // The lowest bit is set so that a distance of zero is level 0 too.
-        let distance = (due - self.elapsed) | 1;
-        let mut digit = self.digit_of_bit[distance.ilog2() as usize];
-        if (due >> digit.shift) - (self.elapsed >> digit.shift) > self.slot_mask {
-            digit = digit.next(self.digit_bits);
+        // A bit is set so that a distance of less than two is level 0 too.
+        let distance = (due - self.elapsed) | 2;
+        let mut level = (distance.ilog2() - 1) / DIGIT_BITS;
+        let mut shift = level * DIGIT_BITS;
+        if (due >> shift) - (self.elapsed >> shift) >= SLOTS as u64 {
+            level += 1;
+            shift += DIGIT_BITS;
         }
-        let slot = (due >> digit.shift & self.slot_mask) as usize;
-        (usize::from(digit.level), slot & (MAX_SLOTS - 1))
+        (level as usize, slot_of_number(due >> shift))
     }
 
-    #[cold]
-    pub(super) fn link_sorted(&mut self, index: u32, due: u64) {
-        let rank = self.next_rank;
-        self.next_rank += 1;
-        let node = &mut self.nodes[index];
-        (node.due, node.position) = (due, Position::SORTED);
-        node.links = Links::of_rank(rank);
-        self.sorted.insert((due, rank), index);
-    }
-
-    /// Takes a node out of its list, or from among the sorted ones. It stays in the storage.
+    /// Takes a node out of its list. It stays in the storage.
     pub(super) fn unlink(&mut self, index: u32) -> Unlinked {
         let node = &self.nodes[index];
         let (due, position, links) = (node.due, node.position, node.links);
@@ -185,21 +179,11 @@ impl<T> Wheel<T> {
     /// Unlinks a node that had this position, these links and this due.
     #[inline]
     fn unlink_from(&mut self, position: Position, links: Links, due: u64) -> Unlinked {
-        if position == Position::SORTED {
-            return self.unlink_sorted(due, links);
+        if position == Position::OVERDUE {
+            return self.unlink_overdue(due, links);
         }
-        let Links { previous, next } = links;
         let level = &mut self.levels[position.level()];
-        let list = &mut level.slots[position.slot()];
-        match previous {
-            NONE => list.head = next,
-            previous => self.nodes[previous].links.next = next,
-        }
-        match next {
-            NONE => list.tail = previous,
-            next => self.nodes[next].links.previous = previous,
-        }
-        if (previous, next) != (NONE, NONE) {
+        if !level.slots[position.slot()].unlink(links, &mut self.nodes) {
             let emptied = Position::NOWHERE;
             return Unlinked { due, emptied };
         }
@@ -212,9 +196,13 @@ impl<T> Wheel<T> {
     }
 
     #[cold]
-    fn unlink_sorted(&mut self, due: u64, links: Links) -> Unlinked {
-        self.sorted.remove(&(due, links.to_rank()));
-        let emptied = Position::SORTED;
+    fn unlink_overdue(&mut self, due: u64, links: Links) -> Unlinked {
+        if let Entry::Occupied(mut list) = self.overdue.entry(due) {
+            if list.get_mut().unlink(links, &mut self.nodes) {
+                list.remove();
+            }
+        }
+        let emptied = Position::OVERDUE;
         Unlinked { due, emptied }
     }
 
@@ -224,10 +212,10 @@ impl<T> Wheel<T> {
     pub(crate) fn may_change(&self, unlinked: Unlinked, expiry: u64) -> bool {
         let Unlinked { due, emptied } = unlinked;
         match emptied {
-            Position::SORTED => true,
+            Position::OVERDUE => true,
             Position::NOWHERE => due <= expiry,
             slot => {
-                let shift = slot.level() as u32 * self.digit_bits;
+                let shift = slot.level() as u32 * DIGIT_BITS;
                 due >> shift << shift <= expiry
             }
         }
@@ -241,39 +229,31 @@ fn grow(levels: &mut Vec<Level>, level: usize) -> &mut Level {
     &mut levels[level]
 }
 
-/// A digit of a tick.
-#[derive(Clone, Copy)]
-pub(super) struct Digit {
-    pub(super) level: u8,
-    /// How many bits are below it.
-    pub(super) shift: u8,
+/// The number of bits by which a slot of a level is wider than one of the level below.
+pub(crate) const DIGIT_BITS: u32 = 6;
+
+/// How many slots a level has: two rotations, so that the whole of the next slot of the level above
+/// fits in behind the present rotation.
+pub(super) const SLOTS: usize = 2 << DIGIT_BITS;
+
+/// How many levels span every `u64`.
+pub(super) const MAX_LEVELS: usize = (u64::BITS - 1).div_ceil(DIGIT_BITS) as usize;
+
+/// The slot of a level that holds the slot with this number, counted from tick 0.
+#[inline]
+pub(super) fn slot_of_number(number: u64) -> usize {
+    number as usize & (SLOTS - 1)
 }
-
-impl Digit {
-    #[inline]
-    fn next(self, bits: u32) -> Digit {
-        Digit {
-            level: self.level + 1,
-            shift: self.shift + bits as u8,
-        }
-    }
-}
-
-/// The widest digit: a slot for each of its values has a bit in the bitmap of its level.
-pub(super) const MAX_DIGIT_BITS: u32 = u64::BITS.ilog2();
-
-/// The most slots that a level can have.
-pub(super) const MAX_SLOTS: usize = 1 << MAX_DIGIT_BITS;
 
 pub(super) struct Level {
-    occupied: u64,
-    slots: [List; MAX_SLOTS],
+    occupied: u128,
+    slots: [List; SLOTS],
 }
 
 impl Level {
     pub(super) const EMPTY: Level = Level {
         occupied: 0,
-        slots: [List::EMPTY; MAX_SLOTS],
+        slots: [List::EMPTY; SLOTS],
     };
 
     #[cfg(test)]
@@ -281,19 +261,16 @@ impl Level {
         self.occupied == 0
     }
 
-    /// How many slots after the slot `present` the first one is that holds a timer. The slots
-    /// before the present one come last. The level must not be empty.
+    /// How many slots after the slot `present` the first one is that holds a timer. The level must
+    /// not be empty.
     #[inline]
-    pub(super) fn first_from(&self, present: usize, slots: usize) -> usize {
-        match self.occupied >> present {
-            0 => slots - present + self.occupied.trailing_zeros() as usize,
-            ahead => ahead.trailing_zeros() as usize,
-        }
+    pub(super) fn first_from(&self, present: usize) -> u64 {
+        let ahead = self.occupied.rotate_right(present as u32);
+        u64::from(ahead.trailing_zeros())
     }
 
-    /// The slots that hold a timer, first to last.
-    pub(super) fn occupied_slots(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..MAX_SLOTS).filter(|slot| self.occupied >> slot & 1 == 1)
+    pub(super) fn slots(&self) -> impl Iterator<Item = &List> {
+        self.slots.iter()
     }
 
     pub(super) fn slot(&self, slot: usize) -> &List {
@@ -302,7 +279,7 @@ impl Level {
 
     #[cfg(test)]
     pub(super) fn check<T>(&self, nodes: &Segments<Node<T>>, level: usize) -> usize {
-        (0..MAX_SLOTS)
+        (0..SLOTS)
             .map(|slot| {
                 let length = self.slots[slot].check(nodes, Position::of_slot(level, slot));
                 let bit = self.occupied >> slot & 1 == 1;
@@ -317,30 +294,30 @@ impl Level {
     }
 }
 
-/// Where a node is: in the list of a slot of a level, or among the sorted ones.
+/// The list that a node is in: that of a slot of a level, or that of its due among the overdue.
 ///
-/// One number holds both the level and the slot. The slot takes the low `MAX_DIGIT_BITS` bits.
+/// One number holds both the level and the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position(u64);
 
 impl Position {
-    pub(super) const SORTED: Position = Position(u64::MAX);
+    pub(super) const OVERDUE: Position = Position(u64::MAX);
 
     const NOWHERE: Position = Position(u64::MAX - 1);
 
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Position {
-        Position((level << MAX_DIGIT_BITS | slot) as u64)
+        Position((level * SLOTS + slot) as u64)
     }
 
     #[inline]
     pub(super) fn level(self) -> usize {
-        (self.0 >> MAX_DIGIT_BITS) as usize
+        self.0 as usize / SLOTS
     }
 
     #[inline]
     pub(super) fn slot(self) -> usize {
-        self.0 as usize & (MAX_SLOTS - 1)
+        slot_of_number(self.0)
     }
 }
 
@@ -361,7 +338,6 @@ pub(super) struct Links {
     next: u32,
 }
 
-/// A node that is in no list has no use for its links, so they can hold a number.
 impl Links {
     fn first(next: u32) -> Links {
         Links {
@@ -377,31 +353,27 @@ impl Links {
             next: NONE,
         }
     }
-
-    pub(super) fn of_rank(rank: u64) -> Links {
-        Links {
-            previous: (rank >> 32) as u32,
-            next: rank as u32,
-        }
-    }
-
-    pub(super) fn to_rank(self) -> u64 {
-        u64::from(self.previous) << 32 | u64::from(self.next)
-    }
 }
 
-/// The two ends of a list.
+/// The two ends of a list, and how many nodes it has.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     head: u32,
     tail: u32,
+    len: u32,
 }
 
 impl List {
     pub(super) const EMPTY: List = List {
         head: NONE,
         tail: NONE,
+        len: 0,
     };
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
 
     pub(super) fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
@@ -425,6 +397,34 @@ impl List {
         })
     }
 
+    /// Appends a node. Returns the node before it, which the caller stores.
+    #[inline(always)]
+    fn append<T>(&mut self, index: u32, nodes: &mut Segments<Node<T>>) -> u32 {
+        self.len += 1;
+        let previous = std::mem::replace(&mut self.tail, index);
+        match previous {
+            NONE => self.head = index,
+            previous => nodes[previous].links.next = index,
+        }
+        previous
+    }
+
+    /// Takes out a node that had these links. Returns whether the list is empty now.
+    #[inline(always)]
+    fn unlink<T>(&mut self, links: Links, nodes: &mut Segments<Node<T>>) -> bool {
+        let Links { previous, next } = links;
+        match previous {
+            NONE => self.head = next,
+            previous => nodes[previous].links.next = next,
+        }
+        match next {
+            NONE => self.tail = previous,
+            next => nodes[next].links.previous = previous,
+        }
+        self.len -= 1;
+        self.len == 0
+    }
+
     /// Asserts that the links forth and back agree, and that every node names this list as its
     /// position. Returns the length of the list.
     #[cfg(test)]
@@ -444,6 +444,7 @@ impl List {
             length += 1;
         }
         assert_eq!(self.tail, previous, "the list does not end at its tail");
+        assert_eq!(self.len(), length, "the list counts its nodes");
         length
     }
 }

@@ -4,14 +4,29 @@
 //! finer level. So an owner that holds a lock over the wheel can let it go after any number of
 //! steps.
 //!
+//! # Cascading ahead of time
+//!
+//! To empty a coarse slot of a million timers in one turn takes tens of milliseconds. So a slot of
+//! many is emptied before its time, a bounded number for each turn. It can be: a level has two
+//! rotations of slots, and so takes in the whole of the next coarse slot from a rotation of its own
+//! before that starts.
+//!
+//! ```text
+//!   level 1   [ . . . X X X ]        the slot behind the present one holds many
+//!                     |||            each turn moves at most `AHEAD` of them, the last one first
+//!   level 0   [ . . . . | o o o ]    to the second rotation, before what was armed there since
+//! ```
+//!
+//! What is armed for that slot meanwhile goes to the finer level at once, behind. What cascades
+//! goes to the front. So ties keep their order, and a slot may be left half emptied at any time.
+//! A slot of few waits for its time, since most of its timers will be gone by then.
+//!
 //! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers
 //! of the slot that is being cascaded wait there for their step. `elapsed` is the start of that
 //! slot.
-//!
-//! The timers of a coarse slot are in no order. An owner that looks for the first timer of all
-//! makes them sorted, each once. `elapsed` waits for its time all the same.
 
 use super::Wheel;
+use super::slots::{DIGIT_BITS, slot_of_number};
 
 /// The choice that [`Wheel::turn`] has for a timer whose slot has come.
 pub(crate) enum Decision {
@@ -23,6 +38,13 @@ pub(crate) enum Decision {
 
 /// Judging a timer and waking the task that waits for it costs as much as cascading this many.
 pub(super) const JUDGED: usize = 8;
+
+/// A turn cascades at most this many timers ahead of their time, or more if they would not all have
+/// been moved by then. Small in unit tests, so that small wheels come to it.
+pub(super) const AHEAD: usize = if cfg!(test) { 32 } else { 1_024 };
+
+/// A coarse slot of no more timers than this waits for its time.
+pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
 
 /// The result of a search for a timer that is due, or of one step of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,19 +97,11 @@ impl<T> Wheel<T> {
     /// Finds one timer that is due by `now`, or cascades at most `budget` timers of one slot, which
     /// are taken from the budget.
     pub(super) fn step(&mut self, budget: &mut usize) -> Found {
-        let slot = self.slot_to_work_on();
-        // Of two with the same due, the sorted one was linked first.
-        match self.first_sorted() {
-            Some((due, first)) if slot.is_none_or(|(.., start)| due <= start) => {
-                return if due <= self.now {
-                    Found::Due(first)
-                } else {
-                    self.finish()
-                };
-            }
-            _ => {}
+        if let Some(first) = self.first_overdue() {
+            return Found::Due(first);
         }
-        let Some((level, slot, start)) = slot.filter(|&(.., start)| start <= self.now) else {
+        let next = self.slot_to_work_on();
+        let Some((level, slot, start)) = next.filter(|&(.., start)| start <= self.now) else {
             return self.finish();
         };
         self.elapsed = start;
@@ -95,28 +109,72 @@ impl<T> Wheel<T> {
             let first = self.levels[level].slot(slot).first();
             return first.map_or(Found::Nothing, Found::Due);
         }
-        // A timer of the same due in a finer slot was linked later. So each timer goes to the
-        // front there, the last one first.
-        while let Some(last) = self.levels[level].slot(slot).last().filter(|_| *budget > 0) {
-            *budget -= 1;
+        *budget -= self.cascade(level, slot, *budget);
+        Found::Unfinished
+    }
+
+    /// Moves at most so many timers of a slot to finer levels. Returns how many it moved.
+    fn cascade(&mut self, level: usize, slot: usize, most: usize) -> usize {
+        let list = self.levels[level].slot(slot);
+        let moved = list.len().min(most);
+        for _ in 0..moved {
+            // A timer of the same due in a finer slot was linked later. So each timer goes to the
+            // front there, the last one first.
+            let Some(last) = self.levels[level].slot(slot).last() else {
+                break;
+            };
             self.unlink(last);
             self.link_first(last);
         }
-        Found::Unfinished
+        moved
     }
 
     /// Nothing more is due by `now`.
     fn finish(&mut self) -> Found {
         self.elapsed = self.now;
+        self.cascade_ahead();
         self.levels.truncate(self.levels());
         Found::Nothing
     }
 
-    /// The due and the index of the first timer that is sorted.
-    #[inline]
-    pub(super) fn first_sorted(&self) -> Option<(u64, u32)> {
-        let (&(due, _), &index) = self.sorted.first_key_value()?;
-        Some((due, index))
+    /// Moves some timers out of the coarse slots that come next, if these hold many. The finest
+    /// levels come first, since their slots have the least time left.
+    fn cascade_ahead(&mut self) {
+        let mut left = AHEAD;
+        for level in 1..self.levels() {
+            let (slot, start) = self.slot_behind_present(level);
+            let timers = self.levels[level].slot(slot).len();
+            if timers > FEW {
+                let ticks = usize::try_from(start - self.elapsed).unwrap_or(usize::MAX);
+                let most = left.max(timers.div_ceil(ticks));
+                left = left.saturating_sub(self.cascade(level, slot, most));
+            }
+        }
+    }
+
+    /// Whether the next tick has something to cascade ahead of its time.
+    fn is_to_cascade_ahead(&self) -> bool {
+        let mut levels = 1..self.levels();
+        levels.any(|level| {
+            let (slot, _) = self.slot_behind_present(level);
+            self.levels[level].slot(slot).len() > FEW
+        })
+    }
+
+    /// The slot of a coarse level that comes next, and its starting tick.
+    fn slot_behind_present(&self, level: usize) -> (usize, u64) {
+        let shift = level as u32 * DIGIT_BITS;
+        let number = (self.elapsed >> shift) + 1;
+        // Beyond the last tick no slot holds a timer.
+        (
+            slot_of_number(number),
+            number.checked_shl(shift).unwrap_or(0),
+        )
+    }
+
+    fn first_overdue(&self) -> Option<u32> {
+        let (_, list) = self.overdue.first_key_value()?;
+        list.first()
     }
 
     /// The slot whose time comes next. Of two that start at the same tick: a coarse one comes
@@ -140,12 +198,10 @@ impl<T> Wheel<T> {
             }
             let level = occupied.trailing_zeros() as usize;
             occupied &= occupied - 1;
-            let shift = level as u32 * self.digit_bits;
+            let shift = level as u32 * DIGIT_BITS;
             let present = self.elapsed >> shift;
-            let slots = self.slot_mask as usize + 1;
-            let ahead = self.levels[level].first_from((present & self.slot_mask) as usize, slots);
-            let number = present + ahead as u64;
-            Some((level, (number & self.slot_mask) as usize, number << shift))
+            let number = present + self.levels[level].first_from(slot_of_number(present));
+            Some((level, slot_of_number(number), number << shift))
         })
     }
 }
@@ -165,69 +221,43 @@ impl<T> Wheel<T> {
         Found::Unfinished
     }
 
-    /// Finds the first timer, due or not, in at most `budget` steps, which are taken from the
-    /// budget.
-    ///
-    /// The timers of a coarse slot are in no order. So where they are many, they are sorted before
-    /// their time, which each of them pays for once, in O(log n).
-    #[cfg_attr(not(test), allow(dead_code))]
-    pub(crate) fn find_first(&mut self, budget: &mut usize) -> Found {
-        while *budget > 0 {
-            *budget -= 1;
-            let sorted = self.first_sorted();
-            // Of two that start at the same tick, what is in the coarser one was linked first.
-            let earliest = self.first_slots().reduce(|one, other| {
-                let is_other = other.2 <= one.2;
-                if is_other { other } else { one }
-            });
-            let Some((level, slot, start)) = earliest else {
-                return sorted.map_or(Found::Nothing, |(_, index)| Found::Due(index));
-            };
-            if let Some((_, first)) = sorted.filter(|&(due, _)| due <= start) {
-                return Found::Due(first);
-            }
-            let is_first = |due| {
-                let mut others = self.first_slots().filter(|&(other, ..)| other != level);
-                others.all(|(.., start)| due < start)
-            };
-            let in_slot = self.first_of_few(level, slot);
-            if let Some((due, index)) = in_slot.filter(|&(due, _)| level == 0 || is_first(due)) {
-                let before = sorted.filter(|&(sorted, _)| sorted <= due);
-                return Found::Due(before.map_or(index, |(_, sorted)| sorted));
-            }
-            if let Some(index) = self.levels[level].slot(slot).first() {
-                self.unlink(index);
-                self.link_sorted(index, self.nodes[index].due);
-            }
-        }
-        Found::Unfinished
+    /// The tick of the next turn that finds a timer due, or the start of its slot. So a wheel whose
+    /// owner goes by this may have a coarse slot to empty in one turn.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        let overdue = self.overdue.first_key_value();
+        overdue
+            .map(|(&due, _)| due)
+            .or_else(|| self.earliest_in_slots())
+    }
+
+    /// As `next_due`, and sooner if there is something to cascade ahead of its time.
+    pub(super) fn next_due_or_cascade(&self) -> Option<u64> {
+        let due = self.next_due()?;
+        let next = self.now.saturating_add(1);
+        let is_sooner = next < due && self.is_to_cascade_ahead();
+        Some(if is_sooner { next } else { due })
     }
 
     /// The tick of the earliest timer in the slots, or that of the beginning of its slot.
-    pub(super) fn earliest_in_slots(&self) -> Option<u64> {
+    fn earliest_in_slots(&self) -> Option<u64> {
         self.first_slots()
             .fold(None, |earliest, (level, slot, start)| {
                 if earliest.is_some_and(|earliest| earliest <= start) {
                     return earliest;
                 }
-                let due = self.first_of_few(level, slot).map_or(start, |(due, _)| due);
+                let due = self.first_due_of_few(level, slot).unwrap_or(start);
                 Some(earliest.map_or(due, |earliest: u64| earliest.min(due)))
             })
     }
 
-    /// The due and the index of a slot's first timer, if the slot is of one tick or holds few.
-    fn first_of_few(&self, level: usize, slot: usize) -> Option<(u64, u32)> {
+    /// The first due in a slot of several ticks, if the slot holds few timers.
+    fn first_due_of_few(&self, level: usize, slot: usize) -> Option<u64> {
         /// The search has a bound because a turn too many costs little.
-        const FEW: usize = 16;
-        let mut timers = self.levels[level].slot(slot).iter(&self.nodes);
-        let most = if level == 0 { 1 } else { FEW };
-        let earliest = timers
-            .by_ref()
-            .take(most)
-            .map(|(index, node)| (node.due, index))
-            // Of several, the one that was linked first.
-            .min_by_key(|&(due, _)| due);
-        // Only if these were all. Otherwise the earliest may be among the rest.
-        (level == 0 || timers.next().is_none()).then_some(earliest)?
+        const MOST: usize = 16;
+        let list = self.levels[level].slot(slot);
+        if level == 0 || list.len() > MOST {
+            return None;
+        }
+        list.iter(&self.nodes).map(|(_, node)| node.due).min()
     }
 }

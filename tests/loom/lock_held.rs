@@ -26,7 +26,12 @@ fn check(name: &str, body: &str) -> Result<(), String> {
     fs::write(file.with_extension("rs"), source).unwrap();
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc)
-        .args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "-o"])
+        .args([
+            "--edition=2024",
+            "--crate-type=lib",
+            "--emit=metadata",
+            "-o",
+        ])
         .args([file.with_extension("rmeta"), file.with_extension("rs")])
         .output()
         .unwrap();

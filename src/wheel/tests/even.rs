@@ -1,0 +1,121 @@
+//! How much work a single turn does beside what is due.
+//!
+//! Invariant: a turn of a wheel that is turned at each tick touches a bounded number of timers
+//! beside those that fire, however many there are.
+
+use super::super::turn::{AHEAD, FEW};
+use super::*;
+
+/// How many nodes it touches at most to take a timer out of its slot and link it into another, or
+/// to fire it: itself and its neighbours, several times.
+const TOUCHED: usize = 12;
+
+/// Turns the wheel at each tick up to `last`, and lets `refill` put in what it likes for what has fired.
+/// Returns how many nodes a turn touched at most beside those of what it fired.
+fn most_touched(
+    wheel: &mut Wheel<()>,
+    last: u64,
+    mut refill: impl FnMut(&mut Wheel<()>, usize),
+) -> usize {
+    let mut most = 0;
+    for now in wheel.now() + 1..=last {
+        let (before, mut fired) = (wheel.nodes.visits(), 0);
+        let is_finished = wheel.turn(now, usize::MAX >> 8, |due, ()| {
+            assert_eq!(due, now, "it fires in its tick");
+            fired += 1;
+            Decision::Fire
+        });
+        assert!(is_finished);
+        let touched = wheel.nodes.visits() - before;
+        most = most.max(touched.saturating_sub(fired * TOUCHED));
+        refill(wheel, fired);
+    }
+    wheel.check();
+    most
+}
+
+/// The bound: what is cascaded ahead of its time, and a slot of few of each level.
+fn bound(wheel: &Wheel<()>) -> usize {
+    (AHEAD + FEW * wheel.levels()) * TOUCHED
+}
+
+#[test]
+fn a_turn_touches_a_bounded_number_at_any_load() {
+    // A wheel that is kept full, at loads up to what all turns together can cascade.
+    for (many, span) in [
+        (100, 300_u64),
+        (10_000, 10_000),
+        (40_000, 15_000),
+        (20_000, 400_000),
+    ] {
+        let mut random = fastrand::Rng::with_seed(many);
+        let mut wheel = Printed(Wheel::new().starting_at(random.u64(..1 << 40)));
+        let wheel = &mut wheel.0;
+        let mut fill = |wheel: &mut Wheel<()>, count: usize| {
+            for _ in 0..count {
+                wheel.insert(wheel.now() + random.u64(1..=span), ());
+            }
+        };
+        fill(wheel, many as usize);
+        let last = wheel.now() + span.min(30_000);
+        let touched = most_touched(wheel, last, fill);
+        let bound = bound(wheel);
+        assert!(
+            touched <= bound,
+            "{touched} of {many} within {span} ticks, not {bound}"
+        );
+    }
+}
+
+#[test]
+fn a_crowd_that_is_due_far_away_at_one_tick_comes_down_evenly() {
+    // Far more than a turn moves, and no more than all turns before it can.
+    let (many, due) = (1_500, 20_000);
+    let mut wheel = Printed(Wheel::new());
+    let wheel = &mut wheel.0;
+    for _ in 0..many {
+        wheel.insert(due, ());
+    }
+    let touched = most_touched(wheel, due, |_, _| ());
+    assert!(wheel.is_empty());
+    assert!(touched <= bound(wheel), "{touched}");
+}
+
+#[test]
+fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
+    // At 100 a tick, three times as many as `AHEAD`.
+    let (rate, first, last) = (100, 8_192_u64, 12_288);
+    let mut wheel = Wheel::new();
+    for due in first..last {
+        (0..rate).for_each(|_| {
+            wheel.insert(due, ());
+        });
+    }
+    let touched = most_touched(&mut wheel, last, |_, _| ());
+    assert!(wheel.is_empty());
+    // Of each of the two levels at most what makes its slots empty in time.
+    let most = (2 * (rate + 1) + AHEAD + 2 * FEW) * TOUCHED;
+    assert!(touched <= most, "{touched}, not {most}");
+}
+
+#[test]
+fn a_wheel_that_has_nothing_to_do_names_no_tick() {
+    let mut wheel = Wheel::new();
+    (0..FEW).for_each(|_| {
+        wheel.insert(5_000, ());
+    });
+    assert_eq!(wheel.next_turn(), Some(5_000));
+    // One more than a few, a rotation before their slot and in it.
+    for _ in 0..FEW + 10 {
+        wheel.insert(40_000, ());
+    }
+    assert_eq!(wheel.advance(32_767).count(), FEW);
+    assert_eq!(wheel.next_turn(), Some(36_864), "the start of the slot");
+    assert_eq!(wheel.advance(32_768).count(), 0);
+    assert_eq!(
+        wheel.next_turn(),
+        Some(40_000),
+        "all were moved in one turn"
+    );
+    wheel.check();
+}
