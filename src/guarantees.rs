@@ -13,7 +13,7 @@
 //!   and there is one between two resets. A deadline that was last reset before the stall, and is
 //!   due before that grace ends, has it too. A stop that ends before anything of the timer was due
 //!   is no stall. All this holds for a [`DeadlineMap`] and an idle timeout for sockets too, but not
-//!   for a [`Sleep`], a [`Timeout`], an [`Interval`] or a [`DelayMap`]. [`Builder::count_stalls`]
+//!   for a [`Sleep`], a [`Timeout`], an [`Interval`] or a [`DelayMap`]. [`Builder::stall_grace`]
 //!   switches it off, for leases.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
 //!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.

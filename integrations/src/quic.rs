@@ -46,7 +46,7 @@ use tickwheel::{Deadline, ResetHandle, Timer};
 ///
 /// fn listen(config: EndpointConfig, server: ServerConfig) -> io::Result<Endpoint> {
 ///     let socket = UdpSocket::bind("[::]:4433")?;
-///     let timer = Timer::builder().count_stalls(true).build().map_err(io::Error::other)?;
+///     let timer = Timer::builder().stall_grace(false).build().map_err(io::Error::other)?;
 ///     let runtime = Arc::new(TickwheelRuntime::new(&timer));
 ///     Endpoint::new(config, Some(server), socket, runtime)
 /// }

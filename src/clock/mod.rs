@@ -50,30 +50,25 @@ enum Source {
 impl Clock {
     /// The clock of the runtime of `handle`, which begins at `epoch`. The caller is in the context
     /// of that runtime.
-    pub(crate) fn new(
-        handle: &Handle,
-        tick: TickLength,
-        epoch: Instant,
-        are_stalls_counted: bool,
-    ) -> Clock {
+    pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant, has_grace: bool) -> Clock {
         let source = match handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle)),
             _ => Source::System,
         };
-        Clock::from(source, tick, epoch, are_stalls_counted)
+        Clock::from(source, tick, epoch, has_grace)
     }
 
     /// The system's clock, which begins now.
-    pub(crate) fn of_system(tick: TickLength, are_stalls_counted: bool) -> Clock {
-        Clock::from(Source::System, tick, system_now(), are_stalls_counted)
+    pub(crate) fn of_system(tick: TickLength, has_grace: bool) -> Clock {
+        Clock::from(Source::System, tick, system_now(), has_grace)
     }
 
-    fn from(source: Source, tick: TickLength, epoch: Instant, are_stalls_counted: bool) -> Clock {
+    fn from(source: Source, tick: TickLength, epoch: Instant, has_grace: bool) -> Clock {
         Clock {
             epoch,
             tick,
             source,
-            stalls: Stalls::new(tick, are_stalls_counted),
+            stalls: Stalls::new(tick, has_grace),
             ended: OnceLock::new(),
         }
     }
@@ -332,13 +327,13 @@ mod tests {
     fn system(tick: Duration) -> Clock {
         let tick = TickLength::new(tick).unwrap();
         let epoch = system_now().checked_sub(PAST).unwrap();
-        Clock::from(Source::System, tick, epoch, false)
+        Clock::from(Source::System, tick, epoch, true)
     }
 
     /// The clock of the current runtime, which begins now.
     fn of_runtime() -> Clock {
         let tick = TickLength::new(MILLISECOND).unwrap();
-        Clock::new(&Handle::current(), tick, Instant::now(), false)
+        Clock::new(&Handle::current(), tick, Instant::now(), true)
     }
 
     fn after_epoch(nanos: u64) -> Moment {

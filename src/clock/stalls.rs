@@ -64,8 +64,8 @@ const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Stalls {
     tick: TickLength,
-    /// Whether stalls count against deadlines, which then have no grace.
-    are_counted: bool,
+    /// Whether a stall gives deadlines a grace.
+    has_grace: bool,
     /// Since which tick something that is due waits for the driver. Only the running thread of the
     /// driver writes it.
     waits_since: AtomicU64,
@@ -88,10 +88,10 @@ pub(crate) struct PassedDeadline {
 }
 
 impl Stalls {
-    pub(crate) fn new(tick: TickLength, are_counted: bool) -> Stalls {
+    pub(crate) fn new(tick: TickLength, has_grace: bool) -> Stalls {
         Stalls {
             tick,
-            are_counted,
+            has_grace,
             waits_since: AtomicU64::new(Tick::NEVER.number()),
             recent: Mutex::new(Vec::new()),
             last_grace_end: AtomicU64::new(0),
@@ -123,7 +123,7 @@ impl Stalls {
         // Acquire: pairs with the Release in `wait_from`. A thread that sees the driver come sees
         // the stall that was noted before.
         let from = Tick::new(self.waits_since.load(Ordering::Acquire));
-        let is_stall = !self.are_counted
+        let is_stall = self.has_grace
             && from <= self.tick.due(due)
             && self.is_stall(self.tick.current(now).since(from));
         is_stall.then_some(Stall { from, end: now })
@@ -139,7 +139,7 @@ impl Stalls {
         self.number.fetch_add(1, Ordering::Relaxed);
         let ticks = self.tick.current(end).since(from);
         self.total.fetch_add(ticks, Ordering::Relaxed);
-        if self.are_counted {
+        if !self.has_grace {
             return;
         }
         let mut recent = lock(&self.recent);

@@ -11,7 +11,7 @@ use crate::clock::tick::{Moment, Tick, TickLength};
 const MS: Duration = Duration::from_millis(1);
 
 fn stalls(tick: Duration) -> Stalls {
-    Stalls::new(TickLength::new(tick).unwrap(), false)
+    Stalls::new(TickLength::new(tick).unwrap(), true)
 }
 
 fn at(ms: u32) -> Moment {
@@ -83,8 +83,8 @@ fn a_stall_is_forgotten_when_its_grace_is_over() {
 }
 
 #[test]
-fn a_stall_that_counts_gives_no_grace() {
-    let stalls = Stalls::new(TickLength::new(MS).unwrap(), true);
+fn without_grace_a_stall_counts_all_the_same() {
+    let stalls = Stalls::new(TickLength::new(MS).unwrap(), false);
     note(&stalls, 1_000, at(4_000));
     assert_eq!(stalls.grace_end(spared(1_500)), None);
     assert_eq!(stalls.number(), 1);

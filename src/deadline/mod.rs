@@ -40,7 +40,7 @@ pub use handle::ResetHandle;
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
 ///   process was stopped or blocked for more than 50 ms and 16 ticks, stays pending for a grace.
 ///   The grace is as long as the stall, at least 100 ms and at most the timeout. There is one
-///   between two resets. See [`Builder::count_stalls`](crate::Builder::count_stalls).
+///   between two resets. See [`Builder::stall_grace`](crate::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
 /// - To drop it takes its timer out in O(1). Its handles then answer `false`.

@@ -155,16 +155,15 @@ impl Driver {
         }
         if is_late {
             let late = stalls.note(now, || self.clock.is_virtual());
-            self.report(now, late);
+            self.report(late);
         }
         // A timer may be linked in the past, and has waited for nobody. But a request may be as old
         // as this run, which may have been held up since.
         stalls.wait_from(tick.max(*run.began.get_or_insert(present)));
     }
 
-    /// Reports how late the driver was when it came at `now`.
-    fn report(&self, now: Moment, late: Lateness) {
-        self.lateness.note(now, late.ticks);
+    /// Reports a stall.
+    fn report(&self, late: Lateness) {
         if late.is_stall {
             let late = self.clock.tick().span(late.ticks).into();
             self.reporter.driver_was_stalled(late);
@@ -175,33 +174,24 @@ impl Driver {
     fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> Tick {
         let present = self.clock.tick().current(now);
         let late = self.clock.stalls().come(now, || self.clock.is_virtual());
-        self.report(now, late);
-        let turn = || self.turn_shards(core, present, now, late.since);
-        let (next, is_long) = running.read(turn);
-        if is_long {
-            // The last of what it fired came so much later than the first.
-            let now = self.clock.now();
-            let late = self.clock.tick().current(now).since(present);
-            self.lateness.note(now, late);
-        }
+        self.report(late);
+        let next = running.read(|| self.turn_shards(core, present, now, late.since));
         // A timer that the turn has left in the past was linked there meanwhile.
         self.clock.stalls().wait_from(next.max(present));
         next
     }
 
     /// Turns every shard up to `present`, a batch of each by turns, so that none waits for all of
-    /// another. Returns the earliest expiry, and whether some shard had more than a batch. A pass
-    /// fires all that is due, as tokio's does: work that was left for a task would wait in a run
-    /// queue, behind tasks that are always ready.
+    /// another. Returns the earliest expiry. A pass fires all that is due, as tokio's does: work
+    /// that was left for a task would wait in a run queue, behind tasks that are always ready.
     fn turn_shards(
         &self,
         core: &mut Core,
         present: Tick,
         mut at: Moment,
         waited_since: Tick,
-    ) -> (Tick, bool) {
+    ) -> Tick {
         let Core { shards, wakers, .. } = core;
-        let mut is_long = false;
         let mut has_woken = false;
         loop {
             let mut expiry = Tick::NEVER;
@@ -221,9 +211,8 @@ impl Driver {
                 self.reporter.wake_all(wakers);
             }
             if is_finished {
-                return (expiry, is_long);
+                return expiry;
             }
-            is_long = true;
         }
     }
 

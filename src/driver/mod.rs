@@ -45,7 +45,6 @@
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late; that is what shows a stall |
 
 mod core;
-mod lateness;
 pub(crate) mod requests;
 mod thread_alarm;
 mod tokio_alarm;
@@ -55,7 +54,6 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use crate::runtime::Handle;
 use crate::sync::lock;
@@ -66,7 +64,6 @@ use crate::clock::Clock;
 use crate::clock::tick::Tick;
 use crate::shard::Shard;
 use crate::waking::Reporter;
-use lateness::WorstLateness;
 use requests::{Request, Requests};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
@@ -80,7 +77,6 @@ pub(crate) struct Driver {
     /// Once the driver has ended, it never is.
     core: Mutex<Option<Core>>,
     wake_ups: AtomicU64,
-    lateness: WorstLateness,
     reporter: Reporter,
     /// The runtime that drives this; `None` for the process's timer, and once the driver has ended.
     runtime: Mutex<Option<Handle>>,
@@ -103,7 +99,6 @@ impl Driver {
             clock,
             core: Mutex::new(None),
             wake_ups: AtomicU64::new(0),
-            lateness: WorstLateness::default(),
             reporter,
             runtime: Mutex::new(None),
         }
@@ -164,12 +159,6 @@ impl Driver {
         self.clock.ended().is_some()
     }
 
-    /// How late the driver came to a turn of the last seconds at the most.
-    pub(crate) fn lateness(&self) -> Duration {
-        let worst = self.lateness.worst(self.clock.now());
-        self.clock.tick().span(worst).into()
-    }
-
     #[inline]
     pub(crate) fn reporter(&self) -> &Reporter {
         &self.reporter
@@ -204,6 +193,8 @@ impl fmt::Debug for Driver {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::tick::TickLength;
     use tokio::time::{Instant, sleep};
@@ -213,7 +204,7 @@ mod tests {
     async fn an_expiry_that_was_deferred_pulls_no_virtual_time_along() {
         let runtime = Handle::current();
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let clock = Clock::new(&runtime, tick, Instant::now(), false);
+        let clock = Clock::new(&runtime, tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime);
         driver.need_not_come_at(Tick::new(10));

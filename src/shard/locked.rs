@@ -241,7 +241,9 @@ impl<'a> Locked<'a> {
             judge(Tick::new(linked), entry, held, counts)
         });
         if is_finished {
-            self.shard.next_expiry.set(earliest_in(wheel, &self.shard.clock), held);
+            self.shard
+                .next_expiry
+                .set(earliest_in(wheel, &self.shard.clock), held);
         }
         is_finished
     }
@@ -340,7 +342,7 @@ fn link(
 }
 
 impl ShardState {
-    pub(super) fn with_slots(_slots: usize) -> ShardState {
+    pub(super) fn new() -> ShardState {
         ShardState {
             wheel: Wheel::new(),
             counts: Counts::default(),

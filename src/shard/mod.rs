@@ -78,7 +78,7 @@ pub(crate) struct Counts {
     /// Deadlines that a stall gave a grace.
     pub(crate) spared: u64,
     /// Deadlines that were reset when their time came.
-    pub(crate) put_off: u64,
+    pub(crate) rescheduled: u64,
 }
 
 /// Why a timer is not armed.
@@ -91,14 +91,9 @@ pub(crate) enum NotArmed {
 }
 
 impl Shard {
-    pub(crate) fn new(
-        slots: usize,
-        clock: Arc<Clock>,
-        driver: Arc<Driver>,
-        number: usize,
-    ) -> Shard {
+    pub(crate) fn new(clock: Arc<Clock>, driver: Arc<Driver>, number: usize) -> Shard {
         Shard {
-            state: ShardLock::new(ShardState::with_slots(slots)),
+            state: ShardLock::new(ShardState::new()),
             next_expiry: NextExpiry::never(),
             clock,
             driver,
@@ -322,7 +317,7 @@ impl Shard {
                             return Decision::Reschedule(until.number());
                         }
                         Expiry::Later(due) => {
-                            counts.put_off += 1;
+                            counts.rescheduled += 1;
                             return Decision::Reschedule(tick.due(due).number());
                         }
                         // One that was spared is linked at the end of its grace.

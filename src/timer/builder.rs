@@ -26,9 +26,8 @@ const MAX_SHARDS: usize = 1024;
 /// | setting | default | meaning |
 /// |---|---|---|
 /// | [`tick`](Builder::tick) | 1 ms | the accuracy: a timer fires up to one tick after its deadline, never before |
-/// | [`slots`](Builder::slots) | 64 | slots of each level |
 /// | [`shards`](Builder::shards) | the runtime's workers | wheels with a lock of their own |
-/// | [`count_stalls`](Builder::count_stalls) | no | whether stalls count against deadlines, for leases |
+/// | [`stall_grace`](Builder::stall_grace) | yes | whether a stall gives deadlines a grace; switch it off for leases |
 /// | [`name`](Builder::name) | none | what metrics and events call it |
 ///
 /// ```
@@ -43,9 +42,8 @@ const MAX_SHARDS: usize = 1024;
 #[must_use = "a builder does nothing until `build` or `build_on` is called"]
 pub struct Builder {
     tick: Duration,
-    slots: usize,
     shards: Option<usize>,
-    count_stalls: bool,
+    stall_grace: bool,
     name: Option<Arc<str>>,
 }
 
@@ -54,9 +52,8 @@ impl Default for Builder {
     fn default() -> Builder {
         Builder {
             tick: Duration::from_millis(1),
-            slots: 64,
             shards: None,
-            count_stalls: false,
+            stall_grace: true,
             name: None,
         }
     }
@@ -71,13 +68,6 @@ impl Builder {
         self
     }
 
-    /// The number of slots of each level, rounded up to a power of two in `2..=64`, as
-    /// [`Wheel::with_slots`](crate::wheel::Wheel::with_slots) does; 64 by default.
-    pub fn slots(mut self, slots: usize) -> Builder {
-        self.slots = slots;
-        self
-    }
-
     /// The number of shards, from 1 to 1,024, rounded up to a power of two. By default there is one
     /// for each of the runtime's workers.
     pub fn shards(mut self, shards: usize) -> Builder {
@@ -85,15 +75,15 @@ impl Builder {
         self
     }
 
-    /// Whether stalls count against deadlines. The default is `false`.
+    /// Whether a stall gives deadlines a grace. The default is `true`.
     ///
     /// A process may be stopped, throttled or blocked, so that the driver comes late by more than
-    /// 50 ms and 16 ticks. A [`Deadline`](crate::Deadline) that passed meanwhile then stays pending
+    /// 50 ms and one tick. A [`Deadline`](crate::Deadline) that passed meanwhile then stays pending
     /// for a grace as long as that stall, so that the heartbeats which lie unread are read first.
-    /// With `true` there is no grace, and a deadline that has passed has expired. That is for
+    /// With `false` there is no grace, and a deadline that has passed has expired. That is for
     /// leases, where a reset that returns `true` after the time would be an error.
-    pub fn count_stalls(mut self, count: bool) -> Builder {
-        self.count_stalls = count;
+    pub fn stall_grace(mut self, grace: bool) -> Builder {
+        self.stall_grace = grace;
         self
     }
 
@@ -127,7 +117,7 @@ impl Builder {
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let clock = Clock::new(handle, tick, grid::epoch(handle), self.count_stalls);
+        let clock = Clock::new(handle, tick, grid::epoch(handle), self.stall_grace);
         let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)
@@ -138,7 +128,7 @@ impl Builder {
         let builder = Builder::default();
         let (tick, _) = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
-        let clock = Clock::of_system(tick, false);
+        let clock = Clock::of_system(tick, true);
         let timer = builder.assemble(clock, shards.min(MAX_SHARDS));
         let Inner { driver, shards, .. } = &*timer.inner;
         driver.begin_on_thread(shards, name)?;
@@ -149,7 +139,7 @@ impl Builder {
     fn assemble(self, clock: Clock, shards: usize) -> Timer {
         let clock = Arc::new(clock);
         let driver = Arc::new(Driver::new(clock.clone(), Reporter::new(self.name)));
-        let shard = |number| Shard::new(self.slots, clock.clone(), driver.clone(), number);
+        let shard = |number| Shard::new(clock.clone(), driver.clone(), number);
         let numbers = 0..shards.next_power_of_two();
         let inner = Inner {
             shards: numbers.map(|number| Arc::new(shard(number))).collect(),

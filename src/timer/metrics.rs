@@ -40,11 +40,9 @@ pub struct Metrics {
     pub disarmed: u64,
     /// How often a deadline had been reset when its time came, and was put off. A reset is not
     /// counted by itself, because that would slow it down. Each of these stands for one or more.
-    pub put_off: u64,
+    pub rescheduled: u64,
     /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
-    /// How late the driver came to a turn within the last ten seconds at the most, in whole ticks.
-    pub lateness: Duration,
     /// How often the driver came late by more than 50 ms and 16 ticks, because something has
     /// stopped the process or blocked the runtime's time driver. On a clock that is or was paused
     /// nothing is a stall.
@@ -52,7 +50,7 @@ pub struct Metrics {
     /// How long all stalls took together, in whole ticks.
     pub stalled: Duration,
     /// How many deadlines passed within a stall, or before its grace was over, and were given that
-    /// grace. See [`Builder::count_stalls`](crate::Builder::count_stalls).
+    /// grace. See [`Builder::stall_grace`](crate::Builder::stall_grace).
     pub spared: u64,
     /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the
     /// buckets of a histogram as Prometheus has them, whose last one, without a limit, is `fired`.
@@ -62,7 +60,7 @@ pub struct Metrics {
     /// counted, nor the rounding of the due to a tick.
     pub fired_within: [u64; 16],
     /// How late all timers that fired were together: the sum of that histogram.
-    pub fired_late: Duration,
+    pub fired_lateness_sum: Duration,
     /// Wakers that panicked when the timer woke them. The panics were contained.
     pub waker_panics: u64,
     /// Inserts into maps on this timer that were refused, because the map was closed or at its
@@ -82,7 +80,6 @@ impl Metrics {
         let mut metrics = Metrics {
             name: reporter.name().cloned(),
             wake_ups: driver.wake_ups(),
-            lateness: driver.lateness(),
             stalls: stalls.number(),
             stalled: stalls.total(),
             waker_panics: reporter.waker_panics(),
@@ -95,12 +92,12 @@ impl Metrics {
             metrics.armed += counts.armed;
             fired.add(&counts.fired);
             metrics.spared += counts.spared;
-            metrics.put_off += counts.put_off;
+            metrics.rescheduled += counts.rescheduled;
             metrics.disarmed += counts.armed - counts.fired.total() - counts.pending as u64;
         }
         metrics.fired = fired.total();
         metrics.fired_within = fired.cumulative();
-        metrics.fired_late = fired.sum();
+        metrics.fired_lateness_sum = fired.sum();
         metrics
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::paused::{Ending, Op, Program, replay, strictly};
 
-fn program(timers: &[(u64, u8, u8)], ops: &[Op], ending: Ending) -> Program {
+fn program(timers: &[(u64, u8)], ops: &[Op], ending: Ending) -> Program {
     Program {
         timers: timers.to_vec(),
         ops: ops.to_vec(),
@@ -11,7 +11,7 @@ fn program(timers: &[(u64, u8, u8)], ops: &[Op], ending: Ending) -> Program {
 }
 
 /// Runs a program that is mended, with all checks.
-fn found(timers: &[(u64, u8, u8)], ops: &[Op]) {
+fn found(timers: &[(u64, u8)], ops: &[Op]) {
     let program = program(timers, ops, Ending::AtOnce);
     if let Err(message) = strictly(|| replay(&program)) {
         panic!("{message}\n{program:?}");
@@ -22,18 +22,18 @@ fn found(timers: &[(u64, u8, u8)], ops: &[Op]) {
 fn advance_returns_when_all_that_is_due_was_woken() {
     let (after, spread) = (1_000, 0);
     let burst = Op::Burst(0, 257, after, spread, 0);
-    found(&[(1_000, 64, 1)], &[burst, Op::Advance(1_000)]);
+    found(&[(1_000, 1)], &[burst, Op::Advance(1_000)]);
 }
 
 #[test]
 fn an_empty_map_has_nothing_pending() {
-    found(&[(1_000, 64, 1)], &[Op::Recv(0, 1)]);
+    found(&[(1_000, 1)], &[Op::Recv(0, 1)]);
 }
 
 #[test]
 fn what_is_due_now_is_ready_at_the_first_poll_also_on_a_coarse_tick() {
     found(
-        &[(100_000, 64, 1)],
+        &[(100_000, 1)],
         &[Op::Advance(30_000), Op::SleepUntil(0, 0), Op::Poll(0, 0)],
     );
 }
@@ -41,7 +41,7 @@ fn what_is_due_now_is_ready_at_the_first_poll_also_on_a_coarse_tick() {
 #[test]
 fn a_scope_ends_although_its_coarse_timer_has_not_come_to_its_deadline() {
     found(
-        &[(1_000, 64, 1), (100_000, 64, 1)],
+        &[(1_000, 1), (100_000, 1)],
         &[
             Op::Scope(1, 840, 0, 13_216),
             Op::Poll(0, 0),
@@ -54,7 +54,7 @@ fn a_scope_ends_although_its_coarse_timer_has_not_come_to_its_deadline() {
 #[test]
 fn a_reset_of_a_deadline_with_no_time_at_all_comes_too_late() {
     found(
-        &[(100_000, 64, 1)],
+        &[(100_000, 1)],
         &[
             Op::Advance(30_000),
             // For the questions that are asked after each operation, which are looks too.
@@ -69,7 +69,7 @@ fn a_reset_of_a_deadline_with_no_time_at_all_comes_too_late() {
 #[test]
 fn a_poll_that_is_ready_wakes_no_waker_of_an_earlier_poll() {
     found(
-        &[(1_000, 64, 1)],
+        &[(1_000, 1)],
         &[
             Op::Deadline(0, 19_000),
             Op::PollDeadline(0, 0),
@@ -82,7 +82,7 @@ fn a_poll_that_is_ready_wakes_no_waker_of_an_earlier_poll() {
 #[test]
 fn a_sleep_has_not_elapsed_before_a_poll_of_it_is_ready() {
     found(
-        &[(1_000, 64, 1)],
+        &[(1_000, 1)],
         &[
             Op::Sleep(0, 2_000),
             Op::Advance(811),
@@ -95,7 +95,7 @@ fn a_sleep_has_not_elapsed_before_a_poll_of_it_is_ready() {
 #[test]
 fn a_restart_after_the_end_of_the_runtime_tells_of_that_end() {
     // The maps are on the first one, which so learns of the end.
-    let timers = [(1_000, 64, 1), (1_000, 64, 1)];
+    let timers = [(1_000, 1), (1_000, 1)];
     let program = program(&timers, &[Op::Deadline(1, 0)], Ending::WithItsRuntime);
     assert!(strictly(|| replay(&program)).is_err(), "it is mended");
 }
@@ -103,7 +103,7 @@ fn a_restart_after_the_end_of_the_runtime_tells_of_that_end() {
 #[test]
 fn every_interval_that_has_missed_a_tick_is_ready() {
     found(
-        &[(1_000, 64, 1)],
+        &[(1_000, 1)],
         &[
             Op::Interval(0, 0, 20_000, 0),
             Op::Interval(0, 0, 1_000, 0),
@@ -120,7 +120,7 @@ fn every_interval_that_has_missed_a_tick_is_ready() {
 #[test]
 fn every_sleep_that_is_reset_to_now_fires_at_once() {
     found(
-        &[(1_000, 4, 1)],
+        &[(1_000, 1)],
         &[
             Op::Advance(32_000),
             Op::Burst(0, 1_500, 13_000, 68_000, 0),
@@ -133,7 +133,7 @@ fn every_sleep_that_is_reset_to_now_fires_at_once() {
 #[test]
 fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_to_the_past() {
     found(
-        &[(1_000, 64, 1)],
+        &[(1_000, 1)],
         &[
             Op::Advance(5_000_000),
             Op::Burst(0, 255, 323_000, 10_000_000, 0),
@@ -148,7 +148,7 @@ fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_t
 #[test]
 fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
     found(
-        &[(100, 2, 1)],
+        &[(100, 1)],
         &[
             Op::Advance(19_000),
             Op::Burst(0, 257, 288, 3_000, 0),
@@ -161,7 +161,7 @@ fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
 #[test]
 fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
     found(
-        &[(100, 64, 1), (100, 2, 1), (100_000, 64, 1)],
+        &[(100, 1), (100, 1), (100_000, 1)],
         &[
             Op::AdvanceUnseen(373, 2),
             Op::AdvanceUnseen(30_000, 1),

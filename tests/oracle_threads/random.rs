@@ -52,8 +52,7 @@ pub fn clocks(runtimes: &[Hosted], random: &mut fastrand::Rng) -> Vec<Clock> {
             .choice(&[100, 1_000, 1_000, 10_000, 100_000])
             .unwrap();
         let tick = Duration::from_micros(tick);
-        let slots = *random.choice(&[2, 16, 64]).unwrap();
-        let builder = Timer::builder().tick(tick).slots(slots);
+        let builder = Timer::builder().tick(tick);
         let made = (builder.build_on(&hosted.handle).unwrap(), tick);
         let of_runtime = |(timer, tick)| Clock {
             timer,

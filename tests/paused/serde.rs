@@ -7,7 +7,7 @@ const MS: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn metrics_and_snapshots_are_read_back_as_they_were() {
-    let timer = Timer::builder().slots(8).shards(2).name("web");
+    let timer = Timer::builder().shards(2).name("web");
     let timer = timer.build().unwrap();
     let deadlines: Vec<_> = (1..100).map(|n| timer.deadline(n * n * MS)).collect();
     tokio::time::sleep(50 * MS).await;
@@ -41,7 +41,7 @@ async fn fields_go_by_their_names_and_durations_by_serdes_form() {
     assert_eq!(to_value(timer.snapshot()).unwrap(), expected);
     let metrics = to_value(timer.metrics()).unwrap();
     assert_eq!(metrics["pending"], 1);
-    assert_eq!(metrics["lateness"], json!({ "secs": 0, "nanos": 0 }));
+    assert_eq!(metrics["stalled"], json!({ "secs": 0, "nanos": 0 }));
     drop(deadline);
 }
 

@@ -161,7 +161,7 @@ impl fmt::Display for Summary {
         }
         if let Some(metrics) = metrics {
             row("timers armed", &metrics.armed)?;
-            row("deadlines put off when they came", &metrics.put_off)?;
+            row("deadlines put off when they came", &metrics.rescheduled)?;
             row("wake-ups of the timer's driver", &metrics.wake_ups)?;
             row("stalls of the timer's driver", &metrics.stalls)?;
             row("stalled for, in all", &seconds(metrics.stalled))?;

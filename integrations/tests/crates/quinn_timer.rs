@@ -21,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn new(delay: Duration) -> Bench {
-        let timer = Timer::builder().count_stalls(true).build();
+        let timer = Timer::builder().stall_grace(false).build();
         Bench::on(timer.unwrap(), delay)
     }
 

@@ -148,7 +148,7 @@ async fn hyper_util_client() {
 
 #[tokio::test(start_paused = true)]
 async fn quinn_endpoint() {
-    let timer = Timer::builder().count_stalls(true).build().unwrap();
+    let timer = Timer::builder().stall_grace(false).build().unwrap();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let runtime = Arc::new(TickwheelRuntime::new(&timer));
     let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime.clone());

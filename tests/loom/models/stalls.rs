@@ -35,7 +35,7 @@ fn is_spared(stalls: &Stalls, due: Moment) -> bool {
 #[test]
 fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
     with_few_preemptions(|| {
-        let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), false));
+        let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), true));
         stalls.wait_from(Tick::new(100));
         let looking = stalls.clone();
         let looker = thread::spawn(move || is_spared(&looking, at(1_500)));

@@ -146,8 +146,8 @@ pub(crate) enum Ending {
 /// What timers there are, and what is done with them.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Program {
-    /// The tick in microseconds, the slots, the shards.
-    pub(crate) timers: Vec<(Micros, u8, u8)>,
+    /// The tick in microseconds, the shards.
+    pub(crate) timers: Vec<(Micros, u8)>,
     pub(crate) ops: Vec<Op>,
     pub(crate) ending: Ending,
 }
@@ -179,9 +179,8 @@ pub(crate) fn random(seed: u64, most: usize) -> Program {
     let timers = (0..random.u8(1..=3))
         .map(|_| {
             let tick = random.choice([100, 1_000, 1_000, 1_000, 10_000, 100_000]);
-            let slots = random.choice([64, 64, 4, 2]);
             let shards = random.choice([1, 1, 4]);
-            (tick.unwrap(), slots.unwrap(), shards.unwrap())
+            (tick.unwrap(), shards.unwrap())
         })
         .collect();
     let themes = [Theme::Sleepers, Theme::Deadlines, Theme::Values, Theme::All];
@@ -208,7 +207,6 @@ pub(crate) fn random(seed: u64, most: usize) -> Program {
 pub(crate) fn random_large(seed: u64) -> Program {
     let mut random = Rng::with_seed(seed);
     let tick = random.choice([1_000, 1_000, 100, 10_000]).unwrap();
-    let slots = random.choice([64, 4]).unwrap();
     let mut maker = Maker {
         theme: Theme::All,
         whole: false,
@@ -218,7 +216,7 @@ pub(crate) fn random_large(seed: u64) -> Program {
     };
     let count = maker.random.usize(8..24);
     Program {
-        timers: vec![(tick, slots, 1)],
+        timers: vec![(tick, 1)],
         ops: (0..count).map(|_| maker.large()).collect(),
         ending: maker
             .random

@@ -49,7 +49,7 @@ fn simplify(best: &mut (Program, String), mut left: usize) {
     try_it(alone, best);
     for timer in 0..best.0.timers.len() {
         let mut plain = best.0.clone();
-        (plain.timers[timer].1, plain.timers[timer].2) = (64, 1);
+        plain.timers[timer].1 = 1;
         try_it(plain, best);
     }
     for number in 0..best.0.ops.len() {

@@ -76,9 +76,9 @@ impl World {
         let timers: Vec<Made> = program
             .timers
             .iter()
-            .map(|&(tick, slots, shards)| {
+            .map(|&(tick, shards)| {
                 let tick = duration(tick);
-                let builder = Timer::builder().tick(tick).slots(slots.into());
+                let builder = Timer::builder().tick(tick);
                 Made {
                     timer: Some(
                         builder

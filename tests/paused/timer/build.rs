@@ -59,18 +59,6 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
 }
 
 #[test]
-fn slots_are_clamped_and_rounded_up_as_a_wheels_are() {
-    let runtime = current_thread();
-    let small = [(0, 2), (1, 2), (2, 2), (3, 4), (33, 64)];
-    let large = [(64, 64), (65, 64), (usize::MAX, 64)];
-    for (asked, made) in small.into_iter().chain(large) {
-        let timer = Timer::builder().slots(asked).build_on(runtime.handle());
-        let slots = timer.unwrap().snapshot().shards[0].levels[0].slots.len();
-        assert_eq!(slots, made, "of {asked}");
-    }
-}
-
-#[test]
 fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
     let now = Instant::now();
     assert_panics_here!("runtime", sleep(MS));

@@ -83,14 +83,13 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
 
 /// The oracle's timers have round numbers.
 #[tokio::test(start_paused = true)]
-async fn any_tick_keeps_time_with_any_slots_and_shards() {
+async fn any_tick_keeps_time_with_any_shards() {
     let mut random = fastrand::Rng::with_seed(0);
     for _ in 0..200 {
         let tick = Duration::from_nanos(random.u64(1..20_000_000));
         let timer = Timer::builder()
             .tick(tick)
             .shards(random.choice([1, 2, 3, 8, 1_024]).unwrap())
-            .slots(random.choice([2, 3, 5, 16, 63, 64]).unwrap())
             .build()
             .unwrap();
         for _ in 0..20 {

@@ -28,7 +28,7 @@ const HELP: [&str; 9] = [
     "  them, or links them again later if they were pushed back.",
     "Space pauses tokio's clock: the real timer stands still.",
     "s advances that clock; 0 to 5 begin with a fresh one.",
-    "late by: how long after a tick the driver came to it.",
+    "stalls: how often the driver came late by more than 50 ms.",
     "A adds a far timer: its levels appear and go with it.",
 ];
 

@@ -67,12 +67,12 @@ impl Drawing {
                 look: Look::Level(level),
             }
         });
-        let late = short(metrics.lateness);
+        let stalls = format!("{} stalls", metrics.stalls);
         Drawing {
             now: snapshot.now,
             tick: snapshot.tick,
             rows: levels.chain(counts).collect(),
-            notes: [load, format!("late by {late} at most within 10 s")],
+            notes: [load, stalls],
             ..Drawing::default()
         }
     }

@@ -42,9 +42,6 @@ struct Options {
     /// The length of a tick. At 1ms, the timer's own default, level 0 is too fast to see.
     #[arg(long, default_value = "20ms", value_parser = parse_period)]
     tick: Duration,
-    /// Slots of each level, rounded up to a power of two.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u8).range(2..=64))]
-    slots: u8,
     /// The same seed makes the same load.
     #[arg(long, default_value_t = 1)]
     seed: u64,

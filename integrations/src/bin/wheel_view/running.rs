@@ -39,18 +39,17 @@ struct Own {
 /// The ticks that `ten_seconds` shows.
 const TICKS: u64 = 100;
 /// A slot of level 2 comes 6 s after the beginning.
-const WARM_UP: u64 = 3 * 16 * 16 - 60;
+const WARM_UP: u64 = 64 * 64 - 60;
 /// Within the ten seconds: a timer of an hour, for which there is no level yet.
 const FAR_ARMED: u64 = 27;
 const FAR_CANCELLED: u64 = 86;
 
-/// A drawing for each tick of ten seconds, and one for the beginning. A wheel of 16 slots and a
-/// tick of 100 ms are slow enough for a person to follow.
+/// A drawing for each tick of ten seconds, and one for the beginning. A tick of 100 ms is
+/// slow enough for a person to follow.
 pub fn ten_seconds(options: Options) -> io::Result<Vec<Drawing>> {
     let options = Options {
         preset: 1,
         tick: Duration::from_millis(100),
-        slots: 16,
         ..options
     };
     let mut running = Running::new(options, true)?;
@@ -81,7 +80,6 @@ impl Running {
             .build()?;
         let timer = Timer::builder()
             .tick(options.tick)
-            .slots(options.slots.into())
             .shards(1)
             .build_on(runtime.handle())
             .map_err(io::Error::other)?;
@@ -117,7 +115,7 @@ impl Running {
 
     /// A turn of level 0.
     pub fn step_turn(&mut self) {
-        (0..self.options.slots.next_power_of_two()).for_each(|_| self.step());
+        (0..64).for_each(|_| self.step());
     }
 
     /// Lets a clock that runs go on for a while, and the load do its part each tick.
@@ -203,7 +201,7 @@ mod tests {
         let drawings = ten_seconds(Options::parse_from([""])).unwrap();
         let mut levels: Vec<_> = drawings.iter().map(|it| it.levels().count()).collect();
         levels.dedup();
-        assert_eq!(levels, [3, 4, 3], "a level comes and goes");
+        assert_eq!(levels, [2, 3, 2], "a level comes and goes");
         let timers = |name| drawings[TICKS as usize].row(name).unwrap().timers;
         let [armed, fired] = ["armed", "fired"].map(timers);
         assert!(armed > 0 && fired > 0);
