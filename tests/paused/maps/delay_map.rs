@@ -255,8 +255,8 @@ async fn one_poll_is_bounded_and_others_have_their_turn() {
     let (map, expired) = DelayMap::new(&Timer::current());
     let mut expired = task::spawn(expired);
     // They lie in a coarse slot, and each goes to a finer one first.
-    (0..50_000).for_each(|key| drop(map.insert(key, vec![key], 100 * MS)));
-    tokio::time::advance(100 * MS).await;
+    (0..50_000).for_each(|key| drop(map.insert(key, vec![key], 300 * MS)));
+    tokio::time::advance(300 * MS).await;
     // Not held up by the task's cooperative budget, which is another matter.
     let polls_before_the_first = tokio::task::unconstrained(async {
         let mut polls = 0;
