@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::pausable::can_be_paused;
 use super::tick::Moment;
-use crate::runtime::{Handle, RuntimeFlavor, worker_index};
+use crate::runtime::{Handle, worker_index};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -27,9 +28,9 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// context of the runtime of `handle`.
 pub(crate) fn epoch(handle: &Handle) -> Instant {
     let now = Instant::now();
-    // A thread outside a current-thread runtime must not touch the runtime's timers. Its clock may
-    // be paused, and would run to them.
-    if handle.runtime_flavor() == RuntimeFlavor::CurrentThread && worker_index().is_none() {
+    // A thread outside of a runtime whose clock may be paused must not touch the runtime's timers:
+    // the clock would run to them.
+    if can_be_paused(handle) && worker_index().is_none() {
         return now;
     }
     // The time driver may work meanwhile, and once more because this has disturbed it.

@@ -1,8 +1,9 @@
 //! The clock of a timer: that of the runtime which drives it, wherever a caller reads it.
 //!
-//! A multi-thread runtime has the system's clock. A current-thread runtime may be paused under
-//! tokio's `test-util`, at any moment, and nobody is told. Then time is what that runtime says. A
-//! caller outside of it, such as a plain thread, has to enter its context to read it.
+//! A runtime has the system's clock, with one exception. In builds with tokio's `test-util` a
+//! current-thread runtime may be paused, at any moment, and no one is notified. Then time is what
+//! that runtime says. A caller outside of it, such as a plain thread, has to enter its context to
+//! read it. Without that feature, [`pausable`] leaves no trace of this in the compiled program.
 //!
 //! Invariants:
 //!
@@ -13,6 +14,7 @@
 
 pub(crate) mod grid;
 pub(crate) mod next_check;
+pub(crate) mod pausable;
 pub(crate) mod stalls;
 #[cfg(test)]
 mod stalls_tests;
@@ -25,9 +27,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::{self, Handle, RuntimeFlavor};
+use crate::runtime::{self, Handle};
 use crate::sync::unpoisoned;
 use grid::{has_come_to_line, line_before};
+use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::{PassedDeadline, Stalls};
 use tick::{Moment, Tick, TickLength};
 
@@ -51,9 +54,10 @@ impl Clock {
     /// The clock of the runtime of `handle`, which begins at `epoch`. The caller is in the context
     /// of that runtime.
     pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant, has_grace: bool) -> Clock {
-        let source = match handle.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => Source::Pausable(RuntimeClock::new(handle)),
-            _ => Source::System,
+        let source = if can_be_paused(handle) {
+            Source::Pausable(RuntimeClock::new(handle))
+        } else {
+            Source::System
         };
         Clock::from(source, tick, epoch, has_grace)
     }
@@ -80,10 +84,10 @@ impl Clock {
 
     #[inline]
     pub(crate) fn now_instant(&self) -> Instant {
-        match &self.source {
-            Source::System => system_now(),
+        match self.pausable() {
+            None => system_now(),
             // Where the calling thread cannot read it, time stands still.
-            Source::Pausable(clock) => self
+            Some(clock) => self
                 .try_now()
                 .unwrap_or_else(|| self.instant(clock.last_reading())),
         }
@@ -91,7 +95,7 @@ impl Clock {
 
     /// `None` if the calling thread cannot read the clock.
     pub(crate) fn try_now(&self) -> Option<Instant> {
-        let Source::Pausable(clock) = &self.source else {
+        let Some(clock) = self.pausable() else {
             return Some(system_now());
         };
         if let Some(&ended) = self.ended.get() {
@@ -105,18 +109,27 @@ impl Clock {
     /// Whether the clock can ever be paused.
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
-        matches!(self.source, Source::Pausable(_))
+        self.pausable().is_some()
+    }
+
+    #[inline]
+    fn pausable(&self) -> Option<&RuntimeClock> {
+        match &self.source {
+            // The compiler knows where none is.
+            Source::Pausable(clock) if HAS_TEST_UTIL => Some(clock),
+            _ => None,
+        }
     }
 
     /// Whether it is the clock that `Instant::now()` reads in the caller's context. `false` is also
     /// returned where that cannot be known without a reading.
     pub(crate) fn is_callers(&self) -> bool {
         let Ok(caller) = Handle::try_current() else {
-            return matches!(self.source, Source::System); // Outside of all runtimes.
+            return !self.is_pausable(); // Outside of all runtimes.
         };
-        match &self.source {
-            Source::System => caller.runtime_flavor() != RuntimeFlavor::CurrentThread,
-            Source::Pausable(clock) => clock.is_of(&caller) && self.ended.get().is_none(),
+        match self.pausable() {
+            None => !can_be_paused(&caller),
+            Some(clock) => clock.is_of(&caller) && self.ended.get().is_none(),
         }
     }
 
@@ -146,9 +159,10 @@ impl Clock {
     /// of a step agree. On a clock that can be paused it is exact, because a test may ask for that.
     #[inline]
     pub(crate) fn reset_start(&self, now: Moment) -> Moment {
-        match self.source {
-            Source::System => self.tick.reset_start(now),
-            Source::Pausable(_) => now,
+        if self.is_pausable() {
+            now
+        } else {
+            self.tick.reset_start(now)
         }
     }
 
