@@ -13,9 +13,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::future::interval::{Interval, assert_period};
-use crate::future::scope::{self, End, Scope};
+use crate::future::limit;
+use crate::future::scope::{End, Scope};
 use crate::future::sleep::{FirstPoll, Sleep};
-use crate::future::timeout::{Bound, Timeout};
+use crate::future::timeout::Timeout;
 use crate::timer::local;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
@@ -36,7 +37,16 @@ use crate::timer::local;
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::after(local::shard(), duration)
+    if duration.is_zero() || !local::is_on_known_worker() {
+        return Sleep::after(local::shard(), duration);
+    }
+    match Instant::now().checked_add(duration) {
+        Some(deadline) => {
+            let first_poll = FirstPoll::after(duration);
+            Sleep::unbound(local::shard_of_poller, deadline, first_poll)
+        }
+        None => Sleep::after(local::shard(), duration),
+    }
 }
 
 /// Waits until `deadline`, on the current runtime's own timer.
@@ -52,7 +62,11 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::until(local::shard(), deadline)
+    if local::is_on_known_worker() {
+        Sleep::unbound(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
+    } else {
+        Sleep::until(local::shard(), deadline)
+    }
 }
 
 /// Bounds the time of a future, on the current runtime's own timer.
@@ -121,7 +135,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
-    Interval::starting_now(local::shard(), period)
+    Interval::new(sleep_until(Instant::now()), period)
 }
 
 /// As [`interval`], the first time at `start`, as [`tokio::time::interval_at`].
@@ -137,7 +151,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
-    Interval::starting_at(local::shard(), start, period)
+    Interval::new(sleep_until(start), period)
 }
 
 /// Bounds a future and every timeout of this crate that is made within it, on the current
@@ -168,12 +182,10 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let bound = if local::is_on_known_worker() {
-        Bound::free(local::shard_of_poller, deadline)
-    } else {
-        Bound::held(local::shard(), deadline)
-    };
-    Scope::new(End::new(bound, deadline), future.into_future())
+    Scope::new(
+        End::new(sleep_until(deadline), deadline),
+        future.into_future(),
+    )
 }
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
@@ -210,37 +222,22 @@ pub trait FutureExt: Future {
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
+/// The sleep of a timeout. Where a scope may be open, its limit has to be known in the time of the
+/// timer.
 #[inline]
 #[track_caller]
-fn bound_after(duration: Duration) -> Bound {
-    if duration.is_zero() || !may_find_later() {
-        return Bound::after(local::shard(), duration);
+fn bound_after(duration: Duration) -> Sleep {
+    if limit::may_be_open() {
+        return limit::sleep_after(local::shard(), duration);
     }
-    match Instant::now().checked_add(duration) {
-        Some(deadline) => Bound::Free {
-            deadline,
-            first_poll: FirstPoll::after(duration),
-            find: local::shard_of_poller,
-        },
-        None => Bound::after(local::shard(), duration),
-    }
+    sleep(duration)
 }
 
 #[inline]
 #[track_caller]
-fn bound_at(deadline: Instant) -> Bound {
-    if !may_find_later() {
-        return Bound::at(local::shard(), deadline);
+fn bound_at(deadline: Instant) -> Sleep {
+    if limit::may_be_open() {
+        return limit::sleep_until(local::shard(), deadline);
     }
-    Bound::free(local::shard_of_poller, deadline)
-}
-
-/// Whether a timeout that is made now may find its timer when it has to arm.
-///
-/// It is so on a thread that drives a runtime, because the future is nearly always polled there
-/// too. Elsewhere a look-up that fails has to panic at the caller's line. Where a scope may be
-/// open, the limit has to be known in the time of the timer.
-#[inline]
-fn may_find_later() -> bool {
-    local::is_on_known_worker() && !scope::may_be_open()
+    sleep_until(deadline)
 }

@@ -50,8 +50,8 @@
 
 use std::future::IntoFuture;
 
+use crate::future::limit;
 use crate::future::scope::End;
-use crate::future::timeout::Bound;
 use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
@@ -83,16 +83,16 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    let bound = Bound::after(local::global_shard(), duration);
-    Timeout::new(bound, future.into_future())
+    let sleep = limit::sleep_after(local::global_shard(), duration);
+    Timeout::new(sleep, future.into_future())
 }
 
 /// As [`tickwheel::timeout_at`](crate::timeout_at), on the process's timer.
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    let bound = Bound::at(local::global_shard(), deadline);
-    Timeout::new(bound, future.into_future())
+    let sleep = limit::sleep_until(local::global_shard(), deadline);
+    Timeout::new(sleep, future.into_future())
 }
 
 /// As [`tickwheel::scope`](crate::scope), on the process's timer. `deadline` is an instant of the
@@ -108,8 +108,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let bound = Bound::held(local::global_shard(), deadline);
-    Scope::new(End::new(bound, deadline), future.into_future())
+    let sleep = local::global_timer().sleep_until(deadline);
+    Scope::new(End::new(sleep, deadline), future.into_future())
 }
 
 /// As [`tickwheel::interval`](crate::interval), on the process's timer. It panics too if `period`

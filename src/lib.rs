@@ -163,10 +163,10 @@
 
 mod adapt;
 mod clock;
-mod current;
 mod deadline;
 mod driver;
 pub mod error;
+mod functions;
 pub mod future;
 pub mod global;
 mod keyed;
@@ -201,9 +201,9 @@ pub use crate::adapt::stream;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
-pub use crate::current::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
 pub use crate::deadline::warn_before::{Stage, WarnBefore};
 pub use crate::deadline::{Deadline, ResetHandle};
+pub use crate::functions::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
 pub use crate::future::interval::Interval;
 pub use crate::future::scope::{Scope, remaining, scope_deadline};
 pub use crate::future::sleep::Sleep;

@@ -8,7 +8,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::Cancelled;
 use crate::future::sleep::{Sleep, panic_shut_down};
-use crate::shard::Shard;
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///
@@ -44,17 +42,12 @@ const MISSED: Duration = Duration::from_millis(5);
 const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Interval {
+    /// Ticks for the first time at the deadline of `first`.
     #[track_caller]
-    pub(crate) fn starting_now(shard: Arc<Shard>, period: Duration) -> Interval {
-        let start = shard.clock().now_instant();
-        Interval::starting_at(shard, start, period)
-    }
-
-    #[track_caller]
-    pub(crate) fn starting_at(shard: Arc<Shard>, start: Instant, period: Duration) -> Interval {
+    pub(crate) fn new(first: Sleep, period: Duration) -> Interval {
         assert_period(period);
         Interval {
-            sleep: Sleep::until(shard, start),
+            sleep: first,
             period: period.min(LONGEST_PERIOD),
             missed_tick_behavior: MissedTickBehavior::default(),
         }
@@ -90,7 +83,7 @@ impl Interval {
             return Poll::Ready(Err(cancelled));
         }
         let tick = self.sleep.deadline();
-        let next = self.tick_after(tick, self.now());
+        let next = self.tick_after(tick, self.sleep.now());
         self.sleep.reset_at(next);
         Poll::Ready(Ok(tick))
     }
@@ -128,10 +121,6 @@ impl Interval {
     /// The period.
     pub fn period(&self) -> Duration {
         self.period
-    }
-
-    fn now(&self) -> Instant {
-        self.sleep.shard().clock().now_instant()
     }
 
     /// When the tick after `tick` comes, if `tick` is taken at `now`.

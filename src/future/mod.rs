@@ -35,8 +35,9 @@ macro_rules! access_within {
 pub(crate) use access_within;
 
 pub(crate) mod interval;
+pub(crate) mod limit;
 pub(crate) mod scope;
 pub(crate) mod sleep;
 pub(crate) mod timeout;
 
-pub use crate::current::FutureExt;
+pub use crate::functions::FutureExt;

@@ -5,37 +5,22 @@
 //! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
 //! it.
 //!
-//! The limit of the scopes that are open on a thread bounds each timeout that is made there. It is
-//! set only while `within` runs, which puts the former one back, also if what it runs panics. A
-//! limit never ends after the one that it is set within.
-//!
-//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
-//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
-//! timer the limit is translated once: into its clock's present time plus what is left. For a
-//! timeout that is when it is made, for a scope when it is first polled.
-//!
-//! A loop within that tries again on each `Elapsed` must not go on for ever once the limit has
-//! passed. So a timeout that is made then is due a tick later. Meanwhile the scope ends, because it
-//! looks at the clock at each poll that stays pending: its timer may have coarser ticks than those
-//! within.
+//! While the future is polled, the scope's deadline is the [limit](super::limit) of its thread. The
+//! scope reads the clock at each poll that stays pending, because its timer may have coarser ticks
+//! than those within.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use crate::clock::Clock;
-use crate::clock::tick::Moment;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::sleep::{FirstPoll, Sleep, panic_shut_down};
-use crate::future::timeout::{Bound, poll_after_inner};
-use crate::runtime::{TaskId, coop, try_id};
-use crate::shard::Shard;
+use crate::future::limit::{ScopeDeadline, bounded, by, current, within};
+use crate::future::sleep::{Sleep, panic_shut_down};
+use crate::runtime::coop;
 
 /// The time left in the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
@@ -176,32 +161,32 @@ fn poll_bounded<F: Future>(
 /// The bound of a scope.
 #[derive(Debug)]
 pub(crate) struct End {
-    bound: Bound,
+    sleep: Sleep,
     /// In the time of the runtime that polls, also if the timer goes by another clock.
     deadline: Instant,
 }
 
 impl End {
-    /// Of a scope that is made now. The first poll that is pending sets `bound` anew, by the clock
-    /// of the runtime that polls.
+    /// Of a scope that is made now. The first poll that is pending resets the sleep, by the clock of
+    /// the runtime that polls.
     #[inline]
-    pub(crate) fn new(bound: Bound, deadline: Instant) -> End {
+    pub(crate) fn new(sleep: Sleep, deadline: Instant) -> End {
         End {
-            bound,
+            sleep,
             deadline: bounded(deadline),
         }
     }
 
     fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let (sleep, deadline) = (self.bound.sleep(), self.deadline);
+        let (sleep, deadline) = (&mut self.sleep, self.deadline);
         let now = Instant::now();
         if sleep.is_new() {
-            let clock = sleep.shard().clock();
-            if let Some(outer) = current().filter(|outer| outer.deadline <= now) {
+            let clock = sleep.bind().clock();
+            if let Some(outer) = current().filter(|outer| outer.deadline() <= now) {
                 // As a timeout that is made then.
-                let end = clock.instant(outer.end(clock, clock.now()));
+                let end = outer.end(clock, clock.now_instant());
                 sleep.reset_at(end);
-                return poll_after_inner(sleep, had_budget, cx);
+                return sleep.poll_after_inner(had_budget, cx);
             }
             let end = by(clock, deadline);
             sleep.reset_at(end);
@@ -210,137 +195,6 @@ impl End {
             sleep.elapse();
             return Poll::Ready(Ok(()));
         }
-        poll_after_inner(sleep, had_budget, cx)
+        sleep.poll_after_inner(had_budget, cx)
     }
-}
-
-/// The bound of the timeouts that are made on this thread now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScopeDeadline {
-    deadline: Instant,
-    /// The task that polls the scope. A `LocalSet` or an inner runtime polls other tasks meanwhile.
-    task: Option<TaskId>,
-}
-
-thread_local! {
-    /// Without a destructor and without lazy initialisation, so that to look is to read a word.
-    static LIMIT: Cell<Option<ScopeDeadline>> = const { Cell::new(None) };
-}
-
-/// The limit of the innermost scope; `None` where this task has no scope open.
-#[inline]
-pub(crate) fn current() -> Option<ScopeDeadline> {
-    match LIMIT.get() {
-        None => None,
-        Some(limit) => limit.if_of_this_task(),
-    }
-}
-
-/// Runs `run` under `limit`.
-pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
-    struct PutBack(Option<ScopeDeadline>);
-
-    impl Drop for PutBack {
-        fn drop(&mut self) {
-            LIMIT.set(self.0);
-        }
-    }
-
-    let _put_back = PutBack(LIMIT.replace(Some(limit)));
-    run()
-}
-
-impl ScopeDeadline {
-    /// The limit that ends at `deadline`, or with the current one if that ends earlier.
-    pub(crate) fn until(deadline: Instant) -> ScopeDeadline {
-        let outer = current();
-        ScopeDeadline {
-            deadline: outer.map_or(deadline, |outer| outer.deadline.min(deadline)),
-            task: try_id(),
-        }
-    }
-
-    #[cold]
-    fn if_of_this_task(self) -> Option<ScopeDeadline> {
-        (self.task == try_id()).then_some(self)
-    }
-
-    pub(crate) fn deadline(self) -> Instant {
-        self.deadline
-    }
-
-    /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has
-    /// passed that is a tick from now. So a loop that tries again and again lets the scope end.
-    fn end(self, clock: &Clock, now: Moment) -> Moment {
-        if self.has_passed(clock, now) {
-            now.after(clock.tick().span(1))
-        } else {
-            clock.moment(by(clock, self.deadline))
-        }
-    }
-
-    fn has_passed(self, clock: &Clock, now: Moment) -> bool {
-        clock.moment(by(clock, self.deadline)) <= now
-    }
-
-    /// The time that is left. It reads the clock.
-    pub(crate) fn remaining(self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-}
-
-/// The deadline of a scope that is made now: its own, or the limit's if that comes first.
-#[inline]
-pub(crate) fn bounded(deadline: Instant) -> Instant {
-    current().map_or(deadline, |limit| limit.deadline.min(deadline))
-}
-
-/// Whether a scope may be open on this thread, though maybe for another task.
-#[inline]
-pub(crate) fn may_be_open() -> bool {
-    LIMIT.get().is_some()
-}
-
-/// The sleep of a timeout: for `duration`, or until the limit if that comes first.
-#[cold]
-pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    let own = shard.clock().now().after(duration.into());
-    bounded_sleep(shard, own, FirstPoll::after(duration))
-}
-
-/// The sleep of a timeout: until `deadline`, or until the limit if that comes first.
-#[cold]
-pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-    let own = shard.clock().moment(deadline);
-    bounded_sleep(shard, own, FirstPoll::Looks)
-}
-
-fn bounded_sleep(shard: Arc<Shard>, own: Moment, first_poll: FirstPoll) -> Sleep {
-    let Some(limit) = current() else {
-        return Sleep::new(shard, own, first_poll);
-    };
-    let (clock, now) = (shard.clock(), shard.clock().now());
-    let end = limit.end(clock, now);
-    if limit.has_passed(clock, now) {
-        // Also in place of an own due that has passed: a loop may well take what `remaining` says.
-        Sleep::new(shard, end, FirstPoll::Looks)
-    } else {
-        Sleep::new(shard, own.min(end), first_poll)
-    }
-}
-
-/// A deadline of a limit, in the time of `clock`.
-pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
-    if clock.is_callers() {
-        return deadline;
-    }
-    let before = clock.now_instant();
-    let here = Instant::now();
-    let after = clock.now_instant();
-    if before <= here && here <= after {
-        return deadline;
-    }
-    // The rest is counted from the later reading, so that it is not too little.
-    let left = deadline.saturating_duration_since(here);
-    clock.instant(clock.moment(after).after(left.into()))
 }

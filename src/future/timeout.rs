@@ -3,21 +3,15 @@
 //! Invariant: the inner future is polled first. So a future that is ready wins over a deadline that
 //! has passed. A timeout whose future is ready at the first poll arms nothing.
 
-use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 
 use crate::error::{Cancelled, Elapsed};
-use crate::future::scope;
-use crate::future::sleep::{FirstPoll, Sleep, panic_shut_down};
+use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
-use crate::shard::Shard;
 
 pin_project! {
     /// A future that is bounded in time: [`timeout`](crate::timeout),
@@ -52,15 +46,15 @@ pin_project! {
     pub struct Timeout<F> {
         #[pin]
         pub(crate) future: F,
-        pub(crate) bound: Bound,
+        pub(crate) sleep: Sleep,
     }
 }
 
 impl<F> Timeout<F> {
     // Always inlined, so that the compiler makes the timeout where it stays.
     #[inline(always)]
-    pub(crate) fn new(bound: Bound, future: F) -> Timeout<F> {
-        Timeout { future, bound }
+    pub(crate) fn new(sleep: Sleep, future: F) -> Timeout<F> {
+        Timeout { future, sleep }
     }
 
     access_within!(future: F);
@@ -89,7 +83,7 @@ impl<F: Future> Timeout<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.bound, cx)
+        poll_bounded(this.future, this.sleep, cx)
     }
 }
 
@@ -98,111 +92,8 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let bounded = ready!(poll_bounded(this.future, this.bound, cx));
+        let bounded = ready!(poll_bounded(this.future, this.sleep, cx));
         Poll::Ready(bounded.unwrap_or_else(|_| panic_shut_down()))
-    }
-}
-
-/// The bound of a timeout. The timer comes into it as late as it can: a timeout whose future is
-/// ready at the first poll needs none.
-pub(crate) enum Bound {
-    /// Its timer is found by the poll that has to arm it, on the thread of that poll.
-    Free {
-        deadline: Instant,
-        first_poll: FirstPoll,
-        find: fn() -> Arc<Shard>,
-    },
-    /// It is armed on this shard, if it has to be.
-    Held {
-        deadline: Instant,
-        first_poll: FirstPoll,
-        /// Taken for the sleep.
-        shard: Option<Arc<Shard>>,
-    },
-    Sleep(Sleep),
-}
-
-impl Bound {
-    /// For `duration` from now, or until the limit of the open scopes if that comes first.
-    #[inline]
-    pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Bound {
-        let now = shard.clock().now_instant();
-        match now.checked_add(duration) {
-            Some(deadline) if !scope::may_be_open() => Bound::Held {
-                deadline,
-                first_poll: FirstPoll::after(duration),
-                shard: Some(shard),
-            },
-            _ => Bound::Sleep(scope::sleep_after(shard, duration)),
-        }
-    }
-
-    /// Until `deadline`, or until the limit of the open scopes if that comes first.
-    #[inline]
-    pub(crate) fn at(shard: Arc<Shard>, deadline: Instant) -> Bound {
-        if scope::may_be_open() {
-            return Bound::Sleep(scope::sleep_until(shard, deadline));
-        }
-        Bound::held(shard, deadline)
-    }
-
-    /// Until `deadline`, whatever scopes are open.
-    #[inline]
-    pub(crate) fn held(shard: Arc<Shard>, deadline: Instant) -> Bound {
-        Bound::Held {
-            deadline,
-            first_poll: FirstPoll::Looks,
-            shard: Some(shard),
-        }
-    }
-
-    /// Until `deadline`, by the timer that `find` finds on the thread that arms, whatever scopes
-    /// are open.
-    #[inline]
-    pub(crate) fn free(find: fn() -> Arc<Shard>, deadline: Instant) -> Bound {
-        Bound::Free {
-            deadline,
-            first_poll: FirstPoll::Looks,
-            find,
-        }
-    }
-
-    /// The sleep, which finds its timer now if it has none.
-    #[inline]
-    pub(crate) fn sleep(&mut self) -> &mut Sleep {
-        let unbound = match self {
-            Bound::Sleep(_) => None,
-            Bound::Held {
-                deadline,
-                first_poll,
-                shard,
-            } => shard.take().map(|shard| (shard, *deadline, *first_poll)),
-            Bound::Free {
-                deadline,
-                first_poll,
-                find,
-            } => Some((find(), *deadline, *first_poll)),
-        };
-        if let Some((shard, deadline, first_poll)) = unbound {
-            let due = shard.clock().moment(deadline);
-            *self = Bound::Sleep(Sleep::new(shard, due, first_poll));
-        }
-        match self {
-            Bound::Sleep(sleep) => sleep,
-            Bound::Free { .. } | Bound::Held { .. } => unreachable!("it was bound just now"),
-        }
-    }
-}
-
-impl fmt::Debug for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let deadline = match self {
-            Bound::Free { deadline, .. } | Bound::Held { deadline, .. } => *deadline,
-            Bound::Sleep(sleep) => sleep.deadline(),
-        };
-        f.debug_struct("Bound")
-            .field("deadline", &deadline)
-            .finish()
     }
 }
 
@@ -211,54 +102,16 @@ impl fmt::Debug for Bound {
 #[inline(always)]
 fn poll_bounded<F: Future>(
     future: Pin<&mut F>,
-    bound: &mut Bound,
+    sleep: &mut Sleep,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = future.poll(cx) {
         return Poll::Ready(Ok(Ok(output)));
     }
-    poll_deadline(bound, had_budget, cx).map_ok(|()| Err(Elapsed::new()))
-}
-
-/// The part that does not depend on the inner future. It is a function of its own so that it is
-/// compiled once.
-fn poll_deadline(
-    bound: &mut Bound,
-    had_budget: bool,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), Cancelled>> {
-    poll_after_inner(bound.sleep(), had_budget, cx)
-}
-
-/// Polls the sleep after a future that may have used the task's budget up.
-#[inline]
-pub(crate) fn poll_after_inner(
-    sleep: &mut Sleep,
-    had_budget: bool,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), Cancelled>> {
-    if coop::has_budget_remaining() {
-        sleep.poll_within_budget(cx)
-    } else {
-        poll_after_budget(sleep, had_budget, cx)
-    }
-}
-
-#[cold]
-fn poll_after_budget(
-    sleep: &mut Sleep,
-    had_budget: bool,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), Cancelled>> {
-    if had_budget {
-        // The inner future has used the budget up. If it always does, a deadline that obeyed the
-        // budget would never be looked at.
-        let unconstrained = coop::unconstrained(poll_fn(|cx| sleep.poll_within_budget(cx)));
-        pin!(unconstrained).poll(cx)
-    } else {
-        sleep.try_poll(cx)
-    }
+    sleep
+        .poll_after_inner(had_budget, cx)
+        .map_ok(|()| Err(Elapsed::new()))
 }
 
 #[cfg(test)]
@@ -267,9 +120,9 @@ mod tests {
 
     /// A program holds very many of them, each in a task or in a future around it.
     #[test]
-    fn a_timeout_adds_forty_bytes_to_its_future() {
+    fn a_timeout_adds_a_cache_line_to_its_future() {
         assert!(
-            size_of::<Timeout<()>>() <= 40,
+            size_of::<Timeout<()>>() <= 64,
             "{}",
             size_of::<Timeout<()>>()
         );

@@ -95,7 +95,7 @@ impl Shard {
                 Expiry::Later(_) => locked.entry_of(word).ok_or(Err(Cancelled::SHUTDOWN)),
             }
         });
-        registered.map_or_else(Poll::Ready, |()| Poll::Pending)
+        registered.map_or_else(Poll::Ready, |_| Poll::Pending)
     }
 
     /// Changes when a deadline is due, and moves its timer. `false` if the word has come to its

@@ -228,6 +228,11 @@ impl<'a> Locked<'a> {
         self.state.wheel.due(key).map(Tick::new)
     }
 
+    /// Says that the shard is turned to `now`. Call this before the wheel is.
+    pub(super) fn note_turn(&self, now: Tick) {
+        self.shard.turned_to.set(now, self.state.held());
+    }
+
     /// Turns the wheel up to `now`, and fires at most `batch` timers. `judge` decides on each timer
     /// whose slot has come. `false` if there may be more.
     pub(super) fn turn(
@@ -255,6 +260,7 @@ impl<'a> Locked<'a> {
         mut settle: impl FnMut(&Entry, LockHeld<'_>),
     ) -> impl Iterator<Item = Entry> {
         let (state, held) = self.state.split();
+        self.shard.turned_to.close(held);
         for entry in state.wheel.values_mut() {
             settle(entry, held);
         }

@@ -16,7 +16,7 @@
 //! | field | rule |
 //! |---|---|
 //! | `state`: the wheel and its counts | only with the lock, through [`locked::Locked`] |
-//! | `next_expiry` | any thread reads it; only a thread with the lock writes it ([`next_expiry`]) |
+//! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`next_expiry`], [`turned_to`]) |
 //! | a deadline's [`word`] | a reset needs no lock; all else does |
 //! | `clock`, `driver`, `number` | never written |
 //!
@@ -39,6 +39,7 @@ pub(crate) mod lateness;
 mod lock;
 mod locked;
 mod next_expiry;
+pub(crate) mod turned_to;
 pub(crate) mod word;
 
 use std::fmt;
@@ -56,6 +57,7 @@ use lateness::FiredCounts;
 use lock::ShardLock;
 use locked::{Entry, Locked, ShardState};
 use next_expiry::{ExpiryChange, NextExpiry};
+use turned_to::{TurnedTo, WakerId};
 use word::Expiry;
 
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
@@ -63,6 +65,7 @@ use word::Expiry;
 pub(crate) struct Shard {
     state: ShardLock<ShardState>,
     next_expiry: NextExpiry,
+    turned_to: TurnedTo,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
     /// Which of its timer's shards it is.
@@ -95,6 +98,7 @@ impl Shard {
         Shard {
             state: ShardLock::new(ShardState::new()),
             next_expiry: NextExpiry::never(),
+            turned_to: TurnedTo::new(),
             clock,
             driver,
             number,
@@ -109,6 +113,12 @@ impl Shard {
     #[inline]
     pub(crate) fn number(&self) -> usize {
         self.number
+    }
+
+    /// Whether the runtime has shut down, as far as any thread has noticed.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.clock.ended().is_some()
     }
 
     /// Arms a timer that wakes `waker` at `tick`.
@@ -151,10 +161,11 @@ impl Shard {
         Some(Poll::Pending)
     }
 
-    /// Whether an armed timer has fired.
-    pub(crate) fn has_fired(&self, key: Key) -> bool {
-        let mut locked = self.lock();
-        !locked.is_closed() && locked.entry(key).is_none()
+    /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. A timer that was
+    /// armed for that tick or an earlier one has fired, or fires in the turn that is being made.
+    #[inline]
+    pub(crate) fn turned_to(&self) -> Tick {
+        self.turned_to.get()
     }
 
     /// Whether a tick lies before the next expiry. Then no turn is to come that would fire what is
@@ -164,14 +175,14 @@ impl Shard {
         tick < self.next_expiry.tick_about()
     }
 
-    /// Whether a timer that was armed for `tick` has fired, as far as that can be told without the
-    /// lock. No timer in the wheel is due before the next expiry.
-    pub(crate) fn has_surely_fired(&self, tick: Tick) -> bool {
-        tick < self.next_expiry.tick()
-    }
-
-    /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed.
-    pub(crate) fn poll_armed(&self, key: Key, due: Moment, waker: &Waker) -> Result<(), NotArmed> {
+    /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed. Returns
+    /// which waker it has then.
+    pub(crate) fn poll_armed(
+        &self,
+        key: Key,
+        due: Moment,
+        waker: &Waker,
+    ) -> Result<WakerId, NotArmed> {
         self.register(waker, |locked| {
             let entry = locked.entry(key);
             entry.ok_or_else(|| match self.clock.ended() {
@@ -182,12 +193,12 @@ impl Shard {
     }
 
     /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
-    /// this lets the lock go and returns what `find` says instead.
+    /// this lets the lock go and returns what `find` says instead. Returns which waker it has then.
     fn register<R>(
         &self,
         waker: &Waker,
         find: impl for<'a> Fn(&'a mut Locked<'_>) -> Result<&'a mut Entry, R>,
-    ) -> Result<(), R> {
+    ) -> Result<WakerId, R> {
         let mut clone = None;
         loop {
             let mut locked = self.lock();
@@ -202,13 +213,14 @@ impl Shard {
             };
             let current = entry.waker.as_ref();
             if current.is_some_and(|current| current.will_wake(waker)) {
-                return Ok(());
+                return Ok(WakerId::of(waker));
             }
             if let Some(clone) = clone.take() {
+                let registered = WakerId::of(&clone);
                 let old = entry.waker.replace(clone);
                 drop(locked.unlock());
                 drop(old);
-                return Ok(());
+                return Ok(registered);
             }
             // A task polls that has not polled last. That is rare, so the loop goes round once more
             // to clone outside the lock.
@@ -303,6 +315,7 @@ impl Shard {
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
         let mut locked = self.lock();
+        locked.note_turn(now);
         let is_finished = locked.turn(now, BATCH, |linked, entry, held, counts| {
             let due = match &entry.word {
                 None => linked,

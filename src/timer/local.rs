@@ -1,11 +1,17 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
 //! global lock. And the process's timer, which is on a thread of its own, under no runtime.
 //!
-//! A thread remembers the timers that it used last, with the ids of their runtimes. So the hot path
-//! compares ids. Otherwise the thread asks the registry of all runtimes, under a lock.
+//! A thread remembers the shard that it used last, with the id of its runtime. So the hot path
+//! compares one id. Otherwise the thread looks among the timers that it used before, and then asks
+//! the registry of all runtimes, under a lock.
 //!
-//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
-//! remembers it, or anybody holds it or waits on it. A use after that makes a new one. Of the
+//! In builds with tokio's `test-util` a timer whose clock can be paused holds a handle of its
+//! runtime, and is not notified of the runtime's end before its next use. So no thread remembers
+//! such a timer: a task of its runtime does, which never ends and which the runtime drops. Any
+//! other timer learns of the end, and then lets go what it holds of the runtime.
+//!
+//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread or a
+//! task remembers it, or a caller holds it or waits on it. A use after that makes a new one. Of the
 //! process's timer there is at most one. A start of its thread that failed leaves nothing behind,
 //! and the next use tries again.
 //!
@@ -32,8 +38,11 @@ use crate::shard::Shard;
 use crate::sync::lock;
 
 thread_local! {
+    /// This thread's shard of the timer that it used last.
+    static LATEST: RefCell<Option<(runtime::Id, Arc<Shard>)>> = const { RefCell::new(None) };
+
     /// The timer that was used last comes last.
-    static LAST_USED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
+    static REMEMBERED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
 }
 
 std::thread_local! {
@@ -41,12 +50,8 @@ std::thread_local! {
     static HAS_FOUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A thread remembers the timers of at most this many runtimes of several workers.
-const REMEMBERED: usize = 8;
-
-/// A thread remembers the timers of at most this many current-thread runtimes. Nobody tells when
-/// such a runtime shuts down. Usually a thread runs one at a time.
-const REMEMBERED_OF_ONE_THREAD: usize = 1;
+/// A thread remembers the timers of at most this many runtimes.
+const MOST_REMEMBERED: usize = 8;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
@@ -60,69 +65,30 @@ struct Registry {
 /// The current runtime's own timer.
 #[track_caller]
 pub(crate) fn timer() -> Timer {
-    match last_used(current_id(), Timer::clone) {
-        Some(timer) => timer,
-        None => look_up(),
-    }
+    look_up(&current_runtime())
 }
 
 /// This thread's shard of the current runtime's own timer.
 #[track_caller]
 #[inline]
 pub(crate) fn shard() -> Arc<Shard> {
-    match last_used(current_id(), |timer| timer.shard().clone()) {
+    let runtime = current_runtime();
+    match latest(runtime.id()) {
         Some(shard) => shard,
-        None => look_up().shard().clone(),
+        None => look_up(&runtime).shard().clone(),
     }
 }
 
-/// The current runtime's id. tokio gives it by way of a handle, whose reference count all threads
-/// share. The handle is dropped at once, while this core still has the count.
-#[inline]
-#[track_caller]
-fn current_id() -> runtime::Id {
+/// The shard for what the calling thread arms: of the current runtime's own timer, or of the
+/// process's timer where there is no runtime.
+pub(crate) fn shard_of_poller() -> Arc<Shard> {
     match Handle::try_current() {
-        Ok(handle) => handle.id(),
-        Err(error) => panic_outside(&error),
+        Ok(runtime) => match latest(runtime.id()) {
+            Some(shard) => shard,
+            None => look_up(&runtime).shard().clone(),
+        },
+        Err(_) => global_shard(),
     }
-}
-
-/// Applies `take` to the timer that this thread remembers for the runtime with that id.
-fn last_used<R>(id: runtime::Id, take: impl FnOnce(&Timer) -> R) -> Option<R> {
-    let find = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
-        let last_used = last_used.borrow();
-        let mut latest_first = last_used.iter().rev();
-        let (_, timer) = latest_first.find(|(of, timer)| *of == id && !timer.has_ended())?;
-        Some(take(timer))
-    };
-    LAST_USED.try_with(find).ok().flatten()
-}
-
-/// Remembers a timer, and returns those that are forgotten for it. They are to be dropped when
-/// nothing is borrowed any more.
-fn remember(id: runtime::Id, timer: &Timer) -> Vec<(runtime::Id, Timer)> {
-    let remember = |last_used: &RefCell<Vec<(runtime::Id, Timer)>>| {
-        let mut last_used = last_used.borrow_mut();
-        let (mut forgotten, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *last_used)
-            .into_iter()
-            .partition(|(of, timer)| *of == id || timer.has_ended());
-        let is_alike =
-            |(_, other): &(_, Timer)| other.is_of_one_thread() == timer.is_of_one_thread();
-        let most = if timer.is_of_one_thread() {
-            REMEMBERED_OF_ONE_THREAD
-        } else {
-            REMEMBERED
-        };
-        if kept.iter().filter(|kept| is_alike(kept)).count() == most {
-            let oldest = kept.iter().position(is_alike);
-            forgotten.extend(oldest.map(|oldest| kept.remove(oldest)));
-        }
-        *last_used = kept;
-        last_used.push((id, timer.clone()));
-        forgotten
-    };
-    // A thread that ends remembers none.
-    LAST_USED.try_with(remember).unwrap_or_default()
 }
 
 /// Whether this thread drives a runtime, and has found the timer of one there before. So its
@@ -132,32 +98,71 @@ pub(crate) fn is_on_known_worker() -> bool {
     HAS_FOUND.with(Cell::get) && runtime::worker_index().is_some()
 }
 
-/// The shard for a timeout that is armed by the calling thread: of the current runtime's own timer,
-/// or of the process's timer where there is no runtime.
-pub(crate) fn shard_of_poller() -> Arc<Shard> {
+/// A handle of the current runtime. To clone and to drop it writes a count that all threads share.
+/// tokio offers the runtime's id in no other way.
+#[inline]
+#[track_caller]
+fn current_runtime() -> Handle {
     match Handle::try_current() {
-        Ok(handle) => match last_used(handle.id(), |timer| timer.shard().clone()) {
-            Some(shard) => shard,
-            None => look_up().shard().clone(),
-        },
-        Err(_) => global_shard(),
+        Ok(runtime) => runtime,
+        Err(error) => panic_outside(&error),
     }
 }
 
+/// The shard that this thread used last, if it is of that runtime.
+#[inline]
+fn latest(id: runtime::Id) -> Option<Arc<Shard>> {
+    let find = |latest: &RefCell<Option<(runtime::Id, Arc<Shard>)>>| match &*latest.borrow() {
+        Some((of, shard)) if *of == id && !shard.has_ended() => Some(shard.clone()),
+        _ => None,
+    };
+    LATEST.try_with(find).ok().flatten()
+}
+
 #[cold]
+#[inline(never)]
 #[track_caller]
-fn look_up() -> Timer {
-    let handle = match Handle::try_current() {
-        Ok(handle) => handle,
-        Err(error) => panic_outside(&error),
-    };
-    let timer = match registered(handle.id()) {
+fn look_up(runtime: &Handle) -> Timer {
+    let id = runtime.id();
+    let timer = match remembered(id).or_else(|| registered(id)) {
         Some(timer) => timer,
-        None => make(&handle),
+        None => make(runtime),
     };
-    drop(remember(handle.id(), &timer));
+    if !timer.is_pausable() {
+        remember(id, &timer);
+    }
     HAS_FOUND.with(|found| found.set(runtime::worker_index().is_some()));
     timer
+}
+
+fn remembered(id: runtime::Id) -> Option<Timer> {
+    let find = |remembered: &RefCell<Vec<(runtime::Id, Timer)>>| {
+        let remembered = remembered.borrow();
+        let found = remembered.iter().find(|(of, _)| *of == id);
+        found.map(|(_, timer)| timer.clone())
+    };
+    let timer = REMEMBERED.try_with(find).ok().flatten();
+    timer.filter(|timer| !timer.has_ended())
+}
+
+/// A thread that ends remembers nothing.
+fn remember(id: runtime::Id, timer: &Timer) {
+    let take_its_place = |remembered: &RefCell<Vec<(runtime::Id, Timer)>>| {
+        let mut remembered = remembered.borrow_mut();
+        let (mut forgotten, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *remembered)
+            .into_iter()
+            .partition(|(of, timer)| *of == id || timer.has_ended());
+        if kept.len() == MOST_REMEMBERED {
+            forgotten.push(kept.remove(0));
+        }
+        kept.push((id, timer.clone()));
+        *remembered = kept;
+        forgotten
+    };
+    let latest = (id, timer.shard().clone());
+    // What is forgotten is dropped when nothing is borrowed any more.
+    drop(LATEST.try_with(|place| place.replace(Some(latest))));
+    drop(REMEMBERED.try_with(take_its_place));
 }
 
 #[cold]
@@ -190,7 +195,19 @@ fn make(handle: &Handle) -> Timer {
     }
     registry.timers.insert(id, timer.downgrade());
     registry.sweep_if_due();
+    drop(registry);
+    if timer.is_pausable() {
+        keep_by_task(handle, timer.clone());
+    }
     timer
+}
+
+/// Keeps a timer until its runtime shuts down.
+fn keep_by_task(runtime: &Handle, timer: Timer) {
+    drop(runtime.spawn(async move {
+        let _timer = timer;
+        std::future::pending::<()>().await;
+    }));
 }
 
 impl Registry {

@@ -22,10 +22,11 @@ pub use builder::Builder;
 use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
-use crate::future::interval::Interval;
+use crate::future::interval::{Interval, assert_period};
+use crate::future::limit;
 use crate::future::scope::{End, Scope};
 use crate::future::sleep::Sleep;
-use crate::future::timeout::{Bound, Timeout};
+use crate::future::timeout::Timeout;
 use crate::runtime;
 use crate::shard::Shard;
 use crate::timer::metrics::Metrics;
@@ -131,8 +132,8 @@ impl Timer {
     /// As [`tickwheel::timeout`](crate::timeout), on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let bound = Bound::after(self.shard().clone(), duration);
-        Timeout::new(bound, future.into_future())
+        let sleep = limit::sleep_after(self.shard().clone(), duration);
+        Timeout::new(sleep, future.into_future())
     }
 
     /// As [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
@@ -142,8 +143,8 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let bound = Bound::at(self.shard().clone(), deadline);
-        Timeout::new(bound, future.into_future())
+        let sleep = limit::sleep_until(self.shard().clone(), deadline);
+        Timeout::new(sleep, future.into_future())
     }
 
     /// As [`tickwheel::scope`](crate::scope), on this timer.
@@ -152,21 +153,23 @@ impl Timer {
     /// whatever clock the timer goes by. [`Scope`] says what becomes of it if the two differ.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        let bound = Bound::held(self.shard().clone(), deadline);
-        Scope::new(End::new(bound, deadline), future.into_future())
+        let sleep = self.sleep_until(deadline);
+        Scope::new(End::new(sleep, deadline), future.into_future())
     }
 
     /// As [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
-        Interval::starting_now(self.shard().clone(), period)
+        assert_period(period);
+        Interval::new(self.sleep_until(self.now()), period)
     }
 
     /// As [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is
     /// zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::starting_at(self.shard().clone(), start, period)
+        assert_period(period);
+        Interval::new(self.sleep_until(start), period)
     }
 
     /// A deadline that expires when `timeout` has passed since its last reset. It is armed at once.
@@ -234,8 +237,8 @@ impl Timer {
         Watch::new(&self.inner.driver)
     }
 
-    /// Whether its runtime is a current-thread one.
-    pub(crate) fn is_of_one_thread(&self) -> bool {
+    /// Whether the clock of its runtime can be paused.
+    pub(crate) fn is_pausable(&self) -> bool {
         self.inner.clock.is_pausable()
     }
 

@@ -36,8 +36,8 @@ impl Key {
 
     /// The two parts that `new` was given, for an owner that stores the two apart.
     #[inline]
-    pub(crate) fn into_halves(self) -> (u32, Option<NonZeroU64>) {
-        (self.index, Some(self.sequence))
+    pub(crate) fn into_halves(self) -> (u32, NonZeroU64) {
+        (self.index, self.sequence)
     }
 
     #[inline]

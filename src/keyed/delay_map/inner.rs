@@ -388,7 +388,7 @@ impl<K, V> Inner<K, V> {
         if let Err(NotArmed::Fired) = armed {
             *self.stream_timer() = None;
         }
-        armed
+        armed.map(drop)
     }
 
     /// The stream has ended. Returns its waker, for the caller to drop.

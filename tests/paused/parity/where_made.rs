@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use futures::executor;
-use tickwheel::{Duration, Instant, Timeout, Timer, scope, sleep, timeout, timeout_at};
+use tickwheel::{Duration, Instant, Timeout, Timer};
+use tickwheel::{interval_at, scope, sleep, sleep_until, timeout, timeout_at};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
@@ -143,14 +144,20 @@ fn made_on_a_paused_clock_and_polled_on_another_it_keeps_its_instant() {
 }
 
 #[test]
-fn a_sleep_finds_its_timer_at_the_call() {
+fn a_sleep_and_an_interval_find_their_timer_when_they_arm() {
     let (one, other) = (multi_thread(1), multi_thread(1));
-    let of_one = one.block_on(async { Timer::current() });
+    let timers = [&one, &other].map(|runtime| runtime.block_on(async { Timer::current() }));
     let make = async {
         is_known().await;
-        sleep(HOUR)
+        let start = Instant::now() + HOUR;
+        (sleep(HOUR), sleep_until(start), interval_at(start, HOUR))
     };
-    let mut made = one.block_on(async { tokio::spawn(make).await.unwrap() });
-    other.block_on(async { assert!(poll_once(&mut made).is_pending()) });
-    assert_eq!(of_one.metrics().pending, 1);
+    let (mut for_hour, mut until, mut beat) =
+        one.block_on(async { tokio::spawn(make).await.unwrap() });
+    assert!(until.deadline() > Instant::now() && !until.is_elapsed());
+    other.block_on(async {
+        assert!(poll_once(&mut for_hour).is_pending() && poll_once(&mut until).is_pending());
+        assert!(poll_once(&mut std::pin::pin!(beat.tick())).is_pending());
+    });
+    assert_eq!(timers.map(|timer| timer.metrics().pending), [0, 3]);
 }

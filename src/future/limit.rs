@@ -1,0 +1,161 @@
+//! The limit of the scopes that are open on a thread. It bounds each timeout that is made there.
+//!
+//! Invariant: a limit is set only while [`within`] runs, which puts the former one back, also if
+//! what it runs panics. A limit never ends after the one that it is set within. It is that of one
+//! task: a `LocalSet` or an inner runtime may poll other tasks meanwhile.
+//!
+//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
+//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
+//! timer the limit is translated once: into its clock's present time plus what is left. For a
+//! timeout that is when it is made, for a scope when it is first polled.
+//!
+//! A loop within that tries again on each `Elapsed` must not spin once the limit has passed. So a
+//! timeout that is made then is due a tick later, and meanwhile the scope ends.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::future::sleep::Sleep;
+use crate::runtime::{TaskId, try_id};
+use crate::shard::Shard;
+
+/// The limit of the timeouts that are made on this thread now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScopeDeadline {
+    deadline: Instant,
+    /// The task that polls the scope. A `LocalSet` or an inner runtime polls other tasks meanwhile.
+    task: Option<TaskId>,
+}
+
+thread_local! {
+    /// Without a destructor and without lazy initialisation, so that to look is to read a word.
+    static LIMIT: Cell<Option<ScopeDeadline>> = const { Cell::new(None) };
+}
+
+/// The limit of the innermost scope; `None` where this task has no scope open.
+#[inline]
+pub(crate) fn current() -> Option<ScopeDeadline> {
+    match LIMIT.get() {
+        None => None,
+        Some(limit) => limit.if_of_this_task(),
+    }
+}
+
+/// Runs `run` under `limit`.
+pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
+    struct PutBack(Option<ScopeDeadline>);
+
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            LIMIT.set(self.0);
+        }
+    }
+
+    let _put_back = PutBack(LIMIT.replace(Some(limit)));
+    run()
+}
+
+impl ScopeDeadline {
+    /// The limit that ends at `deadline`, or with the current one if that ends earlier.
+    pub(crate) fn until(deadline: Instant) -> ScopeDeadline {
+        let outer = current();
+        ScopeDeadline {
+            deadline: outer.map_or(deadline, |outer| outer.deadline.min(deadline)),
+            task: try_id(),
+        }
+    }
+
+    #[cold]
+    fn if_of_this_task(self) -> Option<ScopeDeadline> {
+        (self.task == try_id()).then_some(self)
+    }
+
+    pub(crate) fn deadline(self) -> Instant {
+        self.deadline
+    }
+
+    /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has
+    /// passed that is a tick from now. So a loop that tries again and again lets the scope end.
+    pub(super) fn end(self, clock: &Clock, now: Instant) -> Instant {
+        let deadline = by(clock, self.deadline);
+        if deadline <= now {
+            now + clock.tick().as_duration()
+        } else {
+            deadline
+        }
+    }
+
+    /// The time that is left. It reads the clock.
+    pub(crate) fn remaining(self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// The deadline of a scope that is made now: its own, or the limit's if that comes first.
+#[inline]
+pub(crate) fn bounded(deadline: Instant) -> Instant {
+    current().map_or(deadline, |limit| limit.deadline.min(deadline))
+}
+
+/// Whether a scope may be open on this thread, though maybe for another task.
+#[inline]
+pub(crate) fn may_be_open() -> bool {
+    LIMIT.get().is_some()
+}
+
+/// The sleep of a timeout on this shard: for `duration`, or until the limit if that comes first.
+#[inline]
+pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
+    let sleep = Sleep::after(shard, duration);
+    if may_be_open() {
+        return bounded_sleep(sleep);
+    }
+    sleep
+}
+
+/// The sleep of a timeout on this shard: until `deadline`, or until the limit if that comes first.
+#[inline]
+pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
+    let sleep = Sleep::until(shard, deadline);
+    if may_be_open() {
+        return bounded_sleep(sleep);
+    }
+    sleep
+}
+
+#[cold]
+fn bounded_sleep(mut own: Sleep) -> Sleep {
+    let Some(limit) = current() else {
+        return own;
+    };
+    let deadline = own.deadline();
+    let shard = own.bind();
+    let now = shard.clock().now_instant();
+    let end = limit.end(shard.clock(), now);
+    let has_passed = by(shard.clock(), limit.deadline) <= now;
+    // Also in place of an own deadline that has passed: a loop may well take what `remaining` says.
+    if has_passed || end < deadline {
+        return Sleep::until(shard.clone(), end);
+    }
+    own
+}
+
+/// A deadline of a limit, in the time of `clock`.
+pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
+    if clock.is_callers() {
+        return deadline;
+    }
+    let before = clock.now_instant();
+    let here = Instant::now();
+    let after = clock.now_instant();
+    if before <= here && here <= after {
+        return deadline;
+    }
+    // The rest is counted from the later reading, so that it is not too little.
+    let left = deadline.saturating_duration_since(here);
+    clock.instant(clock.moment(after).after(left.into()))
+}
