@@ -239,6 +239,9 @@ pub mod docs {
     #[doc = include_str!("../docs/COMPARE.md")]
     pub mod compare {}
 
+    #[doc = include_str!("../docs/UPSTREAM.md")]
+    pub mod upstream {}
+
     // Its examples need the crates that it moves from. `integrations/src/lib.rs` compiles them.
     #[cfg(not(doctest))]
     #[doc = "[COMPARE.md]: crate::docs::compare\n"]
