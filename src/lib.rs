@@ -9,6 +9,8 @@
 //!
 //! - [`guarantees`]: the promises, in full.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
+//! - [Testing](docs::testing): a paused clock, `expire`, a stall, and what `test-util` changes.
+//! - [Recipes](docs::recipes): servers, headers, queues, axum and tonic, to copy.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
 //! - [Operations](docs::operations): metrics, alerts, and what happens when something goes wrong.
@@ -238,6 +240,17 @@ pub mod docs {
     #[doc = "[SIZING.md]: crate::docs::sizing\n"]
     #[doc = include_str!("../docs/COMPARE.md")]
     pub mod compare {}
+
+    // Their blocks are tests of `integrations/tests/crates/recipes.rs`.
+    #[cfg(not(doctest))]
+    #[doc = include_str!("../docs/TESTING.md")]
+    pub mod testing {}
+
+    #[cfg(not(doctest))]
+    #[doc = "[MIGRATION.md]: crate::docs::migration\n"]
+    #[doc = "[tonic's timeout]: crate::docs::migration#from-tonics-timeout\n"]
+    #[doc = include_str!("../docs/RECIPES.md")]
+    pub mod recipes {}
 
     #[doc = include_str!("../docs/UPSTREAM.md")]
     pub mod upstream {}

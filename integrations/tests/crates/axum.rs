@@ -6,15 +6,13 @@ use std::future::pending;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
-use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tickwheel::error::Elapsed;
 use tickwheel::tower::{BoxError, TimeoutLayer};
-use tickwheel::{Instant, Timer, remaining};
+use tickwheel::{Instant, Timer};
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 
@@ -24,7 +22,7 @@ use crate::{PATIENCE, assert_nothing_stays_armed};
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Serves the routes, and gives their address.
-async fn serve(router: Router) -> String {
+pub(crate) async fn serve(router: Router) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -38,7 +36,7 @@ fn routes() -> Router {
         .route("/panics", get(async || -> String { panic!("on purpose") }))
 }
 
-async fn get_text(url: String) -> (StatusCode, String) {
+pub(crate) async fn get_text(url: String) -> (StatusCode, String) {
     let answer = tokio::time::timeout(PATIENCE, reqwest::get(url)).await;
     let answer = answer.expect("it is answered").unwrap();
     (answer.status(), answer.text().await.unwrap())
@@ -67,38 +65,6 @@ async fn a_handler_that_hangs_is_answered_for() {
         let answer = get_text(format!("{server}/fast")).await;
         assert_eq!(answer, (StatusCode::OK, "fast".to_owned()));
     }
-    assert_nothing_stays_armed(&timer).await;
-}
-
-/// What a header of our own says: milliseconds.
-fn timeout_ms(request: &Request<Body>) -> Option<Duration> {
-    let value = request.headers().get("x-timeout-ms")?.to_str().ok()?;
-    Some(Duration::from_millis(value.parse().ok()?))
-}
-
-#[tokio::test]
-async fn a_deadline_goes_on_to_a_call_over_plain_http() {
-    let timer = Timer::new();
-    let layer = |most| {
-        TimeoutLayer::per_request(move |request: &Request<Body>| {
-            Some(timeout_ms(request).map_or(most, |asked| asked.min(most)))
-        })
-        .with_timer(timer.clone())
-        .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()))
-    };
-    let left = get(async || remaining().unwrap().as_millis().to_string());
-    let downstream = serve(Router::new().route("/", left).layer(layer(2 * PATIENCE))).await;
-    let call = get(async move || {
-        tokio::time::sleep(SHORT).await;
-        let left = remaining().unwrap().as_millis() as u64;
-        let call = reqwest::Client::new().get(downstream);
-        let answer = call.header("x-timeout-ms", left).send().await;
-        answer.unwrap().text().await.unwrap()
-    });
-    let front = serve(Router::new().route("/", call).layer(layer(PATIENCE))).await;
-    let (_, left) = get_text(front).await;
-    let left = Duration::from_millis(left.parse().unwrap());
-    assert!(left <= PATIENCE - SHORT, "{left:?}");
     assert_nothing_stays_armed(&timer).await;
 }
 

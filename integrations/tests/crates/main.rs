@@ -6,6 +6,7 @@ mod axum;
 mod body;
 mod quinn;
 mod quinn_timer;
+mod recipes;
 mod tonic;
 mod turmoil;
 

@@ -61,7 +61,7 @@ where
 
 /// Serves the method. A call has a hundredth of what its caller waits, so that the answer is there
 /// long before tonic's own timeouts.
-async fn serve<H, F>(timer: &Timer, handler: H) -> SocketAddr
+pub(crate) async fn serve<H, F>(timer: &Timer, handler: H) -> SocketAddr
 where
     H: FnMut(Request<String>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Response<String>, Status>> + Send + 'static,
@@ -80,12 +80,12 @@ where
     address
 }
 
-async fn connect(address: SocketAddr) -> Channel {
+pub(crate) async fn connect(address: SocketAddr) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     endpoint.connect().await.unwrap()
 }
 
-async fn call(
+pub(crate) async fn call(
     client: impl Service<http::Request<Body>, Response = http::Response<Body>, Error: Into<BoxError>>,
     request: Request<String>,
 ) -> Result<String, Status> {
@@ -100,7 +100,7 @@ async fn call(
     called.expect("it is answered").map(Response::into_inner)
 }
 
-fn waiting(duration: Duration) -> Request<String> {
+pub(crate) fn waiting(duration: Duration) -> Request<String> {
     let mut request = Request::new(String::new());
     request.set_timeout(duration);
     request

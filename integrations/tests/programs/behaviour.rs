@@ -7,9 +7,8 @@ use std::process::{Command, Stdio};
 use crate::process::Program;
 
 /// Each server with the options that it cannot do without, and one that takes a time.
-const SERVERS: [(&str, &[&str], &str); 6] = [
+const SERVERS: [(&str, &[&str], &str); 5] = [
     (env!("CARGO_BIN_EXE_ws_heartbeat"), &[], "--ping-after"),
-    (env!("CARGO_BIN_EXE_ws_ping_close"), &[], "--close-after"),
     (env!("CARGO_BIN_EXE_mqtt_keepalive"), &[], "--write-within"),
     (
         env!("CARGO_BIN_EXE_idle_proxy"),

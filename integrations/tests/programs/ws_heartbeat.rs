@@ -1,4 +1,4 @@
-//! The programs `ws_heartbeat` and `ws_ping_close`, by real WebSocket clients.
+//! The program `ws_heartbeat`, by real WebSocket clients.
 
 use std::time::{Duration, Instant};
 
@@ -152,31 +152,4 @@ async fn clients_that_vanish_reset_or_half_close_leave_nothing_behind() {
     let end = timeout(LONGEST_WAIT, end).await;
     assert!(end.is_ok(), "the server closes its side too");
     program.closes("").await;
-}
-
-async fn serve_ping_close() -> Program {
-    let options = ["--close-after", "2s", "--ping-before", "1500ms"];
-    Program::serve(env!("CARGO_BIN_EXE_ws_ping_close"), &options).await
-}
-
-#[tokio::test]
-async fn ping_close_keeps_a_client_that_answers_pings() {
-    let program = serve_ping_close().await;
-    let mut client = connect(&program).await;
-    let closed = timeout(Duration::from_secs(5), read_to_end(&mut client)).await;
-    assert!(closed.is_err(), "{closed:?}");
-    client.close(None).await.unwrap();
-    program.prints(&["by the client"]).await;
-}
-
-#[tokio::test]
-async fn ping_close_pings_a_silent_client_once_and_closes_it() {
-    let program = serve_ping_close().await;
-    let start = Instant::now();
-    let mut client = connect(&program).await;
-    program.closes("it answered no ping").await;
-    assert!(start.elapsed() >= Duration::from_secs(2));
-    let mut frames = Vec::new();
-    client.get_mut().read_to_end(&mut frames).await.unwrap();
-    assert_eq!(frames, b"\x89\0\x88\0");
 }

@@ -1,0 +1,346 @@
+//! What `docs/RECIPES.md` and `docs/TESTING.md` say, by the blocks as they stand there.
+//!
+//! Invariant: each sentence of RECIPES below a block that names a number or an outcome has an
+//! assertion here. The blocks of TESTING are tests themselves.
+
+use std::convert::Infallible;
+use std::future::{pending, ready};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::{MethodRouter, get};
+use futures::StreamExt;
+use http::StatusCode;
+use tempfile::TempDir;
+use tickwheel::error::Elapsed;
+use tickwheel::tower::TimeoutLayer;
+use tickwheel::{Duration, Instant, Timer, remaining, scope};
+use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::sleep;
+use tokio_tungstenite::{WebSocketStream, client_async};
+use tonic::{Code, Request, Response};
+use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+
+use crate::assert_nothing_stays_armed;
+use crate::axum::{get_text, serve};
+use crate::tonic::{call, connect, serve as serve_grpc, waiting};
+
+mod ping_close {
+    include!(concat!(env!("OUT_DIR"), "/ping_close.rs"));
+}
+mod http_deadline {
+    include!(concat!(env!("OUT_DIR"), "/http_deadline.rs"));
+}
+mod durable_queue {
+    include!(concat!(env!("OUT_DIR"), "/durable_queue.rs"));
+}
+mod routes {
+    include!(concat!(env!("OUT_DIR"), "/routes.rs"));
+}
+mod tonic_client {
+    include!(concat!(env!("OUT_DIR"), "/tonic_client.rs"));
+}
+mod paused {
+    include!(concat!(env!("OUT_DIR"), "/paused.rs"));
+}
+mod by_key {
+    include!(concat!(env!("OUT_DIR"), "/by_key.rs"));
+}
+mod stall {
+    include!(concat!(env!("OUT_DIR"), "/stall.rs"));
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A client, and what the server's task returns.
+async fn websocket(
+    timer: &Timer,
+) -> (
+    WebSocketStream<DuplexStream>,
+    impl Future<Output = Option<bool>>,
+) {
+    let (ours, theirs) = duplex(1 << 16);
+    let timer = timer.clone();
+    let (report, mut reported) = unbounded_channel();
+    tokio::spawn(async move { report.send(ping_close::attend(theirs, &timer).await.ok()) });
+    let client = client_async("ws://localhost/", ours).await.unwrap().0;
+    (client, async move { reported.recv().await.unwrap() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_answers_pings_stays_open() {
+    let timer = Timer::current();
+    let (mut client, ended) = websocket(&timer).await;
+    let mut pings = 0;
+    let reading = async {
+        while let Some(Ok(message)) = client.next().await {
+            pings += usize::from(message.is_ping());
+        }
+    };
+    let reading = tokio::time::timeout(600 * SECOND, reading).await;
+    assert!(reading.is_err(), "it is open after ten minutes");
+    assert!((11..=12).contains(&pings), "{pings}");
+    client.close(None).await.unwrap();
+    assert_eq!(ended.await, Some(true));
+    assert_nothing_stays_armed(&timer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_gets_a_ping_and_then_a_close() {
+    let timer = Timer::current();
+    let (mut client, ended) = websocket(&timer).await;
+    let start = Instant::now();
+    // It reads no messages, so it answers nothing.
+    assert_eq!(ended.await, Some(false));
+    assert_eq!(start.elapsed(), 60 * SECOND);
+    let mut frames = Vec::new();
+    client.get_mut().read_to_end(&mut frames).await.unwrap();
+    assert_eq!(frames, b"\x89\0\x88\0", "a ping and a close");
+    assert_nothing_stays_armed(&timer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_shake_hands_is_let_go() {
+    let timer = Timer::current();
+    let (_client, theirs) = duplex(1);
+    let start = Instant::now();
+    assert!(ping_close::attend(theirs, &timer).await.is_err());
+    assert_eq!(start.elapsed(), 10 * SECOND);
+}
+
+#[tokio::test]
+async fn a_deadline_goes_on_to_a_call_over_plain_http() {
+    let left = get(async || remaining().unwrap().as_millis().to_string());
+    let downstream = serve(http_deadline::bounded(Router::new().route("/", left))).await;
+    let hangs = Router::new().route("/", get(pending::<String>));
+    let hangs = serve(http_deadline::bounded(hangs)).await;
+    let (fast, slow) = (downstream.clone(), hangs.clone());
+    let via = |url: String| {
+        get(async move || {
+            sleep(100 * MS).await;
+            let client = reqwest::Client::new();
+            http_deadline::call(&client, &url).await.unwrap()
+        })
+    };
+    let front = Router::new()
+        .route("/fast", via(fast))
+        .route("/slow", via(slow));
+    let front = serve(http_deadline::bounded(front)).await;
+    let (_, left) = get_text(format!("{front}/fast")).await;
+    let left: u64 = left.parse().unwrap();
+    assert!(left <= 9_900, "{left} ms of 10 s, of which 100 ms are over");
+
+    for (asked, most) in [("300", 300), ("31536000000", 10_000)] {
+        let client = reqwest::Client::new();
+        let start = Instant::now();
+        let ask = |url: &str| client.get(url).header("x-timeout-ms", asked).send();
+        let left = ask(&downstream).await.unwrap().text().await.unwrap();
+        assert!(left.parse::<u64>().unwrap() <= most, "{left}");
+        if most < 1_000 {
+            let answer = ask(&format!("{front}/slow")).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+            assert!(start.elapsed() >= 300 * MS);
+        }
+    }
+}
+
+/// Opens the queue, and runs it until nothing was due for a while. A job's first runs end as
+/// `outcomes` tells: `Some` whether it is done, and `None` by a crash of the process.
+async fn run_queue(path: &Path, outcomes: &[Option<bool>]) -> Vec<String> {
+    let timer = Timer::new();
+    let (queue, expirations) = durable_queue::Queue::open(path, &timer).unwrap();
+    let (ran, mut runs) = unbounded_channel();
+    let (crash, mut crashed) = unbounded_channel();
+    let mut outcomes = outcomes.iter();
+    let outcomes = std::sync::Mutex::new(outcomes.by_ref().copied());
+    let work = async |key: &str, payload: &str| {
+        ran.send(format!("{key}: {payload}")).unwrap();
+        match outcomes.lock().unwrap().next().unwrap_or(Some(true)) {
+            Some(is_done) => is_done,
+            None => {
+                crash.send(()).unwrap();
+                pending().await
+            }
+        }
+    };
+    tokio::select! {
+        ended = queue.run(expirations, work) => panic!("{ended:?}"),
+        _ = crashed.recv() => {}
+        () = sleep(3600 * SECOND) => {}
+    }
+    runs.close();
+    let mut seen = Vec::new();
+    while let Some(run) = runs.recv().await {
+        seen.push(run);
+    }
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_survives_each_crash_until_it_is_done() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("jobs");
+    {
+        // Two jobs are added, and the process ends before they are due.
+        let (queue, _) = durable_queue::Queue::open(&path, &Timer::new()).unwrap();
+        queue.add("a", "mail bob", SECOND).unwrap();
+        queue.add("b", "mail eve", 2 * SECOND).unwrap();
+    }
+    // It crashes within the first run.
+    let runs = run_queue(&path, &[None]).await;
+    assert_eq!(runs, ["a: mail bob"]);
+    // The other one is done, and the crashed one fails once more before it is done.
+    let outcomes = [Some(true), Some(false)];
+    let runs = run_queue(&path, &outcomes).await;
+    assert_eq!(runs, ["b: mail eve", "a: mail bob", "a: mail bob"]);
+    assert!(run_queue(&path, &[]).await.is_empty(), "nothing is left");
+}
+
+/// A handler that takes 1.5 s of the route's 2 s.
+async fn slow() -> String {
+    sleep(1500 * MS).await;
+    "slow".to_owned()
+}
+
+/// The answers to two requests at once, and when the second one comes.
+async fn statuses(route: MethodRouter) -> ([StatusCode; 2], Duration) {
+    // As `axum::serve` does it. Without it each request has layers of its own, and so permits.
+    let routes: Router = Router::new().route("/", route).with_state(());
+    let ask = || routes.clone().oneshot(http::Request::new(Body::empty()));
+    let start = Instant::now();
+    let (first, second) = tokio::join!(ask(), ask());
+    let statuses = [first.unwrap().status(), second.unwrap().status()];
+    (statuses, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_route_has_a_limit_of_its_own() {
+    let routes = routes::routes(pending::<String>, pending::<String>);
+    for (path, limit) in [("/", 2 * SECOND), ("/report", 60 * SECOND)] {
+        let request = http::Request::builder()
+            .uri(path)
+            .body(Body::empty())
+            .unwrap();
+        let start = Instant::now();
+        let answer = routes.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+        assert_eq!(start.elapsed(), limit, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_permit_counts_as_the_layers_stand() {
+    let (ok, late) = (StatusCode::OK, StatusCode::GATEWAY_TIMEOUT);
+    let counts = routes::waiting_counts(get(slow));
+    assert_eq!(statuses(counts).await, ([ok, late], 2 * SECOND));
+    let is_free = routes::waiting_is_free(get(slow));
+    assert_eq!(statuses(is_free).await, ([ok, ok], 3 * SECOND));
+}
+
+/// The rows of the table that have no axum. Whether the second of two calls is answered.
+#[tokio::test(start_paused = true)]
+async fn a_buffer_takes_the_call_and_waits_for_the_permit() {
+    let work = service_fn(async |()| {
+        sleep(1500 * MS).await;
+        Ok::<_, Infallible>(())
+    });
+    let within = TimeoutLayer::new(2 * SECOND);
+    let stacks = [
+        (
+            ServiceBuilder::new()
+                .layer(within.clone())
+                .concurrency_limit(1)
+                .service(work)
+                .boxed_clone(),
+            true,
+        ),
+        (
+            ServiceBuilder::new()
+                .layer(within.clone())
+                .buffer(8)
+                .concurrency_limit(1)
+                .service(work.boxed())
+                .boxed_clone(),
+            false,
+        ),
+        (
+            ServiceBuilder::new()
+                .buffer(8)
+                .layer(within)
+                .concurrency_limit(1)
+                .service(work.boxed())
+                .boxed_clone(),
+            true,
+        ),
+    ];
+    for (stack, is_answered) in stacks {
+        let (first, second) = tokio::join!(stack.clone().oneshot(()), stack.oneshot(()));
+        assert!(first.is_ok());
+        assert_eq!(second.is_ok(), is_answered);
+    }
+}
+
+#[tokio::test]
+async fn within_a_buffer_no_scope_is_open() {
+    let left = service_fn(|()| ready(Ok::<_, Infallible>(remaining().is_some())));
+    let limit = TimeoutLayer::per_request(|(): &()| Some(SECOND));
+    let mut outside = ServiceBuilder::new()
+        .layer(limit.clone())
+        .buffer(1)
+        .service(left);
+    let mut inside = ServiceBuilder::new().buffer(1).layer(limit).service(left);
+    let outside = outside.ready().await.unwrap().call(()).await.unwrap();
+    let inside = inside.ready().await.unwrap().call(()).await.unwrap();
+    assert_eq!((outside, inside), (false, true));
+}
+
+/// A server that takes connections and never answers.
+async fn silent_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((socket, _)) = listener.accept().await {
+            open.push(socket);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn tonics_own_timer_ends_with_status_1_and_the_recipe_with_4() {
+    let channel = connect(silent_server().await).await;
+    let alone = call(channel.clone(), waiting(200 * MS)).await.unwrap_err();
+    let told = (alone.code(), alone.message());
+    assert_eq!(told, (Code::Cancelled, "Timeout expired"));
+
+    let client = tonic_client::bounded(channel);
+    let start = Instant::now();
+    let asked = call(client.clone(), waiting(200 * MS)).await.unwrap_err();
+    assert_eq!(asked.code(), Code::DeadlineExceeded);
+    assert!(start.elapsed() >= 200 * MS);
+
+    let within = call(client.clone(), Request::new(String::new()));
+    match scope(Instant::now() + 200 * MS, within).await {
+        Ok(status) => assert_eq!(status.unwrap_err().code(), Code::DeadlineExceeded),
+        Err(Elapsed { .. }) => {} // the scope itself was first
+    }
+}
+
+#[tokio::test]
+async fn the_recipe_for_tonic_sends_its_own_limit() {
+    let timer = Timer::new();
+    let address = serve_grpc(&timer, async |request: Request<String>| {
+        let header = request.metadata().get("grpc-timeout").unwrap();
+        Ok(Response::new(header.to_str().unwrap().to_owned()))
+    });
+    let client = tonic_client::bounded(connect(address.await).await);
+    let header = call(client, Request::new(String::new())).await.unwrap();
+    let micros: u64 = header.strip_suffix('u').unwrap().parse().unwrap();
+    assert!((1..=5_000_000).contains(&micros), "{header}");
+}
