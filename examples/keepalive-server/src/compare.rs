@@ -96,6 +96,12 @@ impl fmt::Display for Comparison {
         for (what, ours) in &tickwheel.figures {
             line(what, ours, tokio.figure(what).unwrap_or("-"))?;
         }
+        // A summary leaves out the rows that are 0.
+        for (what, other) in &tokio.figures {
+            if tickwheel.figure(what).is_none() {
+                line(what, "-", other)?;
+            }
+        }
         let verdict = |found: &Found| if found.has_passed { "passed" } else { "failed" };
         line("verdict", verdict(tickwheel), verdict(tokio))?;
 

@@ -12,6 +12,8 @@
 //!
 //! A connection that was silent through a stall is closed after its grace, not late. So what was
 //! closed after a stall has rows of its own, and the others tell how late the timer is.
+//!
+//! A row that would show 0 is left out, but for the one that the verdict is about.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -127,8 +129,14 @@ impl fmt::Display for Summary {
         let closed_live = self.closed_in_time().len();
         let closed = self.site.by_admin().closed.len();
         let extended = self.site.by_admin().extended.len();
-        let mut row =
-            |what: &str, value: &dyn fmt::Display| writeln!(f, "{what:<NAME$}{value:>VALUE$}");
+        let mut row = |what: &str, value: &dyn fmt::Display| {
+            let value = value.to_string();
+            let is_nothing = ["0", "-", "0.00 s"].contains(&&*value) && what != LIVE_CLOSED;
+            if is_nothing {
+                return Ok(());
+            }
+            writeln!(f, "{what:<NAME$}{value:>VALUE$}")
+        };
         row("timer", &self.timer.name())?;
         row("connections served", &counters.served.get())?;
         row("heartbeats", &counters.heartbeats.get())?;
@@ -159,7 +167,7 @@ impl fmt::Display for Summary {
         if self.pause > Duration::ZERO {
             row(STOPPED, &seconds(self.pause))?;
         }
-        if let Some(metrics) = metrics {
+        if let Some(metrics) = &metrics {
             row("timers armed", &metrics.armed)?;
             row("deadlines put off when they came", &metrics.rescheduled)?;
             row("wake-ups of the timer's driver", &metrics.wake_ups)?;
@@ -186,6 +194,15 @@ impl fmt::Display for Summary {
                 0 => "\nPassed: nobody was closed early or while sending, and all that fell silent were.",
                 _ => "\nInterrupted; until then nobody was closed early or while sending.",
             })?;
+            if self.pause > Duration::ZERO && metrics.is_some() && after_stall > 0 {
+                let [pause, grace] = [self.pause, self.pause.min(self.site.timeout)].map(seconds);
+                write!(
+                    f,
+                    "\nThose that were closed after a stall are not late: a deadline that passes in the\n\
+                     pause of {pause} stays pending until its end, and then for a grace of at most\n\
+                     {grace}, so that heartbeats that lie unread are read first."
+                )?;
+            }
         }
         if closed + extended > 0 {
             write!(f, "\nWhat the admin did is left out of this verdict.")?;

@@ -48,6 +48,12 @@ fn a_pause_of_the_server_closes_no_live_connection() {
     assert_ne!(figure("stalls of the timer's driver"), "0", "{summary}");
     assert_ne!(figure("deadlines given a grace by a stall"), "0");
     assert!(output.status.success(), "{summary}");
+    assert!(
+        summary.contains("closed after a stall are not late"),
+        "{summary}"
+    );
+    let zeros = summary.lines().filter(|line| line.ends_with(" 0"));
+    assert_eq!(zeros.count(), 1, "{summary}");
     let lines = summary.lines().chain(progress.lines());
     let too_wide: Vec<_> = lines.filter(|line| line.chars().count() > 80).collect();
     assert_eq!(too_wide, [""; 0]);

@@ -156,7 +156,12 @@ async fn a_closing_after_a_stall_of_the_driver_is_told_apart() {
     assert!(summary.server.late.is_empty());
     assert_eq!(summary.server.late_after_stall.len(), 1);
     assert_eq!(summary.figure("deadlines given a grace by a stall"), "1");
-    assert_eq!(summary.figure("closed late by, max"), "-");
+    assert_eq!(
+        summary.figure("closed after a stall, not in the above"),
+        "1"
+    );
+    let table = summary.to_string();
+    assert!(!table.contains("closed late by"), "no row is 0: {table}");
 }
 
 #[tokio::test]

@@ -30,8 +30,9 @@ fn two_summaries_stand_side_by_side_within_80_columns() {
         line("timers armed", "7"),
     );
     let other = format!(
-        "{}{shared}{}\nVIOLATION: 3 closed\n",
+        "{}{shared}{}{}\nVIOLATION: 3 closed\n",
         line("timer", "tokio"),
+        line("errors of connections", "2"),
         line("live connections closed", "3"),
     );
     let comparison = Comparison {
@@ -51,6 +52,7 @@ fn two_summaries_stand_side_by_side_within_80_columns() {
     assert_eq!(row("timer "), ["tickwheel", "tokio"]);
     assert_eq!(row("live connections closed"), ["0", "3"]);
     assert_eq!(row("timers armed"), ["7", "-"]);
+    assert_eq!(row("errors of connections"), ["-", "2"]);
     assert!(table.contains("0 with tickwheel, 3 with tokio"), "{table}");
     assert!(
         table.lines().all(|line| line.chars().count() <= 80),
