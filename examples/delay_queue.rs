@@ -11,6 +11,9 @@ const MS: Duration = Duration::from_millis(1);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    clap::Command::new("delay_queue")
+        .about("Runs jobs after a delay, by key")
+        .get_matches(); // for --help
     let (jobs, mut due) = DelayMap::new(&Timer::current());
     jobs.insert("mail", "attempt 1", 100 * MS)?;
     jobs.insert("report", "monthly", 200 * MS)?;

@@ -14,6 +14,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_millis(200);
 
 #[tokio::main]
 async fn main() {
+    clap::Command::new("keepalive")
+        .about("Closes a connection that falls silent")
+        .get_matches(); // for --help
     let (client, heartbeats) = mpsc::channel(8);
     let idle = Timer::current().deadline(IDLE_TIMEOUT); // armed now
     let reader = tokio::spawn(read(heartbeats, idle.handle()));

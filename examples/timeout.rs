@@ -18,6 +18,9 @@ async fn request(milliseconds: u64) -> String {
 
 #[tokio::main]
 async fn main() {
+    clap::Command::new("timeout")
+        .about("Limits the time of requests, in five ways")
+        .get_matches(); // for --help
     // A limit for each request. A request that is too slow is dropped, and so cancelled.
     for milliseconds in [20, 300] {
         report(timeout(LIMIT, request(milliseconds)).await);

@@ -19,6 +19,9 @@ enum Event {
 const HOUR: u64 = 3600;
 
 fn main() {
+    clap::Command::new("wheel_by_hand")
+        .about("Simulates a shop's day on a wheel without async")
+        .get_matches(); // for --help
     let mut day = Wheel::new();
     day.insert(8 * HOUR, Event::Opens);
     let closing: Key = day.insert(18 * HOUR, Event::Closes);
