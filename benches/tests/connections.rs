@@ -5,17 +5,18 @@ use std::process::Command;
 #[test]
 fn a_value_that_makes_no_sense_is_refused_with_a_hint() {
     for (option, hint) in [
-        ("--heartbeat=0", "from 0.01"),
-        ("--heartbeat=NaN", "from 0.01"),
-        ("--heartbeat=20", "--timeout 30"),
-        ("--timeout=-1", "from 0.01"),
-        ("--timeout=1e300", "86400"),
-        ("--tick=0", "from 1"),
-        ("--tick=20000", "--timeout 30"),
+        ("--heartbeat=0s", "from 1ms"),
+        ("--heartbeat=NaN", "expected number"),
+        ("--heartbeat=20s", "--timeout 30s"),
+        ("--timeout=-1s", "expected number"),
+        ("--timeout=30", "time unit needed"),
+        ("--timeout=300000000h", "to a day"),
+        ("--tick=0s", "from 1ms"),
+        ("--tick=20s", "--timeout 30s"),
         ("--shards=0", "1 to 1024"),
         ("--connections=0", "from 1"),
         ("--connections=-5", "from 1"),
-        ("--run-time=inf", "86400"),
+        ("--run-time=inf", "expected number"),
     ] {
         let refused = Command::new(env!("CARGO_BIN_EXE_connections"))
             .arg(option)
@@ -26,4 +27,18 @@ fn a_value_that_makes_no_sense_is_refused_with_a_hint() {
         assert_eq!(refused.status.code(), Some(2), "{option}: {told}");
         assert!(told.contains(name) && told.contains(hint), "{told}");
     }
+}
+
+#[test]
+fn durations_have_units_and_a_run_tells_how_far_it_is() {
+    let run = Command::new(env!("CARGO_BIN_EXE_connections"))
+        .args(["--connections=1000", "--timeout=1s", "--heartbeat=100ms"])
+        .args(["--tick=10ms", "--run-time=200ms"])
+        .output()
+        .unwrap();
+    let [printed, progress] = [run.stdout, run.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(run.status.success(), "{progress}");
+    let head = "1,000 deadlines of 1s, each reset once in 100ms; ticks of 10ms, 2 shards\n";
+    assert!(printed.starts_with(head), "{printed}");
+    assert_eq!(progress.lines().count(), 3, "{progress}");
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -30,30 +31,31 @@ static COUNTING: PeakAlloc = PeakAlloc;
 /// Measures what very many deadlines cost that are pushed back and never expire.
 #[derive(Parser)]
 #[command(allow_negative_numbers = true)]
+#[command(after_help = "Durations have units: 1500ms, 2s, 1m 30s.")]
 struct Options {
     /// How many deadlines, one for each connection.
     #[arg(long, default_value_t = 10_000_000, value_parser = count(100_000_000))]
     connections: usize,
 
-    /// The timeout of each, give or take a half so that they do not come all at once, in seconds.
-    #[arg(long, default_value_t = 30.0, value_parser = seconds)]
-    timeout: f64,
+    /// The timeout of each, give or take a half so that they do not come all at once.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    timeout: Duration,
 
-    /// Each deadline is reset once in this many seconds.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
-    heartbeat: f64,
+    /// Each deadline is reset once in this time.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    heartbeat: Duration,
 
-    /// The length of a tick, in milliseconds.
-    #[arg(long, default_value_t = 1, value_parser = count(3_600_000))]
-    tick: usize,
+    /// The length of a tick.
+    #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration)]
+    tick: Duration,
 
     /// How many shards the timer has.
     #[arg(long, default_value_t = 2, value_parser = count(1_024))]
     shards: usize,
 
-    /// How long to measure, in seconds, once every timer's slot has come.
-    #[arg(long, default_value_t = 15.0, value_parser = seconds)]
-    run_time: f64,
+    /// How long to measure, once every timer's slot has come.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    run_time: Duration,
 
     /// Measure with ticks of 1 ms and of 100 ms, and print records. What the part `sizing` asks
     /// for.
@@ -66,22 +68,27 @@ struct Options {
 }
 
 impl Options {
+    /// Tells a user how far it is, on stderr.
+    fn progress(&self, what: fmt::Arguments<'_>) {
+        if !self.records {
+            eprintln!("{what} …");
+        }
+    }
+
     /// What no single option can know of the others.
     fn check(&self) -> Result<(), String> {
-        let shortest = self.timeout / 2.0;
-        let tick = self.tick as f64 / 1_000.0;
-        if self.heartbeat >= shortest {
+        let (timeout, heartbeat, tick) = (self.timeout, self.heartbeat, self.tick);
+        let shortest = timeout / 2;
+        if heartbeat >= shortest {
             return Err(format!(
-                "--heartbeat {} is too long for --timeout {}: the shortest timeout is {shortest} s, \
-                 and each heartbeat must come before it",
-                self.heartbeat, self.timeout
+                "--heartbeat {heartbeat:?} is too long for --timeout {timeout:?}: the shortest timeout \
+                 is {shortest:?}, and each heartbeat must come before it"
             ));
         }
-        if tick >= shortest - self.heartbeat {
+        if tick >= shortest - heartbeat {
             return Err(format!(
-                "--tick {} is too long for --timeout {}: a deadline may be a tick late, \
-                 which must be less than what a heartbeat leaves",
-                self.tick, self.timeout
+                "--tick {tick:?} is too long for --timeout {timeout:?}: a deadline may be a tick late, \
+                 which must be less than what a heartbeat leaves"
             ));
         }
         Ok(())
@@ -96,11 +103,12 @@ fn count(most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
     }
 }
 
-/// A time in seconds that can be measured.
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("give a number of seconds, from 0.01 to 86400".to_owned()),
+/// A time that can be measured.
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|problem| problem.to_string())?;
+    match duration.as_millis() {
+        1..=86_400_000 => Ok(duration),
+        _ => Err("give a duration from 1ms to a day".to_owned()),
     }
 }
 
@@ -133,7 +141,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn print(options: &Options, measured: &Measured) {
     println!(
-        "{} deadlines of {} s, each reset once in {} s; ticks of {} ms, {} shards",
+        "{} deadlines of {:?}, each reset once in {:?}; ticks of {:?}, {} shards",
         readable(options.connections as f64),
         options.timeout,
         options.heartbeat,
@@ -159,12 +167,13 @@ fn print(options: &Options, measured: &Measured) {
 
 fn records(mut options: Options) -> Result<Vec<Record>, Box<dyn Error>> {
     if options.quick {
-        (options.connections, options.run_time) = (100_000, 0.5);
-        (options.timeout, options.heartbeat) = (2.0, 0.5);
+        let half = Duration::from_millis(500);
+        (options.connections, options.run_time) = (100_000, half);
+        (options.timeout, options.heartbeat) = (4 * half, half);
     }
     let mut records = Vec::new();
     for (tick, contender) in [(1, name::EACH_MILLISECOND), (100, name::EACH_TENTH)] {
-        options.tick = tick;
+        options.tick = Duration::from_millis(tick);
         let measured = measure(&options)?;
         for (row, figure) in [
             ("sizing-driver", measured.driver_share * 100.0),
@@ -183,17 +192,18 @@ fn measure(options: &Options) -> Result<Measured, Box<dyn Error>> {
         .enable_all()
         .build()?;
     let timer = Timer::builder()
-        .tick(Duration::from_millis(options.tick as u64))
+        .tick(options.tick)
         .shards(options.shards)
         .build_on(runtime.handle())?;
     Ok(measure_on(options, &runtime, &timer))
 }
 
 fn measure_on(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
+    options.progress(format_args!("makes {} deadlines", options.connections));
     let (before, begin) = (COUNTING.current_usage(), Instant::now());
     let mut connections: Vec<(Deadline, ResetHandle)> = (0..options.connections)
         .map(|_| {
-            let timeout = options.timeout * (0.5 + fastrand::f64());
+            let timeout = options.timeout.as_secs_f64() * (0.5 + fastrand::f64());
             // Whole tenths of a second, as in many configurations.
             let tenths = (timeout * 10.0).round() as u64;
             let mut deadline = timer.deadline(Duration::from_millis(100 * tenths));
@@ -213,11 +223,17 @@ fn measure_on(options: &Options, runtime: &Runtime, timer: &Timer) -> Measured {
 
     let mut heartbeats = Heartbeats::new(options, &connections);
     // By then every timer's slot has come once, and it was linked again by its last heartbeat.
-    heartbeats.run(Duration::from_secs_f64(1.6 * options.timeout));
+    let settled = options.timeout.mul_f64(1.6);
+    options.progress(format_args!(
+        "made in {:.1?}; heartbeats until every slot has come, {settled:?}",
+        begin.elapsed()
+    ));
+    heartbeats.run(settled);
     let (cpu, wake_ups) = (cpu_of(runtime), timer.metrics().wake_ups);
     (heartbeats.resets, heartbeats.spent) = (0, Duration::ZERO);
+    options.progress(format_args!("measures for {:?}", options.run_time));
     let begin = Instant::now();
-    heartbeats.run(Duration::from_secs_f64(options.run_time));
+    heartbeats.run(options.run_time);
     let elapsed = begin.elapsed().as_secs_f64();
     let cpu = cpu_of(runtime) - cpu;
     Measured {
@@ -248,7 +264,7 @@ impl<'a> Heartbeats<'a> {
     fn new(options: &Options, connections: &'a [(Deadline, ResetHandle)]) -> Heartbeats<'a> {
         Heartbeats {
             connections: connections.iter().cycle(),
-            a_second: options.connections as f64 / options.heartbeat,
+            a_second: options.connections as f64 / options.heartbeat.as_secs_f64(),
             resets: 0,
             spent: Duration::ZERO,
         }

@@ -16,6 +16,6 @@ pub const PART: Part = Part {
 fn build() -> Command {
     let mut command = cargo_run(env!("CARGO_MANIFEST_DIR"), "connections", "");
     command.args(["--", "--records", "--connections", "1000000"]);
-    command.args(["--timeout", "10", "--heartbeat", "3", "--run-time", "5"]);
+    command.args(["--timeout", "10s", "--heartbeat", "3s", "--run-time", "5s"]);
     command
 }
