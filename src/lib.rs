@@ -166,6 +166,7 @@
 mod adapt;
 mod clock;
 mod deadline;
+mod delay_queue;
 mod driver;
 pub mod error;
 mod functions;
@@ -205,6 +206,7 @@ pub use crate::adapt::stream;
 pub use crate::adapt::tower;
 pub use crate::deadline::warn_before::{Stage, WarnBefore};
 pub use crate::deadline::{Deadline, ResetHandle};
+pub use crate::delay_queue::DelayQueue;
 pub use crate::functions::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
 pub use crate::future::interval::Interval;
 pub use crate::future::scope::{Scope, remaining, scope_deadline};

@@ -1,5 +1,5 @@
 //! All that `tokio::time` holds, under its names. Replace `tokio::time` by `tickwheel::time`, and
-//! nothing else.
+//! nothing else. So it is with tokio-util's [`DelayQueue`], in `tokio_util::time`.
 //!
 //! A type that sleeps is this crate's and runs on the current runtime's own timer. One that only
 //! names or measures time is tokio's. Types of other crates that hold tokio's timers work as
@@ -28,6 +28,25 @@ pub use crate::{
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
+
+#[doc(no_inline)]
+pub use crate::DelayQueue;
+
+/// The names of `tokio_util::time::delay_queue`: a queue of delayed values for one owner.
+///
+/// ```
+/// use tickwheel::time::delay_queue::{DelayQueue, Key}; // was: tokio_util::time::delay_queue
+///
+/// let mut queue: DelayQueue<&str> = DelayQueue::new();
+/// let key: Key = queue.insert("foo", tickwheel::Duration::from_secs(5));
+/// assert_eq!(queue.peek(), Some(key));
+/// ```
+pub mod delay_queue {
+    #[doc(no_inline)]
+    pub use crate::DelayQueue;
+    #[doc(inline)]
+    pub use crate::delay_queue::{Expired, Key};
+}
 
 /// The names of `tokio::time::error`.
 pub mod error {

@@ -84,7 +84,9 @@ pub(crate) use turn::{Decision, Found};
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most some thousand timers cascade |
+/// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
+/// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot |
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
@@ -156,6 +158,72 @@ impl<T> Wheel<T> {
     pub fn advance(&mut self, now: u64) -> Advance<'_, T> {
         self.now = self.now.max(now);
         Advance(self)
+    }
+
+    /// Moves the wheel to tick `now`, and takes out the first timer that is due by then: its key,
+    /// the due that it was armed for, and its value. `None` if nothing is due.
+    ///
+    /// It is the next of [`advance`](Wheel::advance), with the key, for an owner that keeps what it
+    /// knows of a timer under its key.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let late = wheel.insert(20, "late");
+    /// let early = wheel.insert(10, "early");
+    /// assert_eq!(wheel.pop_due(15), Some((early, 10, "early")));
+    /// assert_eq!(wheel.pop_due(15), None);
+    /// assert_eq!(wheel.pop_due(20), Some((late, 20, "late")));
+    /// ```
+    pub fn pop_due(&mut self, now: u64) -> Option<(Key, u64, T)> {
+        self.now = self.now.max(now);
+        loop {
+            match self.step(&mut { usize::MAX }) {
+                Found::Due(index) => {
+                    let Node { due, sequence, .. } = self.nodes[index];
+                    let key = Key::new(index, sequence);
+                    return Some((key, due, self.remove_node(index)?));
+                }
+                Found::Unfinished => {}
+                Found::Nothing => return None,
+            }
+        }
+    }
+
+    /// The timer that fires first of all, due or not. `None` if the wheel is empty.
+    ///
+    /// O(1) if it lies in level 0, so at most 64 ticks ahead for sure. A coarse slot that comes
+    /// before that is searched, and may hold very many.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(5_000, "late");
+    /// let early = wheel.insert(4_500, "early");
+    /// wheel.insert(4_500, "early, but armed later");
+    /// assert_eq!(wheel.first(), Some(early));
+    /// ```
+    pub fn first(&self) -> Option<Key> {
+        let in_slots = || {
+            let earliest = |earliest: Option<(u64, u32)>, (level, slot, start)| {
+                if earliest.is_some_and(|(due, _)| due < start) {
+                    return earliest;
+                }
+                let most = if level == 0 { 1 } else { usize::MAX };
+                let timers = self.levels[level].slot(slot).iter(&self.nodes).take(most);
+                let first = timers.map(|(index, node)| (node.due, index));
+                let first = first.min_by_key(|&(due, _)| due);
+                // Of two with the same due, what is in the coarser level was linked first.
+                first
+                    .into_iter()
+                    .chain(earliest)
+                    .min_by_key(|&(due, _)| due)
+            };
+            self.first_slots().fold(None, earliest)
+        };
+        let overdue = self.first_overdue();
+        let index = overdue.or_else(|| in_slots().map(|(_, index)| index))?;
+        Some(Key::new(index, self.nodes[index].sequence))
     }
 
     /// The tick of the next turn that has something to do. No timer is due before it. `None` if
@@ -423,17 +491,8 @@ impl<T> Iterator for Advance<'_, T> {
     type Item = (u64, T);
 
     fn next(&mut self) -> Option<(u64, T)> {
-        let wheel = &mut *self.0;
-        loop {
-            match wheel.step(&mut { usize::MAX }) {
-                Found::Due(index) => {
-                    let due = wheel.nodes[index].due;
-                    return Some((due, wheel.remove_node(index)?));
-                }
-                Found::Unfinished => {}
-                Found::Nothing => return None,
-            }
-        }
+        let (_, due, value) = self.0.pop_due(self.0.now)?;
+        Some((due, value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -172,7 +172,7 @@ impl<T> Wheel<T> {
         )
     }
 
-    fn first_overdue(&self) -> Option<u32> {
+    pub(super) fn first_overdue(&self) -> Option<u32> {
         let (_, list) = self.overdue.first_key_value()?;
         list.first()
     }
@@ -190,7 +190,7 @@ impl<T> Wheel<T> {
 
     /// The first slot of each level that holds a timer, the finest level first: the level, the slot
     /// and the starting tick.
-    fn first_slots(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+    pub(super) fn first_slots(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         let mut occupied = self.occupied;
         std::iter::from_fn(move || {
             if occupied == 0 {

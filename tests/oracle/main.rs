@@ -7,6 +7,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod delay_queues;
 mod faults;
 mod found;
 mod memory;
@@ -99,6 +100,21 @@ fn the_bare_wheel_does_what_a_sorted_list_does() {
             panic!("{message}");
         }
     }
+}
+
+#[test]
+fn a_delay_queue_does_what_tokio_utils_does() {
+    let mut spurious = [0, 0];
+    for seed in seeds(400) {
+        match delay_queues::run(seed, 200) {
+            Ok([ours, peers]) => spurious = [spurious[0] + ours, spurious[1] + peers],
+            Err(difference) => panic!("{difference}"),
+        }
+    }
+    assert!(
+        spurious[0] <= spurious[1],
+        "woken for nothing: {spurious:?}"
+    );
 }
 
 #[test]
