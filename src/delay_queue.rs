@@ -19,8 +19,9 @@
 //!
 //! - *Waiting*: the last poll was pending. `waits_until` is the tick of the sleep, which holds the
 //!   same waker. No value is due before it, because a call that makes one due earlier moves the
-//!   sleep, or wakes the waker if the wheel is past that tick. If the sleep has fired, its task was
-//!   woken and polls again.
+//!   sleep, or wakes the waker if the wheel is past that tick. A call that makes the first value due
+//!   later, or takes it out, leaves the sleep: the task is woken once for nothing, and its poll sets
+//!   the sleep anew. If the sleep has fired, its task was woken and polls again.
 //! - *Idle*: the last poll was ready, or there was none. A poller may take an end of the stream for
 //!   «nothing yet», and wait for the wake-up of tokio-util's queue. So a call that makes a value
 //!   the first of all wakes the waker.
@@ -74,12 +75,13 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// - Any delay is allowed. There is no panic beyond two years.
 /// - Memory follows what is pending, in segments of 512 places. Values and keys never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
-/// - A call wakes the task only where it must. Where a value comes to be due earlier than the task
-///   waits for, its timer is moved.
+/// - A call moves the timer in place of waking the task, where a value comes to be due earlier than
+///   the task waits for. A reset to later and a removal leave the timer, which takes no lock. It may
+///   wake the task once for nothing.
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if it moves or ends what the task waits for |
+/// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for what is later, or the queue is then empty |
 /// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; once for each tick a lock of the timer |
 /// | [`peek`](DelayQueue::peek) | the values in the first slot of each level of the wheel |
 /// | [`clear`](DelayQueue::clear) | O(values) |
@@ -274,11 +276,13 @@ impl<T> DelayQueue<T> {
         loop {
             if let Some((key, due, data)) = self.wheel.pop_due(now) {
                 self.waits_until = None;
+                if self.wheel.is_empty() {
+                    self.sleep = None;
+                }
                 coop.made_progress();
                 return Poll::Ready(Some(self.expired(Key(key), due, data)));
             }
             let Some(next) = self.wheel.next_turn() else {
-                (self.sleep, self.waits_until) = (None, None);
                 return Poll::Ready(None);
             };
             self.wait_until(next);
@@ -331,13 +335,12 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn reset_due(&mut self, key: &Key, due: u64) {
-        let former = self.due(key);
         let is_first = self.is_before_all(due);
-        self.wheel.reset(key.0, due);
+        if !self.wheel.reset(key.0, due) {
+            no_value();
+        }
         if is_first {
             self.bring_forward(due);
-        } else {
-            self.put_off(former);
         }
     }
 
@@ -377,8 +380,6 @@ impl<T> DelayQueue<T> {
         let data = self.wheel.remove(key.0)?;
         if self.wheel.is_empty() {
             self.end();
-        } else {
-            self.put_off(due);
         }
         Some(self.expired(*key, due, data))
     }
@@ -546,16 +547,6 @@ impl<T> DelayQueue<T> {
             self.wait_until(due);
         } else {
             self.wake();
-        }
-    }
-
-    /// A value is no longer due at this tick. The sleep may have been set for it.
-    #[inline]
-    fn put_off(&mut self, due: u64) {
-        if self.waits_until == Some(due) {
-            if let Some(next) = self.wheel.next_turn() {
-                self.wait_until(next);
-            }
         }
     }
 

@@ -116,7 +116,17 @@ fn advance(
         _ => random.u64(..5_000),
     };
     model.now = model.now.saturating_add(ahead);
-    let told: Vec<_> = wheel.advance(model.now).take(most).collect();
+    // One by one, or all in one go.
+    let told: Vec<_> = if most > 0 && random.bool() {
+        let popped = std::iter::from_fn(|| wheel.pop_due(model.now)).take(most);
+        let popped: Vec<_> = popped.collect();
+        for &(key, _, value) in &popped {
+            same("the key", key, model.timers[value as usize].0)?;
+        }
+        popped.iter().map(|&(_, due, value)| (due, value)).collect()
+    } else {
+        wheel.advance(model.now).take(most).collect()
+    };
     let is_due = |((due, _), _): &(&(u64, u64), &u64)| *due <= model.now;
     let due = model.order.iter().take_while(is_due).take(most);
     let expected: Vec<_> = due.map(|(&(due, _), &value)| (due, value)).collect();
@@ -137,6 +147,9 @@ fn compare(wheel: &Wheel<u64>, model: &Model) -> Result<(), String> {
         same("contains", wheel.contains(key), place.is_some())?;
         same("due", wheel.due(key), place.map(|(due, _)| due))?;
     }
+    let first = model.order.values().next();
+    let first = first.map(|&value| model.timers[value as usize].0);
+    same("first", wheel.first(), first)?;
     let first = model.order.keys().next().map(|&(due, _)| due);
     match (wheel.next_turn(), first) {
         (None, None) => Ok(()),

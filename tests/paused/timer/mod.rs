@@ -24,7 +24,7 @@ thread_local! {
 }
 
 /// Runs `misuse` and gives the message and the place of its panic.
-fn panic_of<R>(misuse: impl FnOnce() -> R) -> (String, String) {
+pub(crate) fn panic_of<R>(misuse: impl FnOnce() -> R) -> (String, String) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let default = std::panic::take_hook();

@@ -1,0 +1,196 @@
+//! A program written for tokio-util's `DelayQueue` compiles after a change of its `use` line, and
+//! panics where it did. What its calls do the oracle compares, but for what is held here: lengths of
+//! time, places, budgets, and runtimes that end.
+
+use std::fmt::Debug;
+use std::future::{pending, poll_fn};
+use std::hash::Hash;
+use std::marker::PhantomPinned;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+
+use futures::{Stream, StreamExt};
+use tickwheel::{DelayQueue, Duration, Instant, sleep};
+use tokio_test::task;
+
+use crate::common::{
+    HOUR, MS, SECOND, assert_nothing_armed, current_thread, multi_thread, paused, poll_once,
+};
+use crate::timer::panic_of;
+
+macro_rules! shapes {
+    ($name:ident, $($time:ident)::+) => {
+        mod $name {
+            use super::*;
+            use $($time)::+::delay_queue::{self, Expired, Key};
+            use $($time)::+::DelayQueue;
+
+            type Queue = DelayQueue<u8>;
+
+            pub(super) fn items() {
+                let _: fn() -> Queue = delay_queue::DelayQueue::new;
+                let _: fn() -> Queue = Default::default;
+                let _: fn(usize) -> Queue = DelayQueue::with_capacity;
+                let _: fn(&mut Queue, u8, Duration) -> Key = DelayQueue::insert;
+                let _: fn(&mut Queue, u8, Instant) -> Key = DelayQueue::insert_at;
+                let _: fn(&mut Queue, &Key, Duration) = DelayQueue::reset;
+                let _: fn(&mut Queue, &Key, Instant) = DelayQueue::reset_at;
+                let _: fn(&mut Queue, &Key) -> Expired<u8> = DelayQueue::remove;
+                let _: fn(&mut Queue, &Key) -> Option<Expired<u8>> = DelayQueue::try_remove;
+                let _: fn(&mut Queue, &mut Context<'_>) -> Poll<Option<Expired<u8>>> =
+                    DelayQueue::poll_expired;
+                let _: fn(&Queue, &Key) -> Instant = DelayQueue::deadline;
+                let _: fn(&Queue) -> Option<Key> = DelayQueue::peek;
+                let _: [fn(&Queue) -> usize; 2] = [DelayQueue::len, DelayQueue::capacity];
+                let _: fn(&Queue) -> bool = DelayQueue::is_empty;
+                let _: fn(&mut Queue, usize) = DelayQueue::reserve;
+                let _: [fn(&mut Queue); 3] =
+                    [DelayQueue::clear, DelayQueue::shrink_to_fit, DelayQueue::compact];
+                let _: fn(&Expired<u8>) -> &u8 = Expired::get_ref;
+                let _: fn(&mut Expired<u8>) -> &mut u8 = Expired::get_mut;
+                let _: fn(Expired<u8>) -> u8 = Expired::into_inner;
+                let _: fn(&Expired<u8>) -> Instant = Expired::deadline;
+                let _: fn(&Expired<u8>) -> Key = Expired::key;
+                key::<Key>();
+                shared::<Queue>();
+                shared::<Expired<u8>>();
+                unpin::<DelayQueue<PhantomPinned>>();
+                stream::<DelayQueue<PhantomPinned>, Expired<PhantomPinned>>();
+            }
+
+            /// Where a misuse panics.
+            pub(super) fn places() -> Vec<String> {
+                let key_of_none = || {
+                    let mut queue = Queue::new();
+                    let key = queue.insert(7, SECOND);
+                    queue.remove(&key);
+                    (queue, key)
+                };
+                let misuses: [fn(Queue, Key); 5] = [
+                    |mut queue, key| _ = queue.remove(&key),
+                    |mut queue, key| queue.reset(&key, SECOND),
+                    |mut queue, key| queue.reset_at(&key, Instant::now()),
+                    |queue, key| _ = queue.deadline(&key),
+                    |mut queue, _| queue.reserve(1 << 40),
+                ];
+                let places = misuses.map(|misuse| {
+                    let (queue, key) = key_of_none();
+                    panic_of(|| misuse(queue, key)).1
+                });
+                places.into()
+            }
+        }
+    };
+}
+
+fn key<T: Copy + Debug + Hash + Eq + Send + Sync>() {}
+fn shared<T: Send + Sync + Debug>() {}
+fn unpin<T: Unpin>() {}
+fn stream<T: Stream<Item = I>, I>() {}
+
+shapes!(with_tokio_util, tokio_util::time);
+shapes!(with_the_crate, tickwheel::time);
+
+#[tokio::test(start_paused = true)]
+async fn its_items_are_tokio_utils_and_panic_at_the_callers_line() {
+    with_tokio_util::items();
+    with_the_crate::items();
+    assert_eq!(with_tokio_util::places().len(), 5);
+    for place in with_the_crate::places() {
+        assert!(place.starts_with(file!()), "{place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_delay_is_taken_after_any_uptime() {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    let mut queue = DelayQueue::new();
+    let far = queue.insert("the end of time", Duration::MAX);
+    for years in [1, 3, 90] {
+        for wait in [years * YEAR, 5 * MS] {
+            let start = Instant::now();
+            let key = queue.insert("in time", wait);
+            assert!(queue.deadline(&key) < queue.deadline(&far));
+            let expired = queue.next().await.unwrap();
+            assert_eq!((expired.key(), start.elapsed()), (key, wait));
+        }
+    }
+    assert_eq!(queue.peek(), Some(far));
+    queue.reset(&far, MS);
+    queue.reset(&far, Duration::MAX);
+    assert!(queue.deadline(&far) > Instant::now() + 50 * YEAR);
+}
+
+#[test]
+fn it_is_made_and_filled_anywhere_and_waits_where_it_is_polled() {
+    let mut queue = DelayQueue::new();
+    queue.insert("soon", MS);
+    let panics = catch_unwind(AssertUnwindSafe(|| poll_once(&mut queue.next()).is_ready()));
+    assert!(panics.is_err(), "there is nothing to wait on");
+    let expired = multi_thread(1).block_on(queue.next()).unwrap();
+    assert!(expired.deadline() <= Instant::now());
+    // It is empty, so the next runtime may be another one.
+    queue.insert("later", MS);
+    let expired = current_thread().block_on(queue.next()).unwrap();
+    assert_eq!(expired.into_inner(), "later");
+}
+
+#[test]
+fn once_its_runtime_has_shut_down_a_wait_panics() {
+    let (first, second) = (paused(), paused());
+    let mut queue = DelayQueue::new();
+    queue.insert("far", HOUR);
+    first.block_on(async { assert!(poll_once(&mut queue.next()).is_pending()) });
+    drop(first);
+    second.block_on(async {
+        let (message, _) = panic_of(|| poll_once(&mut queue.next()));
+        assert!(message.contains("shut down"), "{message}");
+        queue.clear();
+        queue.insert("near", MS);
+        assert_eq!(queue.next().await.unwrap().into_inner(), "near");
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_task_that_takes_very_many_lets_others_run() {
+    let taking = tokio::spawn(async {
+        let mut queue: DelayQueue<_> = DelayQueue::new();
+        for value in 0..10_000 {
+            queue.insert(value, MS);
+        }
+        sleep(SECOND).await;
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            while let Poll::Ready(expired) = queue.poll_expired(cx) {
+                if expired.is_none() {
+                    return Poll::Ready(());
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        polls
+    });
+    assert!(taking.await.unwrap() > 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_given_up_leaves_no_timer_behind() {
+    let mut queue = task::spawn(DelayQueue::new());
+    let keys = [HOUR, 2 * HOUR].map(|wait| queue.insert("value", wait));
+    assert!(
+        queue
+            .enter(|cx, mut queue| queue.poll_expired(cx))
+            .is_pending()
+    );
+    for key in keys {
+        queue.remove(&key);
+    }
+    assert!(queue.is_woken());
+    assert_nothing_armed();
+    // So the clock does not run to it while all else is idle.
+    let start = Instant::now();
+    assert!(tickwheel::timeout(MS, pending::<()>()).await.is_err());
+    assert_eq!(start.elapsed(), MS);
+}
