@@ -1,49 +1,58 @@
-//! Jobs that run after a delay, by key. For retries, for expiring sessions, and for programs that
-//! use `tokio_util::time::DelayQueue` today.
+//! Jobs that are tried again after a delay, in one task. For retries, and for programs that use
+//! `tokio_util::time::DelayQueue` today: change the `use` line.
 //!
 //! ```text
 //! cargo run --example delay_queue
 //! ```
 
-use tickwheel::{DelayMap, Duration, Timer};
+use futures::StreamExt;
+use tickwheel::time::{DelayQueue, Duration, delay_queue::Key};
+use tokio::sync::mpsc;
 
 const MS: Duration = Duration::from_millis(1);
 
+struct Job {
+    name: &'static str,
+    tries: u32,
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() {
     clap::Command::new("delay_queue")
-        .about("Runs jobs after a delay, by key")
+        .about("Runs jobs after a delay, without keys of their own")
         .get_matches(); // for --help
-    let (jobs, mut due) = DelayMap::new(&Timer::current());
-    jobs.insert("mail", "attempt 1", 100 * MS)?;
-    jobs.insert("report", "monthly", 200 * MS)?;
-    jobs.insert("survey", "customers", 300 * MS)?;
-    jobs.insert("backup", "full", 3_600_000 * MS)?;
+    let (submit, mut submitted) = mpsc::channel(8);
+    for name in ["mail", "report", "survey"] {
+        submit.send(name).await.expect("it is received below");
+    }
+    drop(submit);
 
-    // Any task changes the jobs, through a clone and by the key alone.
-    let other = jobs.clone();
-    let planner = tokio::spawn(async move {
-        assert!(other.reset("report", 400 * MS)); // put off
-        assert_eq!(other.remove("survey"), Some("customers")); // taken back
-        other.insert("cleanup", "daily", 50 * MS)
-    });
-    planner.await??;
-
-    // One task runs what is due, in the order of the deadlines.
-    while let Some(job) = due.recv().await {
-        let late = job.deadline.elapsed();
-        println!("{}, {}: run {late:.1?} after its time", job.key, job.value);
-        match (job.key, job.value) {
-            ("mail", "attempt 1") => {
-                println!("  failed, tried again in 150 ms");
-                jobs.insert("mail", "attempt 2", 150 * MS)?;
+    let mut waiting: DelayQueue<Job> = DelayQueue::new();
+    let mut survey: Option<Key> = None;
+    loop {
+        tokio::select! {
+            Some(name) = submitted.recv() => {
+                let key = waiting.insert(Job { name, tries: 0 }, 100 * MS);
+                if name == "survey" {
+                    survey = Some(key);
+                }
             }
-            ("report", _) => {
-                let pending = jobs.close(); // ends the stream, and gives back what is pending
-                println!("closed, not run: {pending:?}");
+            Some(due) = waiting.next() => {
+                let late = due.deadline().elapsed();
+                let mut job = due.into_inner();
+                job.tries += 1;
+                println!("{}, try {}: {late:.1?} after its time", job.name, job.tries);
+                // The mail fails twice. Each time the delay doubles.
+                if job.name == "mail" && job.tries < 3 {
+                    let delay = 100 * MS * 2_u32.pow(job.tries);
+                    waiting.insert(job, delay);
+                }
+                // Once its value has come out, a key is good for nothing, and harms nothing.
+                if let Some(taken_back) = survey.take().and_then(|key| waiting.try_remove(&key)) {
+                    println!("{} was taken back", taken_back.get_ref().name);
+                }
             }
-            _ => {}
+            else => break,
         }
     }
-    Ok(())
 }

@@ -83,7 +83,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// |---|---|
 /// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for what is later, or the queue is then empty |
 /// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; once for each tick a lock of the timer |
-/// | [`peek`](DelayQueue::peek) | the values in the first slot of each level of the wheel |
+/// | [`peek`](DelayQueue::peek) | O(1) if the next value is near, else the values of its slot |
 /// | [`clear`](DelayQueue::clear) | O(values) |
 ///
 /// # Panics
@@ -405,9 +405,8 @@ impl<T> DelayQueue<T> {
 
     /// The key of the value that comes out next, due or not. `None` if the queue is empty.
     ///
-    /// It looks at the values in the first slot of each level of the wheel. Those are the values of
-    /// one millisecond if the first one is near. If it is far away and others lie near it, they may
-    /// be many: an hour ahead a slot is four minutes long.
+    /// O(1) if it is near. Else it is searched for among the values that lie in one slot of the
+    /// wheel with it, and these may be many: an hour ahead a slot is four minutes long.
     ///
     /// ```
     /// # use tickwheel::{DelayQueue, Duration};

@@ -13,8 +13,8 @@
 //!   and there is one between two resets. A deadline that was last reset before the stall, and is
 //!   due before that grace ends, has it too. A stop that ends before anything of the timer was due
 //!   is no stall. All this holds for a [`DeadlineMap`] and an idle timeout for sockets too, but not
-//!   for a [`Sleep`], a [`Timeout`], an [`Interval`] or a [`DelayMap`]. [`Builder::stall_grace`]
-//!   switches it off, for leases.
+//!   for a [`Sleep`], a [`Timeout`], an [`Interval`], a [`DelayMap`] or a [`DelayQueue`].
+//!   [`Builder::stall_grace`] switches it off, for leases.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
 //!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
 //! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is

@@ -73,7 +73,8 @@
 //! **A ping before the close**, while a heartbeat is still in time: [`Deadline::warn_before`].
 //!
 //! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key. A [`DelayMap`] has
-//! one stream of delayed values. Any task resets or removes a timer by its key alone.
+//! one stream of delayed values. Any task resets or removes a timer by its key alone. A
+//! [`DelayQueue`] is tokio-util's: delayed values of one owner, which makes the keys itself.
 //!
 //! ```
 //! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
@@ -132,8 +133,8 @@
 //! # When not to use it
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
-//! - **For one owner that needs no keys.** An entry of tokio-util's `DelayQueue` takes about two
-//!   thirds of the memory of a [`DelayMap`]'s, and less CPU.
+//! - **A [`DelayMap`], for one owner that needs no keys of its own.** A [`DelayQueue`] takes less
+//!   memory and CPU.
 //! - **For an accuracy below a millisecond**, which is the grid of tokio's clock.
 //! - **For another runtime's own clock.** [`global`] goes by the system's.
 //! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] evicts nothing to make room.

@@ -192,8 +192,8 @@ impl<T> Wheel<T> {
 
     /// The timer that fires first of all, due or not. `None` if the wheel is empty.
     ///
-    /// O(1) if it lies in level 0, so at most 64 ticks ahead for sure. A coarse slot that comes
-    /// before that is searched, and may hold very many.
+    /// O(1) if it lies in level 0. If a coarse slot comes first, the search looks at all timers of
+    /// that slot, which may be very many if it is far away.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -205,7 +205,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn first(&self) -> Option<Key> {
         let in_slots = || {
-            let earliest = |earliest: Option<(u64, u32)>, (level, slot, start)| {
+            let earliest = |earliest: Option<(u64, u32)>, (level, slot, start): (usize, _, _)| {
                 if earliest.is_some_and(|(due, _)| due < start) {
                     return earliest;
                 }

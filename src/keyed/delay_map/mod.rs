@@ -55,6 +55,10 @@ pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
+/// Take it if several tasks use the values, or if you name them by keys of your own. If one task
+/// owns them all and keeps the keys that it is given, a [`DelayQueue`](crate::DelayQueue) takes
+/// less CPU and memory.
+///
 /// Any number of clones insert, reset and remove from any task or thread, by `&self`. The one
 /// [`Expirations`] is the stream, and its consumer may use the map from its own loop.
 ///

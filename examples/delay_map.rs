@@ -1,0 +1,45 @@
+//! Jobs that run after a delay, by key. For jobs and sessions that several tasks change.
+//!
+//! ```text
+//! cargo run --example delay_map
+//! ```
+
+use tickwheel::{DelayMap, Duration, Timer};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (jobs, mut due) = DelayMap::new(&Timer::current());
+    jobs.insert("mail", "attempt 1", 100 * MS)?;
+    jobs.insert("report", "monthly", 200 * MS)?;
+    jobs.insert("survey", "customers", 300 * MS)?;
+    jobs.insert("backup", "full", 3_600_000 * MS)?;
+
+    // Any task changes the jobs, through a clone and by the key alone.
+    let other = jobs.clone();
+    let planner = tokio::spawn(async move {
+        assert!(other.reset("report", 400 * MS)); // put off
+        assert_eq!(other.remove("survey"), Some("customers")); // taken back
+        other.insert("cleanup", "daily", 50 * MS)
+    });
+    planner.await??;
+
+    // One task runs what is due, in the order of the deadlines.
+    while let Some(job) = due.recv().await {
+        let late = job.deadline.elapsed();
+        println!("{}, {}: run {late:.1?} after its time", job.key, job.value);
+        match (job.key, job.value) {
+            ("mail", "attempt 1") => {
+                println!("  failed, tried again in 150 ms");
+                jobs.insert("mail", "attempt 2", 150 * MS)?;
+            }
+            ("report", _) => {
+                let pending = jobs.close(); // ends the stream, and gives back what is pending
+                println!("closed, not run: {pending:?}");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
