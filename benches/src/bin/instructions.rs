@@ -155,7 +155,55 @@ const ROWS: &[Row] = &[
             repeat(times, || insert_and_remove_by_hand(&map));
         }),
     },
+    Row {
+        name: "DelayQueue: insert and remove, 1,000 there",
+        ours: |times| queue!(tickwheel::DelayQueue, insert_and_remove, times),
+        theirs: Some(|times| queue!(DelayQueue, insert_and_remove, times)),
+    },
+    Row {
+        name: "DelayQueue: insert",
+        ours: |times| queue!(tickwheel::DelayQueue, insert, times),
+        theirs: Some(|times| queue!(DelayQueue, insert, times)),
+    },
+    Row {
+        name: "DelayQueue: receive",
+        ours: |times| queue!(tickwheel::DelayQueue, receive, times),
+        theirs: Some(|times| queue!(DelayQueue, receive, times)),
+    },
 ];
+
+/// What the queue of either crate does.
+macro_rules! queue {
+    ($queue:ty, insert_and_remove, $times:ident) => {{
+        let mut queue = <$queue>::new();
+        (0..1_000).for_each(|value| _ = queue.insert(value, MINUTE));
+        repeat($times, || {
+            let key = queue.insert(black_box(1_000), MINUTE);
+            queue.remove(&key);
+        });
+    }};
+    ($queue:ty, insert, $times:ident) => {{
+        let mut queue = <$queue>::new();
+        let mut value = 0;
+        repeat($times, || {
+            value += 7_919;
+            queue.insert(value, Duration::from_micros(1_000_000 + value % 2_000_000));
+        });
+    }};
+    // All are due, some in each millisecond.
+    ($queue:ty, receive, $times:ident) => {{
+        let mut queue = <$queue>::new();
+        for value in 0..$times as u64 {
+            queue.insert(value, Duration::from_micros(value * 7_919 % 2_000_000));
+        }
+        std::thread::sleep(Duration::from_millis(2_500));
+        repeat($times, || {
+            let expired = std::future::poll_fn(|cx| queue.poll_expired(cx));
+            ready(tokio::task::unconstrained(expired));
+        });
+    }};
+}
+use queue;
 
 type ByHand = Mutex<(
     HashMap<u64, tokio_util::time::delay_queue::Key>,

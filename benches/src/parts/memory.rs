@@ -61,6 +61,16 @@ pub fn run(settings: &Settings) -> Vec<Record> {
                 |after, cx| armed(pingora_timeout::timeout(after, Never), cx)
             })
         });
+        add(name::QUEUE, {
+            held(count, || {
+                let queue = Rc::new(RefCell::new(tickwheel::DelayQueue::new()));
+                move |after, _| {
+                    let key = Box::new(queue.borrow_mut().insert((), after));
+                    let queue = queue.clone();
+                    OnDrop(move || _ = queue.borrow_mut().remove(&key))
+                }
+            })
+        });
         add(name::DELAY_QUEUE, {
             held(count, || {
                 let queue = Rc::new(RefCell::new(DelayQueue::new()));

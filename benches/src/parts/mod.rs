@@ -51,6 +51,7 @@ pub mod name {
     pub const DROP_IN: &str = "tickwheel drop-in";
     pub const GLOBAL: &str = "tickwheel global";
     pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
+    pub const QUEUE: &str = "tickwheel, DelayQueue";
     pub const TOKIO: &str = "tokio";
     pub const ALT_TIMER: &str = "tokio alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";

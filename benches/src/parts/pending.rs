@@ -1,7 +1,7 @@
 //! A timeout whose inner future is pending at the first poll, and which is then dropped: arm and
 //! disarm.
 //!
-//! A [`DelayQueue`] has no timeout. In its place the owner inserts and removes, and each thread has
+//! A `DelayQueue` of either crate has no timeout. In its place the owner inserts and removes, and each thread has
 //! its own queue.
 
 use tickwheel::Timer;
@@ -38,6 +38,7 @@ fn race(threads: usize) -> Race {
     race.enter(name::PINGORA, || {
         polled_once(false, |after| pingora_timeout::timeout(after, Never))
     });
+    race.enter(name::QUEUE, insert_and_remove_ours);
     race.enter(name::DELAY_QUEUE, insert_and_remove);
     race
 }
@@ -60,6 +61,17 @@ pub fn enter_tokio(race: &mut Race) {
 fn insert_and_remove() -> impl Operation {
     let durations = Durations::of_timeouts();
     let mut queue = DelayQueue::new();
+    operation(move |_, times| {
+        for index in 0..times {
+            let key = queue.insert(index, durations.get(index));
+            queue.remove(&key);
+        }
+    })
+}
+
+fn insert_and_remove_ours() -> impl Operation {
+    let durations = Durations::of_timeouts();
+    let mut queue = tickwheel::DelayQueue::new();
     operation(move |_, times| {
         for index in 0..times {
             let key = queue.insert(index, durations.get(index));

@@ -1,13 +1,14 @@
-//! A million values that wait and come out of one stream: what each costs from its insert on, and
-//! how late it is.
+//! A million values that wait and come out of one stream, and 10,000: what each costs from its
+//! insert on, and how late it is.
 //!
-//! The `DelayQueue` is bare: it knows no keys of the program's, and one task alone can use it.
+//! Both `DelayQueue`s know no keys of the program's, and one task alone can use them. The `DelayMap`
+//! knows keys, and any task can use it.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use hdrhistogram::Histogram;
 use tickwheel::{DelayMap, Timer};
 use tokio_util::time::DelayQueue;
@@ -18,59 +19,94 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "values",
-    about: "1,000,000 values that come out of one stream over 2 s: CPU, lateness",
+    about: "1,000,000 and 10,000 values out of one stream over 2 s: CPU, lateness",
     how: How::Apart {
-        contenders: &[name::TICKWHEEL, name::DELAY_QUEUE],
+        contenders: &[name::TICKWHEEL, name::QUEUE, name::DELAY_QUEUE],
         rounds: 5,
         run,
     },
 };
 
+/// How many values there are, and the rows of that number.
+const SIZES: [(u32, &[&str]); 2] = [
+    (
+        1_000_000,
+        &["values-cpu", "values-p50", "values-p99", "values-max"],
+    ),
+    (10_000, &["values-10000-cpu"]),
+];
+
 fn run(contender: &str, settings: &Settings) -> Vec<Record> {
-    let settings = settings.clone();
-    match contender {
-        name::TICKWHEEL => measure(contender, async move {
-            let (map, mut expired) = DelayMap::new(&Timer::current());
-            let mut values = Values::new(&settings);
-            for key in 0..values.count {
-                let due = values.due();
-                let after = due.saturating_duration_since(Instant::now());
-                map.insert(key, due, after).expect("the map is open");
-            }
-            while values.left > 0 {
-                values.took(expired.recv().await.expect("the map is open").value);
-            }
-            values
-        }),
-        _ => measure(contender, async move {
-            let mut queue = DelayQueue::new();
-            let mut values = Values::new(&settings);
-            for _ in 0..values.count {
-                let due = values.due();
-                queue.insert(due, due.saturating_duration_since(Instant::now()));
-            }
-            while values.left > 0 {
-                let expired = queue.next().await.expect("there are more");
-                values.took(expired.into_inner());
-            }
-            values
-        }),
-    }
+    let sizes = SIZES.into_iter();
+    sizes
+        .flat_map(|(count, rows)| {
+            let values = Values::new(count, settings);
+            let found = match contender {
+                name::TICKWHEEL => measure(through_map(values)),
+                name::QUEUE => measure(through(
+                    values,
+                    tickwheel::DelayQueue::new(),
+                    |queue, due, after| _ = queue.insert(due, after),
+                    |expired| expired.into_inner(),
+                )),
+                _ => measure(through(
+                    values,
+                    DelayQueue::new(),
+                    |queue, due, after| _ = queue.insert(due, after),
+                    |expired| expired.into_inner(),
+                )),
+            };
+            let record = |(row, value): (&&str, _)| Record::new(row, contender, vec![value]);
+            rows.iter().zip(found).map(record).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
-fn measure(contender: &str, values: impl Future<Output = Values> + Send + 'static) -> Vec<Record> {
+async fn through_map(mut values: Values) -> Values {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    values.start();
+    for key in 0..values.count {
+        let due = values.due();
+        let after = due.saturating_duration_since(Instant::now());
+        map.insert(key, due, after).expect("the map is open");
+    }
+    while values.left > 0 {
+        values.took(expired.recv().await.expect("the map is open").value);
+    }
+    values
+}
+
+/// Through a queue of either crate.
+async fn through<Q: Stream + Unpin>(
+    mut values: Values,
+    mut queue: Q,
+    insert: fn(&mut Q, Instant, Duration),
+    into_inner: fn(Q::Item) -> Instant,
+) -> Values {
+    values.start();
+    for _ in 0..values.count {
+        let due = values.due();
+        insert(
+            &mut queue,
+            due,
+            due.saturating_duration_since(Instant::now()),
+        );
+    }
+    while values.left > 0 {
+        let expired = queue.next().await.expect("there are more");
+        values.took(into_inner(expired));
+    }
+    values
+}
+
+/// CPU, and how late the values were: the median, 99 % and the latest.
+fn measure(values: impl Future<Output = Values> + Send + 'static) -> [f64; 4] {
     runtime(2).block_on(async {
         let cpu = ProcessTime::now();
         let values = tokio::spawn(values).await.expect("the task does not panic");
         let cpu = cpu.elapsed().as_nanos() as f64 / f64::from(values.count);
         let late = |quantile| values.late.value_at_quantile(quantile) as f64 / 1e3;
-        let record = |row, value| Record::new(row, contender, vec![value]);
-        vec![
-            record("values-cpu", cpu),
-            record("values-p50", late(0.5)),
-            record("values-p99", late(0.99)),
-            record("values-max", late(1.0)),
-        ]
+        [cpu, late(0.5), late(0.99), late(1.0)]
     })
 }
 
@@ -78,24 +114,30 @@ fn measure(contender: &str, values: impl Future<Output = Values> + Send + 'stati
 struct Values {
     count: u32,
     left: u32,
-    /// All values are to be in the map before the first one is due.
     begin: Instant,
+    /// All values are to be in before the first one is due.
+    before: Duration,
     span: Duration,
     /// In microseconds.
     late: Histogram<u64>,
 }
 
 impl Values {
-    fn new(settings: &Settings) -> Values {
-        let count = settings.either(1_000_000, 50_000);
-        let before = settings.either(Duration::from_millis(1_000), Duration::from_millis(100));
+    fn new(count: u32, settings: &Settings) -> Values {
+        let count = settings.either(count, count / 20);
+        let ms = Duration::from_millis;
         Values {
             count,
             left: count,
-            begin: Instant::now() + before,
-            span: settings.either(Duration::from_millis(2_000), Duration::from_millis(100)),
+            begin: Instant::now(),
+            before: settings.either(ms(1_000), ms(100)),
+            span: settings.either(ms(2_000), ms(100)),
             late: Histogram::new(3).expect("three digits are allowed"),
         }
+    }
+
+    fn start(&mut self) {
+        self.begin = Instant::now() + self.before;
     }
 
     fn due(&self) -> Instant {
