@@ -2,6 +2,8 @@
 //! own, which rests while nothing is due.
 
 mod common;
+#[path = "common/paused_clock.rs"]
+mod paused_clock;
 
 use std::fs;
 use std::future::pending;
@@ -14,7 +16,8 @@ use std::time::Instant;
 use futures::executor::block_on;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Sleep, Timer, global};
 
-use crate::common::{HOUR, MS, PATIENCE, alone, current_thread, multi_thread, paused, poll_once};
+use crate::common::{HOUR, MS, PATIENCE, alone, current_thread, multi_thread, poll_once};
+use crate::paused_clock::paused;
 
 const THREAD: &str = "tickwheel-timer";
 

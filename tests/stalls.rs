@@ -5,7 +5,7 @@
 //! make a stall. A longer stall gives a longer grace, so most of what is held here holds however
 //! late the machine is, and a grace that has to be over is awaited. The rest is held within a time.
 //! Where the machine has taken longer, the try has shown nothing, and three such tries fail the
-//! test.
+//! test. The package `soak` runs it too, without tokio's `test-util`.
 
 #![cfg(not(target_family = "wasm"))]
 
@@ -497,6 +497,7 @@ fn a_stall_on_a_coarse_timer_is_longer_than_16_ticks() {
     });
 }
 
+#[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn on_a_virtual_clock_nothing_is_a_stall() {
     let timer = Timer::new();

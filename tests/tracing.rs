@@ -4,6 +4,8 @@
 #![cfg(feature = "tracing")]
 
 mod common;
+#[path = "common/paused_clock.rs"]
+mod paused_clock;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,7 +16,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::common::{MS, SECOND, arm, current_thread, paused};
+use crate::common::{MS, SECOND, arm, current_thread};
+use crate::paused_clock::paused;
 
 #[derive(Debug, PartialEq)]
 struct ToldEvent {

@@ -1,37 +1,5 @@
 //! Runs random programs against tickwheel in real time, on real threads, until something impossible
 //! happens or the time is up: `cargo run --release -p tickwheel-soak -- --time 1h`.
-//!
-//! | file | what |
-//! |---|---|
-//! | `tests/oracle_threads/` | the programs, what they call, and whether that is possible; a test runs them for some seconds |
-//! | `lateness` | loads beside the same loads on tokio's timers |
-//! | `children` | programs under the paused clock, in processes of their own |
-
-#[path = "../../tests/oracle_threads/actors/mod.rs"]
-mod actors;
-mod children;
-#[path = "../../tests/oracle_threads/ends.rs"]
-mod ends;
-#[path = "../../tests/oracle_threads/faults.rs"]
-mod faults;
-#[path = "../../tests/oracle_threads/finding.rs"]
-mod finding;
-mod lateness;
-#[path = "../../tests/oracle_threads/life.rs"]
-mod life;
-mod neighbours;
-#[path = "../../tests/oracle_threads/program.rs"]
-mod program;
-#[path = "../../tests/oracle_threads/random.rs"]
-mod random;
-#[path = "../../tests/oracle_threads/record.rs"]
-mod record;
-#[path = "../../tests/oracle_threads/totals.rs"]
-mod totals;
-#[path = "../../tests/oracle_threads/wait.rs"]
-mod wait;
-#[path = "../../tests/oracle_threads/world.rs"]
-mod world;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,12 +10,12 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use peak_alloc::PeakAlloc;
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
+use tickwheel_soak::finding::{Findings, Kind};
+use tickwheel_soak::program::Setting;
+use tickwheel_soak::random::{self, Cast};
+use tickwheel_soak::totals::Totals;
+use tickwheel_soak::{children, ends, faults, lateness};
 use tokio::time::{Duration, Instant};
-
-use finding::{Findings, Kind};
-use program::Setting;
-use random::Cast;
-use totals::Totals;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -134,7 +102,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let (findings, totals) = (Arc::new(Findings::new()), Arc::new(Totals::new()));
+    let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
     let now_running = watch(findings.clone(), totals.clone());
     let start = Instant::now();
     let (mut told, mut baseline) = (start, None);

@@ -1,4 +1,4 @@
-//! What several test programs need: lengths of time, runtimes, the paused clock.
+//! What several test programs need: lengths of time, runtimes, single polls.
 //!
 //! A test program in `tests/` says `mod common;`. One in a directory of its own says
 //! `#[path = "../common/mod.rs"] mod common;`.
@@ -11,7 +11,6 @@
 
 mod alone;
 mod budget;
-mod clock;
 mod outcome;
 mod poll;
 mod process;
@@ -21,11 +20,10 @@ use std::time::Duration;
 
 pub(crate) use alone::alone;
 pub(crate) use budget::{use_up_the_budget, without_a_budget};
-pub(crate) use clock::{idle_for_a_moment, move_the_clock_only, settle};
 pub(crate) use outcome::{assert_cancelled, assert_nothing_armed, assert_timed_out};
-pub(crate) use poll::{arm, poll_once};
+pub(crate) use poll::{arm, poll_once, poll_with};
 pub(crate) use process::{again, is_alone_in_a_process};
-pub(crate) use runtime::{current_thread, multi_thread, paused};
+pub(crate) use runtime::{current_thread, multi_thread};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

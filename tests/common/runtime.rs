@@ -7,15 +7,6 @@ pub(crate) fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// One thread, whose clock stands until something moves it.
-pub(crate) fn paused() -> Runtime {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap()
-}
-
 /// So many workers, whose clock is that of the system.
 pub(crate) fn multi_thread(workers: usize) -> Runtime {
     Builder::new_multi_thread()

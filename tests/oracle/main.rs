@@ -13,6 +13,8 @@ mod found;
 mod memory;
 mod parity;
 mod paused;
+#[path = "../common/paused_clock.rs"]
+mod paused_clock;
 mod wheel;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,8 @@ mod hyper;
 mod io;
 mod maps;
 mod parity;
+#[path = "../common/paused_clock.rs"]
+mod paused_clock;
 mod scope;
 #[cfg(feature = "serde")]
 mod serde;

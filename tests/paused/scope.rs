@@ -23,7 +23,8 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, PATIENCE, SECOND, assert_nothing_armed, multi_thread, paused};
+use crate::common::{HOUR, MS, PATIENCE, SECOND, assert_nothing_armed, multi_thread};
+use crate::paused_clock::paused;
 
 fn in_seconds(seconds: u32) -> Instant {
     Instant::now() + seconds * SECOND

@@ -22,7 +22,8 @@ use tokio_test::{assert_pending, assert_ready, task};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::common::{SECOND, assert_nothing_armed, paused, without_a_budget};
+use crate::common::{SECOND, assert_nothing_armed, without_a_budget};
+use crate::paused_clock::paused;
 
 /// A service that sleeps for as many seconds as it is asked to.
 async fn seconds(number: u32) -> Result<u32, io::Error> {

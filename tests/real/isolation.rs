@@ -3,10 +3,9 @@
 //! blocked, and what is no task of tokio's is woken as early as with tokio's timers.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::thread;
 
 use futures::StreamExt;
@@ -14,7 +13,9 @@ use futures::stream::FuturesUnordered;
 use tickwheel::{Deadline, Duration, Instant, ResetHandle, Sleep, Timer};
 use tokio::runtime::{Handle, Runtime};
 
-use crate::common::{HOUR, MS, PATIENCE, arm, current_thread, multi_thread, settle};
+use crate::common::{HOUR, MS, PATIENCE, arm, current_thread, multi_thread};
+#[cfg(feature = "test-util")]
+use crate::{common::poll_with, paused_clock::settle};
 
 /// A waker whose last clone uses the timer when it is dropped. If the timer dropped it while it
 /// holds a lock, the test would hang.
@@ -52,6 +53,7 @@ fn meddling(timer: &Timer, deadlines: Vec<Deadline>) -> Waker {
     }))
 }
 
+#[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn a_waker_is_dropped_under_no_lock() {
     let timer = Timer::builder().shards(1).build().unwrap();
@@ -75,13 +77,12 @@ async fn a_waker_is_dropped_under_no_lock() {
     drop(deadlines.swap_remove(0));
     tokio::time::advance(HOUR).await;
     for deadline in &mut deadlines {
-        let _ = Pin::new(deadline).poll(&mut Context::from_waker(&waker()));
+        let _ = poll_with(deadline, &waker());
     }
     let mut passed = timer.sleep(5 * MS);
     arm(&mut passed, &waker());
     tokio::time::advance(6 * MS).await;
-    let polled = Pin::new(&mut passed).poll(&mut Context::from_waker(&waker()));
-    assert!(polled.is_ready());
+    assert!(poll_with(&mut passed, &waker()).is_ready());
 }
 
 #[test]
@@ -96,6 +97,7 @@ fn a_meddling_waker_does_not_hang_a_shutdown() {
 }
 
 /// A pass fires all that is due, as tokio's does, whether one shard has it or many.
+#[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn advance_returns_when_all_that_is_due_was_woken() {
     let one = Timer::new();
@@ -112,7 +114,9 @@ async fn advance_returns_when_all_that_is_due_was_woken() {
     }
 }
 
+#[cfg(feature = "test-util")]
 async fn assert_all_are_woken_by_advance(mut naps: Vec<Sleep>, delay: Duration) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     struct Counting(AtomicUsize);
     impl Wake for Counting {
         fn wake(self: Arc<Self>) {

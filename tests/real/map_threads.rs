@@ -1,5 +1,4 @@
-//! Threads that race in ways of their own. Random calls of many threads are the matter of
-//! `oracle_threads` and of the soak.
+//! Threads that race in ways of their own. Random calls of many threads are the matter of the soak.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -18,8 +18,9 @@ use tickwheel::{Deadline, DeadlineMap, DelayMap, Duration, KeyedDeadline, Sleep,
 
 use counted::{grown_since, used};
 
-use crate::common::{is_alone_in_a_process, paused};
+use crate::common::is_alone_in_a_process;
 use crate::paused::{program, replay};
+use crate::paused_clock::paused;
 
 /// Small stores that an empty timer and its maps may keep, however full they were.
 const KEPT: usize = 900_000;

@@ -17,8 +17,9 @@ use super::scripted::Scripted;
 use super::{idle_of_a_second, read_times_out_in};
 use crate::common::{
     HOUR, MS, SECOND, assert_cancelled, assert_nothing_armed, assert_timed_out, current_thread,
-    move_the_clock_only, multi_thread, paused,
+    multi_thread,
 };
+use crate::paused_clock::{move_the_clock_only, paused};
 
 #[tokio::test(start_paused = true)]
 async fn results_without_a_byte_push_nothing_back() {

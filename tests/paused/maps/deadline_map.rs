@@ -6,7 +6,8 @@ use std::task::{Wake, Waker};
 
 use tickwheel::{DeadlineMap, KeyedDeadline, Timer};
 
-use crate::common::{HOUR, MS, arm, move_the_clock_only, settle};
+use crate::common::{HOUR, MS, arm};
+use crate::paused_clock::{move_the_clock_only, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_drained_deadline_says_so_in_words() {

@@ -9,9 +9,8 @@ use futures::stream::{FusedStream, StreamExt};
 use tickwheel::{DelayMap, Duration, Expired, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{
-    HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, idle_for_a_moment, multi_thread,
-};
+use crate::common::{HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, multi_thread};
+use crate::paused_clock::idle_for_a_moment;
 
 #[tokio::test(start_paused = true)]
 async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {

@@ -9,7 +9,8 @@ use tokio::time::{Duration, Instant, advance, pause};
 use tokio_test::{assert_pending, task};
 
 use super::same_as_tokio;
-use crate::common::{HOUR, MS, current_thread, move_the_clock_only, paused};
+use crate::common::{HOUR, MS, current_thread};
+use crate::paused_clock::{move_the_clock_only, paused};
 
 const NS: Duration = Duration::from_nanos(1);
 const US: Duration = Duration::from_micros(1);

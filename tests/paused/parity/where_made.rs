@@ -17,7 +17,8 @@ use tickwheel::{interval_at, scope, sleep, sleep_until, timeout, timeout_at};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, paused, poll_once};
+use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
+use crate::paused_clock::paused;
 
 type Never = std::future::Pending<()>;
 

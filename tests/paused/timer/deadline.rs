@@ -4,7 +4,8 @@
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Timer};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
-use crate::common::{HOUR, MS, move_the_clock_only, settle};
+use crate::common::{HOUR, MS};
+use crate::paused_clock::{move_the_clock_only, settle};
 
 fn deadline(timeout: Duration) -> (task::Spawn<Deadline>, ResetHandle) {
     let deadline = Timer::current().deadline(timeout);

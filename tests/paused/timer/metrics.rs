@@ -6,7 +6,8 @@ use std::task::{Wake, Waker};
 use tickwheel::{DeadlineMap, DelayMap, Metrics, Timer, sleep};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, arm, current_thread, move_the_clock_only, poll_once, settle};
+use crate::common::{HOUR, MS, arm, current_thread, poll_once};
+use crate::paused_clock::{move_the_clock_only, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_fresh_timer_tells_of_nothing_but_itself() {

@@ -16,7 +16,8 @@ use tickwheel::error::BuildError;
 use tickwheel::{Deadline, Duration, Instant, Timer};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, current_thread, move_the_clock_only, settle};
+use crate::common::{HOUR, MS, current_thread};
+use crate::paused_clock::{move_the_clock_only, settle};
 
 thread_local! {
     /// Message and place of the last panic, while this thread asks for them.

@@ -9,7 +9,8 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::task::spawn_blocking;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, paused, settle};
+use crate::common::{HOUR, MS, current_thread, multi_thread};
+use crate::paused_clock::{paused, settle};
 
 #[test]
 fn each_runtime_has_one_timer_of_its_own() {

@@ -8,9 +8,8 @@ use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Stage, Timer, WarnBefore};
 use tokio_test::task;
 
-use crate::common::{
-    HOUR, MS, assert_nothing_armed, current_thread, idle_for_a_moment, poll_once, settle,
-};
+use crate::common::{HOUR, MS, assert_nothing_armed, current_thread, poll_once};
+use crate::paused_clock::{idle_for_a_moment, settle};
 
 /// Waits with a waker that counts, and polls only when it was woken.
 struct Waiter {

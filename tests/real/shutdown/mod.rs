@@ -7,6 +7,8 @@ mod after;
 mod elsewhere;
 mod hook;
 mod odd_places;
+#[cfg(feature = "test-util")]
+mod paused;
 mod tasks;
 
 use std::cell::RefCell;
@@ -96,7 +98,7 @@ impl Seen {
     /// Nothing of the end.
     #[track_caller]
     fn assert_waits(&self) {
-        let waits = self.is_pending && self.was_reset;
+        let waits = self.is_pending && self.was_reset && self.remaining.is_some();
         let polls = (&self.sleep, &self.deadline);
         assert!(
             waits && polls == (&Ok(Poll::Pending), &Ok(Poll::Pending)),

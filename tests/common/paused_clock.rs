@@ -1,12 +1,26 @@
 //! Tokio's paused clock: let the runtime come round, move the clock alone, and let it be idle.
+//!
+//! It needs tokio's `test-util`, so it is no part of `common`, which is compiled without that too. A
+//! test program says `#[path = "common/paused_clock.rs"] mod paused_clock;`.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
-use tokio_test::task;
 
-use super::MS;
+/// One thread, whose clock stands until something moves it.
+pub(crate) fn paused() -> Runtime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
 
 /// Lets the runtime do all that is ready now, without moving its clock.
 ///
@@ -25,7 +39,7 @@ pub(crate) async fn settle() {
 /// The first poll of tokio's `advance` moves the clock. The next one would let the runtime fire
 /// what is due, so there is none.
 pub(crate) fn move_the_clock_only(by: Duration) {
-    let _ = task::spawn(tokio::time::advance(by)).poll();
+    let _ = pin!(tokio::time::advance(by)).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 /// Leaves the runtime idle until a plain thread has slept for a moment.
@@ -34,7 +48,7 @@ pub(crate) fn move_the_clock_only(by: Duration) {
 pub(crate) async fn idle_for_a_moment() {
     let (sender, receiver) = oneshot::channel();
     thread::spawn(move || {
-        thread::sleep(20 * MS);
+        thread::sleep(Duration::from_millis(20));
         sender.send(())
     });
     receiver.await.unwrap();

@@ -5,42 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 
+pub use tickwheel_soak_model::Kind;
 use tokio::time::{Duration, Instant};
-
-/// The kinds of findings. The summary counts them by these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Early,
-    LostWakeUp,
-    TwoOutcomes,
-    WrongAnswer,
-    ValueLost,
-    Counts,
-    Memory,
-    Panic,
-    Lateness,
-    Hang,
-    /// A program of the oracle did what its model does not allow.
-    Model,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Kind::Early => "early",
-            Kind::LostWakeUp => "lost wake-up",
-            Kind::TwoOutcomes => "two outcomes",
-            Kind::WrongAnswer => "wrong answer",
-            Kind::ValueLost => "value lost",
-            Kind::Counts => "counts",
-            Kind::Memory => "memory",
-            Kind::Panic => "panic",
-            Kind::Lateness => "lateness",
-            Kind::Hang => "hang",
-            Kind::Model => "model",
-        })
-    }
-}
 
 /// All that this run has found.
 pub struct Findings {
@@ -52,14 +18,16 @@ pub struct Findings {
 /// Of one kind in one program, so many are printed in full.
 const PRINTED: usize = 8;
 
-impl Findings {
-    pub fn new() -> Findings {
+impl Default for Findings {
+    fn default() -> Findings {
         Findings {
             start: Instant::now(),
             by_kind: Mutex::default(),
         }
     }
+}
 
+impl Findings {
     /// Keeps a finding and prints it. `program` says how to run the program again.
     pub fn report(&self, kind: Kind, name: &str, program: &str, text: &str) {
         let at = self.start.elapsed();

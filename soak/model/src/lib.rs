@@ -1,42 +1,85 @@
-//! The checker. From the record of the calls on one deadline or one key it decides whether their
-//! answers and the outcome are possible.
+//! What may be said of a deadline or of a delayed value, by the calls that were made on it: the model
+//! that the soak and the random schedules share.
 //!
-//! Each call took effect at one moment between the two readings of the clock around it. A call
-//! *surely* met a life if it lies wholly within it, and *possibly* if it overlaps it. Whatever
-//! allows an outcome counts if it is possible, and whatever forbids one only if it is sure. So the
-//! checker accuses nobody wrongly, and its checks of what is early are exact.
+//! From the record of the calls on one deadline or one key it decides whether their answers and the
+//! outcome are possible. Each call took effect at one moment between the two readings of the clock
+//! around it. A call *surely* met a life if it lies wholly within it, and *possibly* if it overlaps
+//! it. Whatever allows an outcome counts if it is possible, and whatever forbids one only if it is
+//! sure. So the checker accuses nobody wrongly, and its checks of what is early are exact.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::time::Duration;
 
-use tokio::time::{Duration, Instant};
+/// A reading of the clock. Of two that are not equal the greater one is later.
+pub trait Time:
+    Copy + Ord + fmt::Debug + Add<Duration, Output = Self> + Sub<Output = Duration>
+{
+}
 
-use crate::finding::Kind;
+impl<T> Time for T where
+    T: Copy + Ord + fmt::Debug + Add<Duration, Output = T> + Sub<Output = Duration>
+{
+}
+
+/// How long it is to `at` from `from`, or zero.
+fn since<T: Time>(at: T, from: T) -> Duration {
+    at.max(from) - from
+}
+
+/// The kinds of findings. The summary counts them by these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Early,
+    LostWakeUp,
+    TwoOutcomes,
+    WrongAnswer,
+    ValueLost,
+    Counts,
+    Memory,
+    Panic,
+    Lateness,
+    Hang,
+    /// A program of the oracle did what its model does not allow.
+    Model,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kind::Early => "early",
+            Kind::LostWakeUp => "lost wake-up",
+            Kind::TwoOutcomes => "two outcomes",
+            Kind::WrongAnswer => "wrong answer",
+            Kind::ValueLost => "value lost",
+            Kind::Counts => "counts",
+            Kind::Memory => "memory",
+            Kind::Panic => "panic",
+            Kind::Lateness => "lateness",
+            Kind::Hang => "hang",
+            Kind::Model => "model",
+        })
+    }
+}
 
 /// The clock before and after a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
-    pub before: Instant,
-    pub after: Instant,
-}
-
-/// Makes a call between two readings of the clock.
-pub fn timed<R>(call: impl FnOnce() -> R) -> (R, Call) {
-    let before = Instant::now();
-    let answer = call();
-    let after = Instant::now();
-    (answer, Call { before, after })
+pub struct Call<T> {
+    pub before: T,
+    pub after: T,
 }
 
 /// When something is to be due.
 #[derive(Clone, Copy, Debug)]
-pub enum Due {
+pub enum Due<T> {
     After(Duration),
-    At(Instant),
+    At(T),
 }
 
-impl Due {
+impl<T: Time> Due<T> {
     /// Before this it must not fire.
-    pub fn earliest(self, call: Call) -> Instant {
+    pub fn earliest(self, call: Call<T>) -> T {
         match self {
             Due::After(delay) => call.before + delay,
             Due::At(instant) => instant,
@@ -45,15 +88,15 @@ impl Due {
 
     /// The timeout that it gives is at least this long. The call reads the clock at any moment, so
     /// that an instant may be as near as it is at the end.
-    fn shortest(self, call: Call) -> Duration {
+    fn shortest(self, call: Call<T>) -> Duration {
         match self {
             Due::After(delay) => delay,
-            Due::At(instant) => instant.saturating_duration_since(call.after),
+            Due::At(instant) => since(instant, call.after),
         }
     }
 
     /// From this on it may not sleep, rounding aside.
-    pub fn latest(self, call: Call) -> Instant {
+    pub fn latest(self, call: Call<T>) -> T {
         match self {
             Due::After(delay) => call.after + delay,
             Due::At(instant) => instant,
@@ -62,7 +105,7 @@ impl Due {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Outcome<T> {
     Elapsed,
     Cancelled,
     Replaced,
@@ -73,19 +116,19 @@ pub enum Outcome {
     /// A value that the stream gave, with the instant at which it was due by its own account, and
     /// how many came before it.
     Out {
-        due: Instant,
+        due: T,
         number: usize,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Act {
+pub enum Act<T> {
     /// A life begins, with this timeout. The answer says whether it may have ended another one.
-    Begin(Due),
+    Begin(Due<T>),
     /// However often it is moved, it is due when this has passed.
     Cap(Duration),
     /// Moves the due once.
-    Set(Due),
+    Set(Due<T>),
     /// Moves the due to now plus the timeout.
     Reset,
     SetTimeout(Duration),
@@ -103,14 +146,14 @@ pub enum Act {
     Take,
     /// The call panicked, and may have done anything.
     Unknown,
-    End(Outcome),
+    End(Outcome<T>),
 }
 
 /// One call, as it was recorded.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
-    pub call: Call,
-    pub act: Act,
+pub struct Event<T> {
+    pub call: Call<T>,
+    pub act: Act<T>,
     /// The life that it met, or zero if that is whichever was under the key.
     pub life: u64,
     pub answer: bool,
@@ -128,14 +171,14 @@ pub enum Rules {
 }
 
 /// A call that has set the due.
-struct Setting {
-    call: Call,
+struct Setting<T> {
+    call: Call<T>,
     is_sure: bool,
-    earliest: Instant,
+    earliest: T,
 }
 
 /// Those that may have been the last before `until`: no other surely came after them.
-fn standing(settings: &[Setting], until: Instant) -> impl Iterator<Item = &Setting> {
+fn standing<T: Time>(settings: &[Setting<T>], until: T) -> impl Iterator<Item = &Setting<T>> {
     let sure = settings
         .iter()
         .filter(move |one| one.is_sure && one.call.after <= until);
@@ -146,30 +189,30 @@ fn standing(settings: &[Setting], until: Instant) -> impl Iterator<Item = &Setti
 }
 
 /// A value that the stream gave.
-pub struct Out {
+pub struct Out<T> {
     pub number: usize,
     /// When the poll began that gave it.
-    polled: Instant,
-    due: Instant,
+    polled: T,
+    due: T,
     /// From when on nothing can have moved it.
-    set: Instant,
+    set: T,
 }
 
 /// Judges all that was recorded of one deadline or one key. `shutdown` is when its runtime was told
 /// to end. Gives what came out of the stream.
-pub fn judge(
-    events: &mut [Event],
+pub fn judge<T: Time>(
+    events: &mut [Event<T>],
     rules: Rules,
-    shutdown: Option<Instant>,
+    shutdown: Option<T>,
     mut accuse: impl FnMut(Kind, String),
-) -> Vec<Out> {
+) -> Vec<Out<T>> {
     let mut outs = Vec::new();
     events.sort_by_key(|event| event.call.before);
     let events = &*events;
     let Some(longest) = events.iter().map(|e| e.call.after - e.call.before).max() else {
         return outs;
     };
-    let ends: HashMap<u64, &Event> = events
+    let ends: HashMap<u64, &Event<T>> = events
         .iter()
         .filter(|event| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take))
         .map(|event| (event.life, event))
@@ -195,7 +238,11 @@ pub fn judge(
 /// Values come out in the order of their ticks. One that was due earlier by two ticks or more,
 /// and was set before the poll that gave a later one, should have come first. What was due when it
 /// was set counts from then, and from the beginning of the tick. Looks at the last few before each.
-pub fn judge_order(outs: &mut [Out], tick: Duration, mut accuse: impl FnMut(Kind, String)) {
+pub fn judge_order<T: Time>(
+    outs: &mut [Out<T>],
+    tick: Duration,
+    mut accuse: impl FnMut(Kind, String),
+) {
     const LAST: usize = 64;
     outs.sort_by_key(|out| out.number);
     for (at, out) in outs.iter().enumerate() {
@@ -215,10 +262,11 @@ pub fn judge_order(outs: &mut [Out], tick: Duration, mut accuse: impl FnMut(Kind
 }
 
 /// A key that is found while nothing can be under it.
-fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, String)) {
-    let is_end = |event: &&Event| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take);
+fn accuse_ghosts<T: Time>(events: &[Event<T>], rules: Rules, mut accuse: impl FnMut(Kind, String)) {
+    let is_end =
+        |event: &&Event<T>| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take);
     // Of several the last one, because a deadline that has ended stays in its map.
-    let ends: HashMap<u64, &Event> = events
+    let ends: HashMap<u64, &Event<T>> = events
         .iter()
         .filter(is_end)
         .map(|event| (event.life, event))
@@ -227,10 +275,10 @@ fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, St
         .iter()
         .filter(|event| matches!(event.act, Act::Begin(_)))
         .peekable();
-    let is_unknown = |event: &&Event| matches!(event.act, Act::Unknown);
+    let is_unknown = |event: &&Event<T>| matches!(event.act, Act::Unknown);
     let unknown: Vec<_> = events.iter().filter(is_unknown).collect();
     // The latest moment up to which a life that has begun by now may have gone on.
-    let mut until: Option<Instant> = None;
+    let mut until: Option<T> = None;
     let mut is_endless = false;
     let mut by_after: Vec<_> = events.iter().collect();
     by_after.sort_by_key(|event| event.call.after);
@@ -242,7 +290,7 @@ fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, St
             }
         }
         // A call that panicked may have put the key in for a while.
-        let meets = |unknown: &Event| {
+        let meets = |unknown: &Event<T>| {
             unknown.call.before <= event.call.after && event.call.before <= unknown.call.after
         };
         let is_found = event.answer && !event.is_vague && event.life == 0;
@@ -262,37 +310,37 @@ fn accuse_ghosts(events: &[Event], rules: Rules, mut accuse: impl FnMut(Kind, St
 
 /// The time from the beginning of one deadline, or of one value, to its end, and what was called
 /// meanwhile.
-struct Life<'a> {
-    begin: &'a Event,
-    end: Option<&'a Event>,
+struct Life<'a, T> {
+    begin: &'a Event<T>,
+    end: Option<&'a Event<T>>,
     /// What it may have met.
-    possible: Vec<&'a Event>,
+    possible: Vec<&'a Event<T>>,
     /// Calls that end by then, and began after it did, have surely met it.
-    sure_until: Option<Instant>,
+    sure_until: Option<T>,
     /// A call that says that it began another life, and ended none, while this one went on.
-    usurper: Option<&'a Event>,
+    usurper: Option<&'a Event<T>>,
     /// The due cannot lie before this.
-    earliest: Instant,
+    earliest: T,
 }
 
-impl<'a> Life<'a> {
+impl<'a, T: Time> Life<'a, T> {
     /// Of the events from when this one may have begun, the first `count` are from before its end.
     fn new(
-        events: &'a [Event],
+        events: &'a [Event<T>],
         count: usize,
-        begin: &'a Event,
-        due: Due,
-        end: Option<&'a Event>,
+        begin: &'a Event<T>,
+        due: Due<T>,
+        end: Option<&'a Event<T>>,
         rules: Rules,
-    ) -> Life<'a> {
-        let may_end_it = |event: &&Event| match event.act {
+    ) -> Life<'a, T> {
+        let may_end_it = |event: &&Event<T>| match event.act {
             Act::Begin(_) => event.life != begin.life && event.answer,
             Act::Remove => event.life == begin.life && event.answer,
             Act::Take | Act::Unknown => event.life == 0 || event.life == begin.life,
             Act::End(_) => event.life == begin.life && rules == Rules::Value,
             _ => false,
         };
-        let overlaps = |event: &&Event| event.call.after >= begin.call.before;
+        let overlaps = |event: &&Event<T>| event.call.after >= begin.call.before;
         let (window, later) = events.split_at(count);
         let mut ending = window.iter().chain(later).filter(overlaps);
         let mut life = Life {
@@ -309,7 +357,7 @@ impl<'a> Life<'a> {
             earliest: begin.call.before,
         };
         life.earliest = life.earliest_due(due);
-        let beside = |event: &&Event| matches!(event.act, Act::Begin(_)) && !event.answer;
+        let beside = |event: &&Event<T>| matches!(event.act, Act::Begin(_)) && !event.answer;
         life.usurper = window
             .iter()
             .filter(beside)
@@ -317,17 +365,17 @@ impl<'a> Life<'a> {
         life
     }
 
-    fn is_within(&self, call: Call) -> bool {
+    fn is_within(&self, call: Call<T>) -> bool {
         call.before > self.begin.call.after
             && self.sure_until.is_none_or(|until| call.after < until)
     }
 
-    fn is_sure(&self, event: &Event) -> bool {
+    fn is_sure(&self, event: &Event<T>) -> bool {
         !event.is_vague && (event.life == self.begin.life || self.is_within(event.call))
     }
 
     /// What the stream gave of it, if the moment is known from which on it was not moved.
-    fn out(&self) -> Option<Out> {
+    fn out(&self) -> Option<Out<T>> {
         let end = self.end?;
         let Act::End(Outcome::Out { due, number }) = end.act else {
             return None;
@@ -355,7 +403,7 @@ impl<'a> Life<'a> {
     }
 
     /// The end of the time that bounds it, read before the call that set it, and after it.
-    fn cap(&self) -> Option<[Instant; 2]> {
+    fn cap(&self) -> Option<[T; 2]> {
         self.possible.iter().find_map(|event| match event.act {
             Act::Cap(cap) if event.life == self.begin.life => {
                 Some([event.call.before + cap, event.call.after + cap])
@@ -364,7 +412,7 @@ impl<'a> Life<'a> {
         })
     }
 
-    fn earliest_due(&self, first: Due) -> Instant {
+    fn earliest_due(&self, first: Due<T>) -> T {
         let begin = self.begin.call;
         let setting = |call, is_sure, earliest| Setting {
             call,
@@ -412,18 +460,13 @@ impl<'a> Life<'a> {
         self.cap().map_or(due, |[cap, _]| due.min(cap))
     }
 
-    fn judge(
-        &self,
-        rules: Rules,
-        shutdown: Option<Instant>,
-        accuse: &mut impl FnMut(Kind, String),
-    ) {
-        let possibly = |act: fn(&Act) -> bool| {
+    fn judge(&self, rules: Rules, shutdown: Option<T>, accuse: &mut impl FnMut(Kind, String)) {
+        let possibly = |act: fn(&Act<T>) -> bool| {
             self.possible
                 .iter()
                 .any(|event| event.answer && act(&event.act))
         };
-        let surely = |act: fn(&Act) -> bool| {
+        let surely = |act: fn(&Act<T>) -> bool| {
             let sure = self.possible.iter().filter(|event| self.is_sure(event));
             sure.filter(|event| event.answer && act(&event.act)).count()
         };
@@ -470,7 +513,7 @@ impl<'a> Life<'a> {
         }
         let cancels = surely(|act| matches!(act, Act::Cancel));
         let expires = surely(|act| matches!(act, Act::Expire));
-        let was_told = |call: Call| shutdown.is_some_and(|told| told <= call.after);
+        let was_told = |call: Call<T>| shutdown.is_some_and(|told| told <= call.after);
         if cancels + expires > 1 {
             let text = format!("{cancels} cancels and {expires} expires were true");
             accuse(Kind::TwoOutcomes, format!("{text}: {}", self.told()));
@@ -499,7 +542,7 @@ impl<'a> Life<'a> {
     fn judge_place(
         &self,
         can_be_expired: bool,
-        outcome: Option<Outcome>,
+        outcome: Option<Outcome<T>>,
         accuse: &mut impl FnMut(Kind, String),
     ) {
         for event in &self.possible {
@@ -523,11 +566,11 @@ impl<'a> Life<'a> {
     fn judge_answers(
         &self,
         can_be_ended: bool,
-        was_told: impl Fn(Call) -> bool,
+        was_told: impl Fn(Call<T>) -> bool,
         accuse: &mut impl FnMut(Kind, String),
     ) {
         let sure = || self.possible.iter().filter(|event| self.is_sure(event));
-        let is_question = |event: &&&Event| {
+        let is_question = |event: &&&Event<T>| {
             matches!(
                 event.act,
                 Act::Set(_)
@@ -565,9 +608,9 @@ impl<'a> Life<'a> {
     /// The record, from the beginning of the life.
     fn told(&self) -> String {
         let start = self.begin.call.before;
-        let at = |instant: Instant| match instant.checked_duration_since(start) {
-            Some(since) => since.as_micros() as i64,
-            None => -((start - instant).as_micros() as i64),
+        let at = |instant: T| match instant < start {
+            false => (instant - start).as_micros() as i64,
+            true => -((start - instant).as_micros() as i64),
         };
         let skipped = self.possible.len().saturating_sub(12);
         let told = self.possible.iter().skip(skipped).map(|event| {
@@ -585,14 +628,21 @@ impl<'a> Life<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const BEGIN: Act = Act::Begin(Due::After(Duration::from_millis(10)));
-    const ELAPSED: Act = Act::End(Outcome::Elapsed);
+    const BEGIN: Act<Instant> = Act::Begin(Due::After(Duration::from_millis(10)));
+    const ELAPSED: Act<Instant> = Act::End(Outcome::Elapsed);
 
     /// A call from one millisecond to another, on the one life of a test or on whichever it met.
-    fn call(start: Instant, (before, after): (u32, u32), act: Act, answer: bool) -> Event {
+    fn call(
+        start: Instant,
+        (before, after): (u32, u32),
+        act: Act<Instant>,
+        answer: bool,
+    ) -> Event<Instant> {
         Event {
             call: Call {
                 before: start + before * MS,
@@ -606,7 +656,7 @@ mod tests {
     }
 
     /// What is accused in a record, once each.
-    fn accused_of(rules: Rules, mut events: Vec<Event>) -> Vec<Kind> {
+    fn accused_of(rules: Rules, mut events: Vec<Event<Instant>>) -> Vec<Kind> {
         let mut kinds = Vec::new();
         judge(&mut events, rules, None, |kind, _| kinds.push(kind));
         kinds.dedup();
@@ -614,7 +664,7 @@ mod tests {
     }
 
     /// What is accused where a life began at 0 ms, to be due 10 ms later.
-    fn accused(rules: Rules, calls: &[((u32, u32), Act, bool)]) -> Vec<Kind> {
+    fn accused(rules: Rules, calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
         let start = Instant::now();
         let begin = call(start, (0, 1), BEGIN, true);
         let calls = calls
@@ -623,7 +673,7 @@ mod tests {
         accused_of(rules, [begin].into_iter().chain(calls).collect())
     }
 
-    fn of_deadline(calls: &[((u32, u32), Act, bool)]) -> Vec<Kind> {
+    fn of_deadline(calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
         accused(Rules::Deadline, calls)
     }
 
@@ -673,7 +723,7 @@ mod tests {
 
     #[test]
     fn nothing_is_true_after_the_end_and_no_two_ends_are() {
-        let two = |[first, second]: [Act; 2], answers: [bool; 2]| {
+        let two = |[first, second]: [Act<Instant>; 2], answers: [bool; 2]| {
             of_deadline(&[
                 ((11, 12), first, answers[0]),
                 ((13, 14), second, answers[1]),

@@ -1,41 +1,14 @@
-//! Random programs in real time on real threads, judged from the record of their calls. This is the
-//! short form of the soak, which takes these modules by their paths and runs them for as long as
-//! one wants. `ORACLE_SEED` says where the seeds begin, and a failure names the command that runs
-//! its program again.
-//!
-//! | file | what |
-//! |---|---|
-//! | `random`, `actors`, `ends` | the programs |
-//! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
-//! | `record`, `life` | what was called, and whether it is possible |
-//! | `finding`, `totals` | what is told |
-
-#![cfg(feature = "io")]
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "the soak uses all of these modules, and this test a part of them"
-)]
-
-mod actors;
-mod ends;
-mod faults;
-mod finding;
-mod life;
-mod program;
-mod random;
-mod record;
-mod totals;
-mod wait;
-mod world;
+//! The random programs of the soak, for some seconds. `ORACLE_SEED` says where the seeds begin, and a
+//! failure names the command that runs its program again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use finding::Findings;
-use program::Setting;
-use random::Cast;
-use totals::Totals;
+use tickwheel_soak::finding::Findings;
+use tickwheel_soak::program::Setting;
+use tickwheel_soak::random::{self, Cast};
+use tickwheel_soak::totals::Totals;
+use tickwheel_soak::{ends, faults};
 
 /// How long it goes on. A finding takes 3 s more, because what is due may sleep for so long.
 const LENGTH: Duration = Duration::from_secs(20);
@@ -61,7 +34,7 @@ fn first_seed() -> u64 {
 #[test]
 fn random_programs_on_threads_do_nothing_impossible() {
     faults::quiet_panics();
-    let (findings, totals) = (Arc::new(Findings::new()), Arc::new(Totals::new()));
+    let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
     let start = Instant::now();
     for seed in first_seed().. {
         let (name, cast) = CASTS[seed as usize % CASTS.len()];
@@ -76,7 +49,7 @@ fn random_programs_on_threads_do_nothing_impossible() {
         assert!(
             has_ended && findings.is_empty(),
             "{findings}\nThe same program again: \
-             ORACLE_SEED={seed} cargo test --all-features --test oracle_threads"
+             ORACLE_SEED={seed} cargo test -p tickwheel-soak --test threads"
         );
         if start.elapsed() > LENGTH {
             return;

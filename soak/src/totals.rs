@@ -21,8 +21,8 @@ pub struct Totals {
     lateness: Mutex<Histogram<u64>>,
 }
 
-impl Totals {
-    pub fn new() -> Totals {
+impl Default for Totals {
+    fn default() -> Totals {
         Totals {
             programs: AtomicU64::new(0),
             fired: AtomicU64::new(0),
@@ -33,7 +33,9 @@ impl Totals {
             lateness: Mutex::new(Histogram::new_with_bounds(1, 3_600_000_000, 3).unwrap()),
         }
     }
+}
 
+impl Totals {
     pub fn add_fired(&self, fired: u64) {
         self.fired.fetch_add(fired, Ordering::Relaxed);
     }

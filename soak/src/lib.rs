@@ -1,0 +1,26 @@
+//! Random programs in real time on real threads, judged from the record of their calls, and what
+//! else the soak runs. A test runs the random programs for some seconds.
+//!
+//! | file | what |
+//! |---|---|
+//! | `random`, `actors`, `ends` | the programs |
+//! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
+//! | `record`, `life` | what was called, and whether it is possible |
+//! | `finding`, `totals` | what is told |
+//! | `lateness`, `neighbours` | loads beside the same loads on tokio's timers |
+//! | `children` | programs that need a process of their own |
+
+mod actors;
+pub mod children;
+pub mod ends;
+pub mod faults;
+pub mod finding;
+pub mod lateness;
+pub mod life;
+mod neighbours;
+pub mod program;
+pub mod random;
+mod record;
+pub mod totals;
+mod wait;
+mod world;
