@@ -70,6 +70,13 @@ pub struct Call<T> {
     pub after: T,
 }
 
+impl<T: Copy> Call<T> {
+    fn at(time: T) -> Call<T> {
+        let (before, after) = (time, time);
+        Call { before, after }
+    }
+}
+
 /// When something is to be due.
 #[derive(Clone, Copy, Debug)]
 pub enum Due<T> {
@@ -170,21 +177,26 @@ pub enum Rules {
     Value,
 }
 
-/// A call that has set the due.
-struct Setting<T> {
-    call: Call<T>,
-    is_sure: bool,
-    earliest: T,
+/// A call that has set something, such as when a life is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<T, To> {
+    pub call: Call<T>,
+    /// It has surely set this, and not the same of another life.
+    pub is_sure: bool,
+    pub to: To,
 }
 
-/// Those that may have been the last before `until`: no other surely came after them.
-fn standing<T: Time>(settings: &[Setting<T>], until: T) -> impl Iterator<Item = &Setting<T>> {
+/// Those that may have been the last before `seen`: no other surely came after them.
+pub fn standing<T: Time, To>(
+    settings: &[Setting<T, To>],
+    seen: Call<T>,
+) -> impl Iterator<Item = &Setting<T, To>> {
     let sure = settings
         .iter()
-        .filter(move |one| one.is_sure && one.call.after <= until);
+        .filter(move |one| one.is_sure && one.call.after <= seen.before);
     let newest = sure.map(|one| one.call.before).max();
     settings.iter().filter(move |one| {
-        one.call.before <= until && newest.is_none_or(|newest| one.call.after >= newest)
+        one.call.before <= seen.after && newest.is_none_or(|newest| one.call.after >= newest)
     })
 }
 
@@ -222,7 +234,8 @@ pub fn judge<T: Time>(
         if let Act::Begin(due) = begin.act {
             let end = ends.get(&begin.life).copied();
             let last = end.map(|end| end.call.after);
-            let from = events.partition_point(|e| e.call.before + longest < begin.call.before);
+            let from =
+                events.partition_point(|e| since(begin.call.before, e.call.before) > longest);
             let to = last.map_or(events.len(), |last| {
                 events.partition_point(|event| event.call.before <= last)
             });
@@ -414,11 +427,7 @@ impl<'a, T: Time> Life<'a, T> {
 
     fn earliest_due(&self, first: Due<T>) -> T {
         let begin = self.begin.call;
-        let setting = |call, is_sure, earliest| Setting {
-            call,
-            is_sure,
-            earliest,
-        };
+        let setting = |call, is_sure, to| Setting { call, is_sure, to };
         let mut dues = vec![setting(begin, true, first.earliest(begin))];
         // From when a timeout counts that is set: a reset, and not where another timeout was set.
         let mut bases = vec![setting(begin, true, first.earliest(begin))];
@@ -440,12 +449,12 @@ impl<'a, T: Time> Life<'a, T> {
             let earliest = match event.act {
                 Act::Set(due) => due.earliest(call),
                 Act::Reset => {
-                    let timeout = standing(&timeouts, call.after).map(|one| one.earliest);
+                    let timeout = standing(&timeouts, Call::at(call.after)).map(|one| one.to);
                     call.before + (timeout.min().unwrap() - begin.before)
                 }
                 Act::SetTimeout(timeout) => {
-                    let from = standing(&bases, call.after);
-                    let due = from.map(|one| one.earliest.min(one.call.before + timeout));
+                    let from = standing(&bases, Call::at(call.after));
+                    let due = from.map(|one| one.to.min(one.call.before + timeout));
                     due.min().unwrap()
                 }
                 _ => continue,
@@ -456,8 +465,36 @@ impl<'a, T: Time> Life<'a, T> {
             }
         }
         let last = dues.iter().map(|one| one.call.after).max().unwrap();
-        let due = standing(&dues, last).map(|one| one.earliest).min().unwrap();
+        let standing = standing(&dues, Call::at(last));
+        let due = standing.map(|one| one.to).min().unwrap();
         self.cap().map_or(due, |[cap, _]| due.min(cap))
+    }
+
+    /// Whether one of the calls that may have been the last to set it made it due then.
+    fn may_be_due(&self, at: T, seen: Call<T>) -> bool {
+        let sets = self
+            .possible
+            .iter()
+            .filter(|event| event.answer || event.life != 0);
+        let settings = sets.filter_map(|event| {
+            let (to, is_sure) = match event.act {
+                Act::Begin(due) if event.life == self.begin.life => (due, true),
+                Act::Set(due) => (due, self.is_sure(event)),
+                // What is due already stays as it is.
+                Act::Expire => (Due::After(Duration::ZERO), false),
+                _ => return None,
+            };
+            let (call, to) = (event.call, [to.earliest(event.call), to.latest(event.call)]);
+            Some(Setting { call, is_sure, to })
+        });
+        let settings: Vec<_> = settings.collect();
+        let [cap_from, cap_to] = self.cap().map_or([None; 2], |cap| cap.map(Some));
+        standing(&settings, seen).any(|one| {
+            let [from, to] = one.to;
+            let from = cap_from.map_or(from, |cap| cap.min(from));
+            let to = cap_to.map_or(to, |cap| cap.min(to));
+            (from..=to).contains(&at)
+        })
     }
 
     fn judge(&self, rules: Rules, shutdown: Option<T>, accuse: &mut impl FnMut(Kind, String)) {
@@ -485,17 +522,24 @@ impl<'a, T: Time> Life<'a, T> {
             Some((Outcome::Out { due, .. }, call)) => Some(due.min(call.after)),
             _ => None,
         };
-        if let Some(elapsed) = elapsed.filter(|elapsed| *elapsed < self.earliest) {
-            if !can_be_expired {
+        let is_due_known = !is_unknown && shutdown.is_none();
+        match (elapsed, outcome) {
+            (Some(elapsed), _) if elapsed < self.earliest && !can_be_expired => {
                 let early = self.earliest - elapsed;
                 accuse(Kind::Early, format!("early by {early:?}: {}", self.told()));
             }
-        }
-        if let (Some(elapsed), Some([_, cap])) = (elapsed, self.cap()) {
-            if elapsed > cap && !is_unknown {
-                let text = format!("due {:?} after the end of its life", elapsed - cap);
+            (_, Some((Outcome::Out { due, .. }, call))) if due > call.after => {
+                let early = due - call.after;
+                accuse(Kind::Early, format!("out {early:?} early: {}", self.told()));
+            }
+            // The clock of a runtime that has ended stands still.
+            (_, Some((Outcome::Out { due, .. }, call)))
+                if is_due_known && !self.may_be_due(due, call) =>
+            {
+                let text = "due at a time that no call has set";
                 accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
             }
+            _ => {}
         }
         if self.usurper.is_some() {
             let text = "a key that was in the map was taken to be absent";

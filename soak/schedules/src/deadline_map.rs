@@ -3,7 +3,7 @@
 //!
 //! Judged: each deadline has one outcome, and as many have an outcome as calls say. A deadline that
 //! no call expires never expires before the resets that were in time allow it. Its task is woken
-//! for it in time. In the end nothing is left.
+//! for it in time. Nothing goes into a map that is closed, and in the end nothing is left.
 
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ struct Books {
     lives: Record<Life>,
     /// The keys of deadlines that were dropped, pending or not.
     dropped: Record<Key>,
+    /// The calls that have closed the map.
+    closed: Record<Span>,
 }
 
 pub fn run() {
@@ -111,6 +113,7 @@ fn change() {
         calls: Record::new(),
         lives: Record::new(),
         dropped: Record::new(),
+        closed: Record::new(),
     };
     let mut own = Vec::new();
     for _ in 0..2 {
@@ -169,7 +172,11 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
             14 => Span::of(|| (map.cancel(&key), Did::Cancelled)),
             15 => Span::of(|| (true, Did::ExpiredAll(map.expire_all()))),
             16 => Span::of(|| (true, Did::Drained(map.drain().len()))),
-            17 if one_in(2) => Span::of(|| (true, Did::Drained(map.close().len()))),
+            17 if one_in(2) => {
+                let closed = Span::of(|| (true, Did::Drained(map.close().len())));
+                books.closed.push(closed.1);
+                closed
+            }
             18 => {
                 if let Some((dropped, _)) = own.pop() {
                     books.dropped.push(*dropped.key());
@@ -199,6 +206,8 @@ fn insert(map: &Map, books: &Books, own: &mut Own) {
     });
     match inserted {
         Ok(Some(keyed)) => {
+            let is_closed = books.closed.any(|closed| closed.is_before(&span));
+            assert!(!is_closed, "{key} went into a closed map: {span:?}");
             books.note(Did::Inserted(key, timeout), span);
             own.push((keyed, span));
         }
@@ -286,7 +295,7 @@ fn judge(world: &World, books: &Books) -> Duration {
         if ready.outcome != Outcome::Expired {
             continue;
         }
-        let (from, to) = bounds(&settings(life, &calls), &ready.span);
+        let [from, to] = bounds(&settings(life, &calls), &ready.span);
         last = last.max(to + grace(passed()));
         if calls.iter().any(is_by_call) {
             continue;
@@ -351,17 +360,19 @@ fn settings(life: &Life, calls: &[Call]) -> Vec<Setting> {
         })
     };
     let setting = |span: Span, (shortest, longest)| Setting {
-        span,
-        from: span.began + shortest,
-        to: span.ended + longest,
+        call: span.call(),
         is_sure: life.made.is_before(&span) && is_alone_until(span.last),
+        to: [span.began + shortest, span.ended + longest],
     };
-    let moved = calls.iter().filter_map(|call| match call.did {
-        Did::Reset(key) if key == life.key => Some(setting(call.span, (shortest, longest))),
-        Did::Once(key, delay) if key == life.key => Some(setting(call.span, (delay, delay))),
-        _ => None,
-    });
-    let moved = moved.filter(|setting| !setting.span.is_before(&life.made));
+    let is_of_life = |call: &&Call| !call.span.is_before(&life.made);
+    let moved = calls
+        .iter()
+        .filter(is_of_life)
+        .filter_map(|call| match call.did {
+            Did::Reset(key) if key == life.key => Some(setting(call.span, (shortest, longest))),
+            Did::Once(key, delay) if key == life.key => Some(setting(call.span, (delay, delay))),
+            _ => None,
+        });
     moved
         .chain([setting(life.made, (shortest, longest))])
         .collect()

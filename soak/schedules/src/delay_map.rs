@@ -1,10 +1,11 @@
 //! A `DelayMap`, its stream's consumer, and three threads.
 //!
 //! Judged: each value comes out once. It comes out of the stream at a deadline that one of the
-//! calls which may have been the last gave it, and never before that. The consumer is woken for it
-//! in time. In the end nothing is left.
+//! calls which may have been the last gave it, never before that, and every answer agrees with it,
+//! by the model that the soak has. The consumer is woken for it in time. Nothing goes into a map
+//! that is closed, and in the end nothing is left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use shuttle::future::block_on;
 use shuttle::sync::mpsc::{Sender, channel};
 use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
+use tickwheel_soak_model::{Act, Due, Event, Outcome, Rules, judge};
 
-use crate::record::{Noting, Record, Span, last_held_up};
+use crate::record::{Moment, Noting, Record, Span, last_held_up};
 use crate::world::{MS, Place, World, below, delay, one_in};
 
 type Key = u8;
@@ -22,38 +24,24 @@ type Map = DelayMap<Key, Value>;
 
 const KEYS: u64 = 3;
 
-/// What a call did.
-#[derive(Debug)]
-enum Did {
-    /// It set when one value or what is under a key is due: between these times.
-    Set(Key, Option<Value>, Duration, Duration),
-    /// It made what is under a key, or under any, due at once.
-    Expired(Option<Key>),
-    Nothing,
-}
-
-#[derive(Debug)]
-struct Call {
-    did: Did,
-    span: Span,
-}
-
 /// A value that came out of the stream.
 #[derive(Debug)]
 struct Popped {
-    key: Key,
     value: Value,
-    deadline: Instant,
-    span: Span,
+    deadline: Duration,
     /// Since when the consumer had waited, and when it was woken.
     woken: Option<(Duration, Duration)>,
 }
 
 #[derive(Clone)]
 struct Books {
-    calls: Record<Call>,
+    /// The calls by key. One without a key was on all of them.
+    calls: Record<(Option<Key>, Event<Moment>)>,
     given: Record<Value>,
     out: Record<Value>,
+    /// The calls that have closed the map.
+    closed: Record<Span>,
+    popped: Record<Popped>,
 }
 
 pub fn run() {
@@ -64,30 +52,29 @@ pub fn run() {
         calls: Record::new(),
         given: Record::new(),
         out: Record::new(),
+        closed: Record::new(),
+        popped: Record::new(),
     };
     for number in 0..below(3) {
         insert(&map, &books, 100 + number);
     }
     let (tells, told) = channel();
-    let (consumer, threads) = {
-        let popped = Record::new();
-        let consumer = {
-            let (popped, weak) = (popped.clone(), map.downgrade());
+    let consumer = {
+        let (books, weak) = (books.clone(), map.downgrade());
+        let origin = world.origin;
+        world
+            .place()
+            .spawn(move || consume(stream, &weak, &books, &tells, origin))
+    };
+    let threads: Vec<_> = (1..4)
+        .map(|thread| {
+            let (place, map, books) = (world.place(), map.clone(), books.clone());
+            let calls = 1 + below(4);
             world
                 .place()
-                .spawn(move || (consume(stream, &weak, &popped, &tells), popped))
-        };
-        let threads: Vec<_> = (0..3)
-            .map(|thread| {
-                let (place, map, books) = (world.place(), map.clone(), books.clone());
-                let calls = 1 + below(4);
-                world
-                    .place()
-                    .spawn(move || act(&place, &map, &books, thread * 10, calls))
-            })
-            .collect();
-        (consumer, threads)
-    };
+                .spawn(move || act(&place, &map, &books, thread * 10, calls))
+        })
+        .collect();
     for thread in threads {
         thread.join().unwrap();
     }
@@ -103,20 +90,18 @@ pub fn run() {
     let kept = (world.ends_early || one_in(2)).then_some(map);
     let mut has_rest = false;
     if let Some(map) = kept.as_ref().filter(|_| !world.ends_early) {
-        let (left, _) = Span::of(|| map.close());
+        let (left, span) = Span::of(|| map.close());
         has_rest = !left.is_empty();
-        left.iter().for_each(|&(_, value, _)| books.out.push(value));
+        books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
     }
-    let (stream, popped) = consumer.join().unwrap();
+    let stream = consumer.join().unwrap();
     if let Some(map) = kept {
-        map.drain()
-            .iter()
-            .for_each(|&(_, value, _)| books.out.push(value));
+        let (left, span) = Span::of(|| map.drain());
+        books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
         assert_eq!(map.len(), 0, "the map is empty");
     }
     drop(stream);
-    let popped = popped.take();
-    let last = judge(&world, &books, &popped);
+    let last = books.judge(&world);
     // The clock may just have come to what the close has taken out.
     let last = if has_rest { Duration::MAX } else { last };
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
@@ -126,12 +111,13 @@ pub fn run() {
 fn consume(
     mut stream: Expirations<Key, Value>,
     map: &WeakDelayMap<Key, Value>,
-    popped: &Record<Popped>,
+    books: &Books,
     tells: &Sender<()>,
+    origin: Instant,
 ) -> Expirations<Key, Value> {
     let mut noting = None;
     let mut waits_since = None;
-    loop {
+    for number in 0.. {
         let next = block_on(poll_fn(|cx: &mut Context<'_>| {
             let noting = noting.get_or_insert_with(|| Noting::new(cx.waker()));
             let woken = waits_since.zip(noting.take());
@@ -140,27 +126,29 @@ fn consume(
             waits_since = polled.is_pending().then_some(span.ended);
             polled.map(|expired| (expired, span, woken))
         }));
-        match next {
-            (Some(expired), span, woken) => {
-                popped.push(Popped {
-                    key: expired.key,
-                    value: expired.value,
-                    deadline: expired.deadline,
-                    span,
-                    woken,
-                });
-                // Nobody may wait for it any more.
-                let _ = tells.send(());
-                if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
-                    // It dies, and another one goes on. The clock may come to its timer meanwhile.
-                    Span::of(|| drop(stream));
-                    stream = map.expirations().expect("there is none");
-                    waits_since = None;
-                }
-            }
-            (None, ..) => return stream,
+        let (Some(expired), span, woken) = next else {
+            break;
+        };
+        let deadline = expired.deadline.duration_since(origin);
+        let value = expired.value;
+        let due = Moment::of(deadline);
+        let out = Act::End(Outcome::Out { due, number });
+        books.note_of(expired.key, value, out, true, span);
+        books.popped.push(Popped {
+            value,
+            deadline,
+            woken,
+        });
+        // Nobody may wait for it any more.
+        let _ = tells.send(());
+        if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
+            // It dies, and another one goes on. The clock may come to its timer meanwhile.
+            Span::of(|| drop(stream));
+            stream = map.expirations().expect("there is none");
+            waits_since = None;
         }
     }
+    stream
 }
 
 fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
@@ -169,55 +157,47 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
         let key = below(KEYS) as Key;
         match below(16) {
             0..5 => insert(map, books, first + number),
-            5..8 => {
-                let delay = delay();
-                let (is_there, span) = Span::of(|| map.reset(&key, delay));
-                books.note(set(is_there, key, delay, span), span);
-            }
-            8 => {
-                let delay = delay();
-                let (touched, span) = Span::of(|| map.touch(&key, delay, |_| ()));
-                books.note(set(touched.is_some(), key, delay, span), span);
+            5..9 => {
+                let (delay, touches) = (delay(), one_in(4));
+                let (is_there, span) = Span::of(|| match touches {
+                    true => map.touch(&key, delay, |_| ()).is_some(),
+                    false => map.reset(&key, delay),
+                });
+                books.note(Some(key), Act::Set(Due::After(delay)), is_there, span);
             }
             9 | 10 => {
                 let (removed, span) = Span::of(|| map.remove(&key));
-                books.note(Did::Nothing, span);
-                removed.into_iter().for_each(|value| books.out.push(value));
+                books.note(Some(key), Act::Look, removed.is_some(), span);
+                books.took(removed.map(|value| (key, value)), span);
             }
             11 | 12 => {
                 let (is_there, span) = Span::of(|| map.expire(&key));
-                books.note(
-                    if is_there {
-                        Did::Expired(Some(key))
-                    } else {
-                        Did::Nothing
-                    },
-                    span,
-                );
+                books.note(Some(key), Act::Expire, is_there, span);
             }
             13 => {
                 let (_, span) = Span::of(|| map.expire_all());
-                books.note(Did::Expired(None), span);
+                books.note(None, Act::Expire, true, span);
             }
             14 => {
                 let closes = one_in(3);
                 let (left, span) = Span::of(|| if closes { map.close() } else { map.drain() });
-                books.note(Did::Nothing, span);
-                left.iter().for_each(|&(_, value, _)| books.out.push(value));
+                if closes {
+                    books.closed.push(span);
+                }
+                books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
             }
             _ => {
+                let mut out = Vec::new();
                 let ((), span) = Span::of(|| {
-                    let mut out = Vec::new();
-                    map.retain(|_, value| {
+                    map.retain(|&key, value| {
                         let keeps = *value % 2 == 0;
                         if !keeps {
-                            out.push(*value);
+                            out.push((key, *value));
                         }
                         keeps
                     });
-                    out.into_iter().for_each(|value| books.out.push(value));
                 });
-                books.note(Did::Nothing, span);
+                books.took(out, span);
             }
         }
     }
@@ -234,105 +214,89 @@ fn insert(map: &Map, books: &Books, value: Value) {
             map.insert(key, value, delay)
         }
     });
-    let did = Did::Set(key, Some(value), span.began + delay, span.ended + delay);
+    let is_closed = books.closed.any(|closed| closed.is_before(&span));
+    let begin = Act::Begin(Due::After(delay));
     match inserted {
-        Ok(None) => books.note(did, span),
         // It gives the older value, or its own if there is an older one.
-        Ok(Some(out)) => {
-            books.note(if out == value { Did::Nothing } else { did }, span);
-            books.out.push(out);
+        Ok(Some(own)) if own == value => {
+            books.note(Some(key), Act::Look, true, span);
+            books.out.push(value);
+        }
+        Ok(older) => {
+            assert!(!is_closed, "{value} went into a closed map: {span:?}");
+            books.note_of(key, value, begin, !if_absent, span);
+            books.took(older.map(|older| (key, older)), span);
         }
         Err(refused) => {
-            let out = refused.into_inner();
-            assert_eq!(out, value);
-            books.note(Did::Nothing, span);
-            books.out.push(out);
+            assert_eq!(refused.into_inner(), value);
+            books.out.push(value);
         }
-    }
-}
-
-fn set(is_there: bool, key: Key, delay: Duration, span: Span) -> Did {
-    if is_there {
-        Did::Set(key, None, span.began + delay, span.ended + delay)
-    } else {
-        Did::Nothing
     }
 }
 
 impl Books {
-    fn note(&self, did: Did, span: Span) {
-        self.calls.push(Call { did, span });
+    fn note(&self, key: Option<Key>, act: Act<Moment>, answer: bool, span: Span) {
+        self.calls.push((key, event(act, 0, answer, span)));
     }
-}
 
-/// Gives the last moment at which something was called or due.
-fn judge(world: &World, books: &Books, popped: &[Popped]) -> Duration {
-    let calls = books.calls.take();
-    let mut outs: HashMap<Value, u32> = HashMap::new();
-    for value in books.out.take() {
-        *outs.entry(value).or_default() += 1;
+    fn note_of(&self, key: Key, value: Value, act: Act<Moment>, answer: bool, span: Span) {
+        self.calls
+            .push((Some(key), event(act, value, answer, span)));
     }
-    for popped in popped {
-        *outs.entry(popped.value).or_default() += 1;
-    }
-    let given = books.given.take();
-    for value in &given {
-        assert_eq!(
-            outs.get(value),
-            Some(&1),
-            "value {value} comes out once: {calls:#?}"
-        );
-    }
-    assert_eq!(outs.len(), given.len(), "no other value comes out");
-    let ended = calls.iter().map(|call| call.span.ended);
-    let over = ended.fold(last_held_up(), Duration::max);
-    for popped in popped {
-        let deadline = world.since_origin(popped.deadline);
-        assert!(deadline <= popped.span.ended, "early: {popped:#?}");
-        assert!(
-            may_be_due(deadline, popped, &calls),
-            "due at {deadline:?}: {popped:#?} {calls:#?}"
-        );
-        if let (true, Some((since, woken))) = (world.is_punctual, popped.woken) {
-            let in_time = over.max(since).max(deadline) + 2 * MS;
-            assert!(
-                woken <= in_time,
-                "late: {popped:#?}, due at {deadline:?}, {calls:#?}"
-            );
+
+    /// Values that a call gave back.
+    fn took(&self, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
+        for (key, value) in values {
+            self.note_of(key, value, Act::End(Outcome::Taken), true, span);
+            self.out.push(value);
         }
     }
-    let dues = popped
-        .iter()
-        .map(|popped| world.since_origin(popped.deadline));
-    dues.fold(over, Duration::max)
+
+    /// Gives the last moment at which something was called or due.
+    fn judge(&self, world: &World) -> Duration {
+        let (calls, popped) = (self.calls.take(), self.popped.take());
+        let mut outs: HashMap<Value, u32> = HashMap::new();
+        let by_stream = popped.iter().map(|popped| popped.value);
+        for value in self.out.take().into_iter().chain(by_stream) {
+            *outs.entry(value).or_default() += 1;
+        }
+        let given = self.given.take();
+        let is_once = |value| outs.get(value) == Some(&1);
+        let all_are_once = outs.len() == given.len() && given.iter().all(is_once);
+        assert!(all_are_once, "each comes out once: {outs:?} {calls:#?}");
+        let mut by_key = BTreeMap::<Key, Vec<Event<Moment>>>::new();
+        for (key, event) in &calls {
+            let keys = key.map_or(0..KEYS as Key, |key| key..key + 1);
+            let is_vague = key.is_none();
+            for key in keys {
+                let event = Event { is_vague, ..*event };
+                by_key.entry(key).or_default().push(event);
+            }
+        }
+        for mut events in by_key.into_values() {
+            judge(&mut events, Rules::Value, None, |kind, text| {
+                panic!("{kind}: {text}: {calls:#?}")
+            });
+        }
+        let ended = calls.iter().map(|(_, event)| event.call.after.at);
+        let over = ended.fold(last_held_up(), Duration::max);
+        for popped in &popped {
+            if let (true, Some((since, woken))) = (world.is_punctual, popped.woken) {
+                let in_time = over.max(since).max(popped.deadline) + 2 * MS;
+                assert!(woken <= in_time, "late: {popped:#?}, {calls:#?}");
+            }
+        }
+        let dues = popped.iter().map(|popped| popped.deadline);
+        dues.fold(over, Duration::max)
+    }
 }
 
-/// Whether one of the calls that may have been the last to say so made a value due then.
-fn may_be_due(deadline: Duration, popped: &Popped, calls: &[Call]) -> bool {
-    let is_insert =
-        |call: &&Call| matches!(call.did, Did::Set(_, Some(value), ..) if value == popped.value);
-    let insert = calls.iter().find(is_insert).expect("it was inserted").span;
-    let is_of_key = |call: &Call| match call.did {
-        Did::Set(_, Some(value), ..) => value == popped.value,
-        Did::Set(key, None, ..) => key == popped.key,
-        Did::Expired(key) => key.is_none_or(|key| key == popped.key),
-        Did::Nothing => false,
-    };
-    // While the value is in the map, it is what is under its key.
-    let surely_sets = |call: &Call| {
-        matches!(call.did, Did::Set(_, None, ..))
-            && insert.is_before(&call.span)
-            && call.span.is_before(&popped.span)
-    };
-    let of_key = || calls.iter().filter(|&call| is_of_key(call));
-    let mut may_be_last = of_key().filter(|call| {
-        let is_of_value = !call.span.is_before(&insert) && !popped.span.is_before(&call.span);
-        let is_replaced = |other: &Call| surely_sets(other) && call.span.is_before(&other.span);
-        is_of_value && !of_key().any(is_replaced)
-    });
-    may_be_last.any(|call| match call.did {
-        Did::Set(_, _, from, to) => (from..=to).contains(&deadline),
-        Did::Expired(_) => (call.span.began..=call.span.ended).contains(&deadline),
-        Did::Nothing => false,
-    })
+fn event(act: Act<Moment>, life: u64, answer: bool, span: Span) -> Event<Moment> {
+    Event {
+        call: span.call(),
+        act,
+        life,
+        answer,
+        is_vague: false,
+    }
 }

@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use tickwheel_soak_model::Call;
 use under_std::time::passed;
 
 thread_local! {
@@ -38,6 +40,36 @@ fn step() -> u64 {
     STEP.get()
 }
 
+/// A moment of a schedule: a time by the clock, and the place among all that happens then. A time
+/// without a place, as that of a deadline, comes before all of its moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    pub at: Duration,
+    pub step: u64,
+}
+
+impl Moment {
+    pub fn of(at: Duration) -> Moment {
+        Moment { at, step: 0 }
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, duration: Duration) -> Moment {
+        Moment::of(self.at.saturating_add(duration))
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+
+    fn sub(self, other: Moment) -> Duration {
+        self.at.saturating_sub(other.at)
+    }
+}
+
 /// When a call began and ended, in the order of all and by the clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -63,6 +95,14 @@ impl Span {
             LAST_HELD_UP.set(span.ended);
         }
         (result, span)
+    }
+
+    pub fn call(&self) -> Call<Moment> {
+        let moment = |at, step| Moment { at, step };
+        Call {
+            before: moment(self.began, self.first),
+            after: moment(self.ended, self.last),
+        }
     }
 
     /// Whether this call ended before the other one began.
@@ -94,6 +134,10 @@ impl<T: fmt::Debug> Record<T> {
     pub fn push(&self, entry: T) {
         tell(|| format!("{entry:?}"));
         self.0.lock().unwrap().push(entry);
+    }
+
+    pub fn any(&self, is_it: impl FnMut(&T) -> bool) -> bool {
+        self.0.lock().unwrap().iter().any(is_it)
     }
 
     pub fn len(&self) -> usize {

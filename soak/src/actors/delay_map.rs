@@ -619,10 +619,6 @@ impl Consumer {
 
     fn keep(&mut self, buffer: &mut Vec<Expired<Key, Value>>, call: Call) {
         for expired in buffer.drain(..) {
-            if expired.deadline > call.after {
-                let text = format!("a value came out {:?} early", expired.deadline - call.after);
-                self.shared.program.accuse(Kind::Early, &text);
-            }
             let subject = self.shared.subject(expired.key.0);
             let id = expired.value.take_out();
             let (due, number) = (expired.deadline, self.number);
