@@ -110,9 +110,10 @@ impl<P> Table<P> {
     }
 
     /// The number of the part that holds what has this hash.
-    pub(crate) fn part_of(&self, hash: u64) -> usize {
-        // hashbrown uses the lowest bits and the highest seven. These are others.
-        (hash >> 40) as usize & (self.parts - 1)
+    #[inline]
+    pub(crate) fn part_of(&self, hash: u32) -> usize {
+        // The highest bits, by a product because a shift by all bits is none.
+        (u64::from(hash) * self.parts as u64 >> u32::BITS) as usize
     }
 
     /// Locks a part, and makes it first if it was not made.
@@ -284,14 +285,15 @@ impl<'a, P> AllParts<'a, P> {
     }
 }
 
-/// The hash of a key. Call this with no part locked, because it calls the key's own code.
+/// The hash of a key, of which 32 bits are enough: they are what an entry keeps. Call this with no
+/// part locked, because it calls the key's own code.
 #[inline]
-pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized)) -> u64 {
+pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized)) -> u32 {
     // A hasher may vary only some of its bits. Here each bit of the hash comes to affect all bits
     // of the result.
     let hash = hash_builder.hash_one(key);
     let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
-    (product >> 64 ^ product) as u64
+    (product >> 64 ^ product) as u32
 }
 
 /// What a [`DeadlineMap`](crate::DeadlineMap) and a [`DelayMap`](crate::DelayMap) hash their keys

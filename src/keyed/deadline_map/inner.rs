@@ -35,27 +35,18 @@ pub(super) struct Inner<K> {
     pub(super) table: Table<DeadlinePart<K>>,
 }
 
-/// So many that a part of a million keys has some thousand. A table of that size doubles in less
-/// time than a thread waits that was preempted under the lock.
-const PARTS: usize = 256;
-
 impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::with_parts(PARTS, limit, LinearTable::new),
+            table: Table::new(limit, LinearTable::new),
         }
     }
 
     /// Locks the part that holds what has this hash. `None` if nothing can have it.
     #[inline]
     pub(super) fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
-        self.table.lock_made(self.part_of(hash))
-    }
-
-    #[inline]
-    fn part_of(&self, hash: u32) -> usize {
-        (hash >> (u32::BITS - PARTS.ilog2())) as usize
+        self.table.lock_made(self.table.part_of(hash))
     }
 
     #[inline]
@@ -83,7 +74,7 @@ impl<K> Inner<K> {
         let hash = keyed.word.mark().hash;
         let older = {
             // While the part is locked, the key's `Eq` is the only user code.
-            let mut part = self.table.lock_part(self.part_of(hash));
+            let mut part = self.table.lock_part(self.table.part_of(hash));
             if self.table.is_closed() {
                 self.timer.reporter().count_refused();
                 return Err(InsertError::Closed(()));

@@ -65,16 +65,16 @@ use inner::{Entry, Inner};
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | other calls by key | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), the lock of one part at a time, which has one key in 256 |
+/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
 /// A call by key acts on the deadline that is the key's when the call looks it up. If it finds that
 /// one at its end, it looks again, because a newer one may be under the key. What else a
 /// deadline can do goes through its [`handle`](DeadlineMap::handle). To reset one key often, take
 /// the handle once: a reset by it needs no look-up and no lock.
 ///
-/// A new map takes some hundred bytes, so a program may have many of them. Its parts are made when
-/// keys come that need them, and stay: a map that has held thousands of keys keeps some 50 KB. The
-/// map gives memory back as keys go, in whatever order. No call moves more than two thousand keys.
+/// A new map takes some hundred bytes, so a program may have many of them. Its parts, four for each
+/// core, are made when keys come that need them. Each stays, and takes some hundred bytes. The map
+/// gives memory back as keys go, in whatever order. No call moves more than two thousand keys.
 ///
 /// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
 /// all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock of a part.
@@ -371,8 +371,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
     #[inline]
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
-        // The half that is kept.
-        hash_of(&self.hash_builder, key) as u32
+        hash_of(&self.hash_builder, key)
     }
 }
 

@@ -126,7 +126,7 @@ impl<K, V> Inner<K, V> {
         Setting { deadline, tick }
     }
 
-    pub(super) fn lock(&self, hash: u64) -> LockedPart<'_, K, V> {
+    pub(super) fn lock(&self, hash: u32) -> LockedPart<'_, K, V> {
         self.table.lock_part(self.table.part_of(hash))
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Item<K, V> {
     pub(super) deadline: Moment,
     /// The end of its life: no deadline of it lies beyond this.
     pub(super) end: Moment,
-    /// Half of the key's hash, which is enough to find the item in the index again.
+    /// The hash of the key, to find the item in the index again.
     hash: u32,
 }
 
@@ -51,12 +51,12 @@ impl<K, V> DelayPart<K, V> {
     }
 
     /// The index of a key's item. This is the only function that calls the key's own code.
-    pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32>
+    pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u32, key: &Q) -> Option<u32>
     where
         K: Borrow<Q>,
     {
         let is_it = |&index: &u32| self.items.at(index).key.borrow() == key;
-        self.index.find(half(hash), is_it).copied()
+        self.index.find(hash, is_it).copied()
     }
 
     pub(super) fn item(&self, index: u32) -> &Item<K, V> {
@@ -77,8 +77,7 @@ impl<K, V> DelayPart<K, V> {
     }
 
     /// Puts in the value of a key that is not in the part.
-    pub(super) fn insert(&mut self, key: K, hash: u64, value: V, setting: Setting, end: Moment) {
-        let hash = half(hash);
+    pub(super) fn insert(&mut self, key: K, hash: u32, value: V, setting: Setting, end: Moment) {
         let item = Item {
             key,
             value,
@@ -150,9 +149,4 @@ impl<K, V> Item<K, V> {
     pub(super) fn into_pair(self) -> (K, V) {
         (self.key, self.value)
     }
-}
-
-/// The half of a hash that items keep. A part is chosen by other bits.
-fn half(hash: u64) -> u32 {
-    hash as u32
 }
