@@ -7,12 +7,17 @@
 //!
 //! Invariants:
 //!
-//! - An entry lies in the segment that [`LinearTable::segment_of`] names for its hash.
+//! - An entry lies in the segment that [`segment_of`] names for its hash.
 //! - Memory follows the number of entries: more than one segment have at least [`MEAN`] / 2 entries
 //!   in the mean, and a single one is shrunk.
 //! - No code of a key runs but in a look-up, so a table that changes is whole whatever panics.
 
 use hashbrown::HashTable;
+
+/// An entry of a table, which knows the hash of its key.
+pub(crate) trait Hashed {
+    fn hash(&self) -> u32;
+}
 
 pub(crate) struct LinearTable<T> {
     /// Nearly every table has one segment, which is reached without another look.
@@ -28,7 +33,7 @@ const MEAN: usize = if cfg!(test) { 8 } else { 800 };
 /// A table with no more buckets than this is not worth shrinking.
 const KEPT: usize = 4;
 
-impl<T> LinearTable<T> {
+impl<T: Hashed> LinearTable<T> {
     pub(crate) fn new() -> LinearTable<T> {
         LinearTable {
             first: HashTable::new(),
@@ -56,21 +61,16 @@ impl<T> LinearTable<T> {
 
     /// Puts in an entry that is not in the table.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u32, entry: T, hash_of: impl Fn(&T) -> u32) {
+    pub(crate) fn insert(&mut self, entry: T) {
         self.len += 1;
         if self.len > MEAN * self.segments() {
-            self.split(&hash_of);
+            self.split();
         }
-        self.put(spread(hash), entry, hash_of);
+        self.put(entry);
     }
 
     #[inline]
-    pub(crate) fn remove(
-        &mut self,
-        hash: u32,
-        is_it: impl FnMut(&T) -> bool,
-        hash_of: impl Fn(&T) -> u32,
-    ) -> Option<T> {
+    pub(crate) fn remove(&mut self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         let hash = spread(hash);
         let number = self.segment_of(hash);
         let found = self.segment_mut(number).find_entry(hash, is_it);
@@ -80,10 +80,10 @@ impl<T> LinearTable<T> {
         let buckets = self.first.num_buckets();
         if !self.rest.is_empty() {
             if self.len < MEAN / 2 * self.segments() {
-                self.merge(hash_of);
+                self.merge();
             }
         } else if buckets > KEPT && self.len < buckets / 5 {
-            self.shrink(hash_of);
+            self.shrink();
         }
         Some(entry)
     }
@@ -97,22 +97,12 @@ impl<T> LinearTable<T> {
         1 + self.rest.len()
     }
 
-    /// The number of the segment for a hash. Those below the next one to be split are told apart by
-    /// one more bit than the others.
     #[inline]
     fn segment_of(&self, hash: u64) -> usize {
         if self.rest.is_empty() {
             return 0;
         }
-        let segments = self.segments();
-        let mask = segments.next_power_of_two() - 1;
-        // A segment's own table uses the lowest bits and the highest ones.
-        let number = (hash >> 20) as usize & mask;
-        if number < segments {
-            number
-        } else {
-            number & (mask >> 1)
-        }
+        segment_of(hash, self.segments())
     }
 
     #[inline]
@@ -132,37 +122,39 @@ impl<T> LinearTable<T> {
     }
 
     #[inline]
-    fn put(&mut self, hash: u64, entry: T, hash_of: impl Fn(&T) -> u32) {
+    fn put(&mut self, entry: T) {
+        let hash = spread_of(&entry);
         let number = self.segment_of(hash);
         self.segment_mut(number)
-            .insert_unique(hash, entry, |entry| spread(hash_of(entry)));
+            .insert_unique(hash, entry, spread_of);
     }
 
-    /// Makes one more segment, out of the one that is next in the order.
+    /// Makes one more segment, out of the one that is next in the order. What stays there does not
+    /// move.
     #[cold]
-    fn split(&mut self, hash_of: impl Fn(&T) -> u32) {
-        let source = split_from(self.segments());
-        let full = std::mem::take(self.segment_mut(source));
-        // With room for twice as many. To grow, a segment looks at the hash of each entry again.
-        self.rest.push(HashTable::with_capacity(full.len()));
-        *self.segment_mut(source) = HashTable::with_capacity(full.len());
-        for entry in full {
-            self.put(spread(hash_of(&entry)), entry, &hash_of);
+    fn split(&mut self) {
+        let last = self.segments();
+        let source = self.segment_mut(split_from(last));
+        // With room for as many as the source. To grow, a segment looks at each entry again.
+        let mut split = HashTable::with_capacity(source.len());
+        for entry in source.extract_if(|entry| segment_of(spread_of(entry), last + 1) == last) {
+            split.insert_unique(spread_of(&entry), entry, spread_of);
         }
+        self.rest.push(split);
     }
 
     #[cold]
-    fn shrink(&mut self, hash_of: impl Fn(&T) -> u32) {
+    fn shrink(&mut self) {
         // With room for half as many again, so that it does not grow at the next insert.
         let room = self.len + self.len / 2;
-        self.first.shrink_to(room, |entry| spread(hash_of(entry)));
+        self.first.shrink_to(room, spread_of);
     }
 
     /// Undoes the last split.
     #[cold]
-    fn merge(&mut self, hash_of: impl Fn(&T) -> u32) {
+    fn merge(&mut self) {
         for entry in self.rest.pop().into_iter().flatten() {
-            self.put(spread(hash_of(&entry)), entry, &hash_of);
+            self.put(entry);
         }
         if self.rest.len() < self.rest.capacity() / 4 {
             self.rest.shrink_to(2 * self.rest.len());
@@ -181,6 +173,20 @@ impl<T> IntoIterator for LinearTable<T> {
     }
 }
 
+/// The number of the segment for a hash. Those below the next one to be split are told apart by one
+/// more bit than the others.
+#[inline]
+fn segment_of(hash: u64, segments: usize) -> usize {
+    let mask = segments.next_power_of_two() - 1;
+    // A segment's own table uses the lowest bits and the highest ones.
+    let number = (hash >> 20) as usize & mask;
+    if number < segments {
+        number
+    } else {
+        number & (mask >> 1)
+    }
+}
+
 /// The number of the segment that this one was split from.
 fn split_from(number: usize) -> usize {
     number - (1 << number.ilog2())
@@ -193,13 +199,27 @@ fn spread(hash: u32) -> u64 {
     (u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(32)
 }
 
+#[inline]
+fn spread_of(entry: &impl Hashed) -> u64 {
+    spread(entry.hash())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::collections::HashSet;
 
-    fn own_hash(entry: &u32) -> u32 {
-        *entry
+    std::thread_local! {
+        /// How often the hash of an entry was read. Each entry that is moved is hashed.
+        static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    impl Hashed for u32 {
+        fn hash(&self) -> u32 {
+            READ.set(READ.get() + 1);
+            *self
+        }
     }
 
     #[test]
@@ -213,11 +233,11 @@ mod tests {
                 // Grows for a while, then shrinks.
                 if random.u32(..40) > round {
                     if table.find(entry, |&other| other == entry).is_none() {
-                        table.insert(entry, entry, own_hash);
+                        table.insert(entry);
                     }
                     model.insert(entry);
                 } else {
-                    let removed = table.remove(entry, |&other| other == entry, own_hash);
+                    let removed = table.remove(entry, |&other| other == entry);
                     assert_eq!(removed.is_some(), model.remove(&entry));
                 }
                 let segments = table.segments();
@@ -235,29 +255,17 @@ mod tests {
 
     #[test]
     fn no_change_moves_more_entries_than_a_few_segments_hold() {
-        use std::cell::Cell;
-
-        // Each entry that is moved is hashed.
-        let moved = Cell::new(0);
-        let counting = |entry: &u32| {
-            moved.set(moved.get() + 1);
-            *entry
-        };
         let mut table = LinearTable::new();
         let mut most = 0;
-        for entry in 0..100_000 {
-            moved.set(0);
-            table.insert(entry, entry, counting);
-            most = most.max(moved.get());
+        for entry in 0..100_000_u32 {
+            READ.set(0);
+            table.insert(entry);
+            most = most.max(READ.get());
         }
         for entry in 0..100_000 {
-            moved.set(0);
-            assert!(
-                table
-                    .remove(entry, |&other| other == entry, counting)
-                    .is_some()
-            );
-            most = most.max(moved.get());
+            READ.set(0);
+            assert!(table.remove(entry, |&other| other == entry).is_some());
+            most = most.max(READ.get());
         }
         assert!(most <= 10 * MEAN, "{most}");
         assert!(table.first.num_buckets() <= KEPT && table.rest.capacity() == 0);

@@ -24,7 +24,7 @@ use super::KeyedDeadline;
 use crate::clock::tick::Moment;
 use crate::error::Cancelled;
 use crate::error::InsertError;
-use crate::keyed::linear_table::LinearTable;
+use crate::keyed::linear_table::{Hashed, LinearTable};
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::deadline_ref::DeadlineRef;
 use crate::shard::word::Word;
@@ -86,7 +86,7 @@ impl<K> Inner<K> {
                 }
                 std::mem::replace(&mut entry.word, word)
             } else if part.try_acquire() {
-                part.insert(hash, Entry { key, word }, hash_of);
+                part.insert(Entry { key, word });
                 return Ok(true);
             } else {
                 self.timer.reporter().count_refused();
@@ -124,7 +124,7 @@ impl<K> Inner<K> {
     /// Takes the entry out that has this hash and is meant. The caller drops it under no lock.
     pub(super) fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
         let mut part = self.lock(hash)?;
-        let entry = part.remove(hash, is_it, hash_of)?;
+        let entry = part.remove(hash, is_it)?;
         part.release(1);
         Some(entry)
     }
@@ -140,6 +140,8 @@ pub(super) struct Entry<K> {
 /// The entries of some keys.
 pub(super) type DeadlinePart<K> = LinearTable<Entry<K>>;
 
-fn hash_of<K>(entry: &Entry<K>) -> u32 {
-    entry.word.mark().hash
+impl<K> Hashed for Entry<K> {
+    fn hash(&self) -> u32 {
+        self.word.mark().hash
+    }
 }

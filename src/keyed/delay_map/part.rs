@@ -11,13 +11,24 @@
 use std::borrow::Borrow;
 
 use crate::clock::tick::{Moment, Tick};
-use crate::keyed::linear_table::LinearTable;
+use crate::keyed::linear_table::{Hashed, LinearTable};
 use crate::wheel::{Found, Wheel};
 
 pub(super) struct DelayPart<K, V> {
     items: Wheel<Item<K, V>>,
-    /// Indices of items, by the hash of the key.
-    index: LinearTable<u32>,
+    index: LinearTable<Indexed>,
+}
+
+/// Where a key's item is. With the hash, so that only a look-up goes to the item.
+struct Indexed {
+    hash: u32,
+    index: u32,
+}
+
+impl Hashed for Indexed {
+    fn hash(&self) -> u32 {
+        self.hash
+    }
 }
 
 pub(super) struct Item<K, V> {
@@ -55,8 +66,9 @@ impl<K, V> DelayPart<K, V> {
     where
         K: Borrow<Q>,
     {
-        let is_it = |&index: &u32| self.items.at(index).key.borrow() == key;
-        self.index.find(hash, is_it).copied()
+        let is_it =
+            |entry: &Indexed| entry.hash == hash && self.items.at(entry.index).key.borrow() == key;
+        Some(self.index.find(hash, is_it)?.index)
     }
 
     pub(super) fn item(&self, index: u32) -> &Item<K, V> {
@@ -68,7 +80,7 @@ impl<K, V> DelayPart<K, V> {
     }
 
     pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
-        self.index.iter().copied()
+        self.index.iter().map(|entry| entry.index)
     }
 
     /// The tick before which nothing is due, or `NEVER` in an empty part.
@@ -86,9 +98,7 @@ impl<K, V> DelayPart<K, V> {
             hash,
         };
         let index = self.items.insert_at(setting.tick.number(), item);
-        let items = &self.items;
-        self.index
-            .insert(hash, index, |&index| items.at(index).hash);
+        self.index.insert(Indexed { hash, index });
     }
 
     /// Sets anew when an item is due, whether or not it is due already.
@@ -122,10 +132,7 @@ impl<K, V> DelayPart<K, V> {
 
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);
-        let items = &self.items;
-        let hash_of = |&index: &u32| items.at(index).hash;
-        self.index
-            .remove(item.hash, |&other| other == index, hash_of);
+        self.index.remove(item.hash, |entry| entry.index == index);
         item
     }
 
