@@ -108,6 +108,12 @@ impl<T> Wheel<T> {
         self.nodes[index].due
     }
 
+    /// Whether no timer is linked behind one that is there, in its slot.
+    #[inline]
+    pub(crate) fn is_last_at(&self, index: u32) -> bool {
+        self.nodes[index].links.is_last()
+    }
+
     /// The value of a timer that is there.
     pub(crate) fn at(&self, index: u32) -> &T {
         &self.nodes[index].value

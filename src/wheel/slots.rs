@@ -339,6 +339,10 @@ pub(super) struct Links {
 }
 
 impl Links {
+    pub(super) fn is_last(self) -> bool {
+        self.next == NONE
+    }
+
     fn first(next: u32) -> Links {
         Links {
             previous: NONE,

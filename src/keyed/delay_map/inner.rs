@@ -55,11 +55,12 @@
 //!   says so and then takes the waker. The stream leaves its waker and then asks whether it has
 //!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use super::earliest::{Earliest, First};
 use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
@@ -76,8 +77,7 @@ pub(super) struct Inner<K, V> {
     /// The shard of the stream's timer; its clock is the map's.
     shard: Arc<Shard>,
     pub(super) table: Table<DelayPart<K, V>>,
-    /// The tick before which nothing is due in each part.
-    earliest: Box<[AtomicU64]>,
+    earliest: Earliest,
     handles: AtomicUsize,
     /// The thread that sets it may make a stream.
     has_stream: AtomicBool,
@@ -85,6 +85,19 @@ pub(super) struct Inner<K, V> {
     /// The timer that wakes the stream, while it is armed or has fired, and its tick.
     stream_timer: Mutex<Option<(Key, Tick)>>,
 }
+
+/// Where the stream is in its search for what is due.
+pub(super) struct Search {
+    /// The tick of the last reading of the clock.
+    pub(super) present: Tick,
+    pub(super) first: Option<First>,
+}
+
+/// One search makes no more steps than this. Then other tasks run.
+const BATCH: usize = 512;
+
+/// So many values are taken under one lock of a part at most.
+const AT_ONCE: usize = 64;
 
 pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
 
@@ -94,9 +107,7 @@ impl<K, V> Inner<K, V> {
         let table = Table::new(limit, DelayPart::new);
         Inner {
             timer: timer.clone(),
-            earliest: (0..table.parts())
-                .map(|_| AtomicU64::new(Tick::NEVER.number()))
-                .collect(),
+            earliest: Earliest::new(table.parts()),
             stream_timer: Mutex::new(None),
             shard,
             table,
@@ -135,14 +146,9 @@ impl<K, V> Inner<K, V> {
         if self.clock().is_pausable() {
             return self.finish_change(part);
         }
-        let earliest = &self.earliest[part.number()];
         // A tick that was written before may have been too early, and stays so. That costs one
-        // check, and to find the earliest again would cost more each time. Relaxed: G1.
-        let is_earlier = setting.tick < Tick::new(earliest.load(Ordering::Relaxed));
-        if is_earlier {
-            // Release: pairs with the load in `earliest_of`.
-            earliest.store(setting.tick.number(), Ordering::Release);
-        }
+        // check, and to find the earliest again would cost more each time.
+        let is_earlier = self.earliest.lower(part.number(), setting.tick);
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
         if is_earlier && self.waker.is_needed_for(setting.tick) {
@@ -175,14 +181,7 @@ impl<K, V> Inner<K, V> {
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
     fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
         let earliest = part.earliest();
-        let written = &self.earliest[part.number()];
-        // Relaxed: only threads that had the part's lock have written it (G1).
-        let before = Tick::new(written.load(Ordering::Relaxed));
-        if earliest != before {
-            // Release: pairs with the load in `earliest_of`.
-            written.store(earliest.number(), Ordering::Release);
-        }
-        (before, earliest)
+        (self.earliest.write(part.number(), earliest), earliest)
     }
 
     /// C2 to C4.
@@ -191,7 +190,7 @@ impl<K, V> Inner<K, V> {
             self.wake_stream();
         }
         if earliest != before && self.clock().is_pausable() {
-            let earliest = self.earliest_of_all();
+            let earliest = self.earliest.of_all();
             let timer = self.stream_timer().take_if(|(_, tick)| *tick != earliest);
             self.disarm(timer);
             // If it checks by itself, it sets another timer, or needs none.
@@ -206,38 +205,6 @@ impl<K, V> Inner<K, V> {
         if let Some(waker) = self.waker.take() {
             self.timer.reporter().wake(waker);
         }
-    }
-
-    /// The tick before which nothing is due in a part.
-    fn earliest_of(&self, part: usize) -> Tick {
-        // Acquire: pairs with the stores, so that the reader's next reading of the clock is no
-        // earlier than the writer's. That the stream sees the tick in time is due to the fences of
-        // `clock::next_check`.
-        Tick::new(self.earliest[part].load(Ordering::Acquire))
-    }
-
-    fn earliest_of_all(&self) -> Tick {
-        let all = (0..self.earliest.len()).map(|part| self.earliest_of(part));
-        all.min().unwrap_or(Tick::NEVER)
-    }
-
-    /// The part whose earliest tick is the smallest, of several the first, if that tick is no later
-    /// than `by`. That tick may be too early. So beside it stands the tick up to which nothing in
-    /// another part comes before what is in this one.
-    fn first_part(&self, by: Tick) -> Option<(usize, Tick)> {
-        let (mut first, mut number) = (Tick::NEVER, 0);
-        let mut limit = by;
-        for part in 0..self.earliest.len() {
-            let tick = self.earliest_of(part);
-            if tick < first {
-                // Of two parts with one tick, this one comes later.
-                limit = limit.min(first.before().unwrap_or(Tick::FIRST));
-                (first, number) = (tick, part);
-            } else {
-                limit = limit.min(tick);
-            }
-        }
-        (first <= by).then_some((number, limit))
     }
 
     /// Takes everything out, each value with the time that it had left.
@@ -308,25 +275,59 @@ impl<K, V> Inner<K, V> {
 
 /// For the stream.
 impl<K, V> Inner<K, V> {
-    /// S2: takes out the first of what is due by a tick, in at most `budget` steps.
+    /// S2: takes out the first of what is due, and what is due after it in its part, at most `most`
+    /// together. It finds the first in at most [`BATCH`] steps.
     ///
     /// No part is searched beyond the earliest tick of another one, and then they are compared
-    /// anew.
-    pub(super) fn take_due(&self, now: Tick, budget: &mut usize) -> Found<Item<K, V>> {
+    /// anew. The clock is read only where nothing is left that was due at its last reading.
+    pub(super) fn take_due(
+        &self,
+        search: &mut Search,
+        most: usize,
+        mut take: impl FnMut(Item<K, V>),
+    ) -> Found<usize> {
+        let (mut budget, mut is_present) = (BATCH, false);
         loop {
-            let Some((number, limit)) = self.first_part(now) else {
+            search.first = self.earliest.first(search.present, search.first);
+            let Some(First { part, limit }) = search.first else {
+                if is_present {
+                    return Found::Nothing;
+                }
+                (search.present, is_present) = (self.clock().current_tick(), true);
+                continue;
+            };
+            let Some(mut part) = self.table.lock_made(part) else {
                 return Found::Nothing;
             };
-            let Some(mut part) = self.table.lock_made(number) else {
-                return Found::Nothing;
+            let mut taken = 0;
+            // Whether the part has another item of the tick of the last one that was taken.
+            let mut has_more = false;
+            let found = loop {
+                let found = part.find_due(limit, &mut budget);
+                let Found::Due(index) = found else {
+                    break found;
+                };
+                has_more = !part.is_last_of_tick(index);
+                take(part.remove(index));
+                taken += 1;
+                if taken == most.min(AT_ONCE) || !has_more {
+                    break found;
+                }
             };
-            let search = part.take_due(limit, budget);
-            if let Found::Due(_) = search {
-                part.release(1);
+            part.release(taken);
+            if has_more {
+                // What is written stays too early at the most, and to find the earliest again costs
+                // more.
+                self.finish_take(part);
+            } else {
+                search.first = None;
+                self.finish_change(part);
             }
-            self.finish_change(part);
-            if !matches!(search, Found::Nothing) {
-                return search;
+            if taken > 0 {
+                return Found::Due(taken);
+            }
+            if found == Found::Unfinished {
+                return Found::Unfinished;
             }
         }
     }
@@ -344,7 +345,7 @@ impl<K, V> Inner<K, V> {
     /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
     /// Call this after the waker was left.
     pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let earliest = self.waker.begins_to_wait(|| self.earliest_of_all());
+        let earliest = self.waker.begins_to_wait(|| self.earliest.of_all());
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         let is_due = earliest <= self.clock().current_tick();
         let set = if is_due {
@@ -353,7 +354,7 @@ impl<K, V> Inner<K, V> {
             self.set_timer(earliest, cx.waker())
         };
         // A C4 that came before the timer was there has changed the earliest tick.
-        let has_changed = || self.clock().is_pausable() && self.earliest_of_all() != earliest;
+        let has_changed = || self.clock().is_pausable() && self.earliest.of_all() != earliest;
         match set {
             Ok(()) if !has_changed() => {
                 self.waker.waits_until(earliest);

@@ -28,10 +28,12 @@
 //! | `mod` | the handles, and their calls by key |
 //! | `all` | what is done to all keys at once |
 //! | `part` | one part of the table: its wheel, and the index by key |
+//! | `earliest` | the earliest tick of each part, and the part that comes first |
 //! | `inner`, `stream_waker` | what the handles and the stream share, and why no wake-up is lost |
 //! | `stream` | what comes out |
 
 mod all;
+mod earliest;
 mod inner;
 mod part;
 mod stream;

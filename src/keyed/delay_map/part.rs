@@ -136,14 +136,17 @@ impl<K, V> DelayPart<K, V> {
         item
     }
 
-    /// Takes out the first item that is due by a tick. It makes at most as many steps as the budget
+    /// Finds the first item that is due by a tick. It makes at most as many steps as the budget
     /// allows, and takes them from it.
-    pub(super) fn take_due(&mut self, by: Tick, budget: &mut usize) -> Found<Item<K, V>> {
-        match self.items.find_due(by.number(), budget) {
-            Found::Due(index) => Found::Due(self.remove(index)),
-            Found::Nothing => Found::Nothing,
-            Found::Unfinished => Found::Unfinished,
-        }
+    #[inline]
+    pub(super) fn find_due(&mut self, by: Tick, budget: &mut usize) -> Found {
+        self.items.find_due(by.number(), budget)
+    }
+
+    /// Whether an item that was found due is the last of its tick.
+    #[inline]
+    pub(super) fn is_last_of_tick(&self, index: u32) -> bool {
+        self.items.is_last_at(index)
     }
 
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {

@@ -16,13 +16,9 @@ use crate::wheel::Found;
 use futures_core::{FusedStream, Stream};
 use tokio::time::Instant;
 
-use super::inner::Inner;
-use super::part::Item;
+use super::inner::{Inner, Search};
 use crate::driver::Watch;
 use crate::error::TryRecvError;
-
-/// One search makes no more steps than this. Then other tasks run.
-const BATCH: usize = 512;
 
 /// One poll checks at most this often, because something may become due meanwhile. Then other tasks
 /// run.
@@ -69,8 +65,7 @@ pub struct Expired<K, V> {
 #[must_use = "values come out only when the stream is polled"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
-    /// The tick of the last reading of the clock.
-    present: Tick,
+    search: Search,
     /// Ends the stream with the runtime, also while nothing is armed.
     watch: Option<Watch>,
     ended: bool,
@@ -80,7 +75,10 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
-            present: Tick::FIRST,
+            search: Search {
+                present: Tick::FIRST,
+                first: None,
+            },
             watch: None,
             ended: false,
         }
@@ -94,13 +92,9 @@ impl<K, V> Expirations<K, V> {
 
     /// Polls for the next value. The task is woken when there is one, or when the stream has ended.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let coop = ready!(coop::poll_proceed(cx));
-        let expired = ready!(self.poll_expired(cx));
-        coop.made_progress();
-        Poll::Ready(expired)
+        let mut next = None;
+        let taken = self.poll_due(cx, 1, |expired| next = Some(expired));
+        taken.map(|_| next)
     }
 
     /// The next value, if one is due now.
@@ -111,9 +105,13 @@ impl<K, V> Expirations<K, V> {
     /// ended.
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
         while !self.ended && !self.watch().has_ended() {
-            match self.take_due() {
-                Found::Due(item) => return Ok(self.expired(item)),
-                Found::Unfinished => {}
+            let mut next = None;
+            match self.take_due(1, |expired| next = Some(expired)) {
+                Found::Due(_) | Found::Unfinished => {
+                    if let Some(expired) = next {
+                        return Ok(expired);
+                    }
+                }
                 Found::Nothing if self.inner.is_finished() => break,
                 Found::Nothing => return Err(TryRecvError::Empty),
             }
@@ -140,22 +138,39 @@ impl<K, V> Expirations<K, V> {
         if limit == 0 {
             return Poll::Ready(0);
         }
-        let Some(first) = ready!(self.poll_recv(cx)) else {
-            return Poll::Ready(0);
-        };
-        buffer.push(first);
-        let mut taken = 1;
-        while taken < limit {
-            let Found::Due(item) = self.take_due() else {
-                break;
-            };
-            buffer.push(self.expired(item));
-            taken += 1;
+        let mut taken = ready!(self.poll_due(cx, limit, |expired| buffer.push(expired)));
+        while taken > 0 && taken < limit {
+            match self.take_due(limit - taken, |expired| buffer.push(expired)) {
+                Found::Due(more) => taken += more,
+                Found::Unfinished | Found::Nothing => break,
+            }
         }
         Poll::Ready(taken)
     }
 
-    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
+    /// Waits until something is due, and takes at most `most` values out. Ready with how many these
+    /// are: zero once the stream has ended.
+    fn poll_due(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        take: impl FnMut(Expired<K, V>),
+    ) -> Poll<usize> {
+        if self.ended {
+            return Poll::Ready(0);
+        }
+        let coop = ready!(coop::poll_proceed(cx));
+        let taken = ready!(self.poll_checks(cx, most, take));
+        coop.made_progress();
+        Poll::Ready(taken)
+    }
+
+    fn poll_checks(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        mut take: impl FnMut(Expired<K, V>),
+    ) -> Poll<usize> {
         for _ in 0..CHECKS {
             // S1.
             self.inner.waker.stops_waiting();
@@ -163,8 +178,8 @@ impl<K, V> Expirations<K, V> {
                 return self.end();
             }
             // S2.
-            match self.take_due() {
-                Found::Due(item) => return Poll::Ready(Some(self.expired(item))),
+            match self.take_due(most, &mut take) {
+                Found::Due(taken) => return Poll::Ready(taken),
                 Found::Unfinished => break,
                 Found::Nothing => {}
             }
@@ -184,17 +199,17 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// Takes out the first of what is due. The clock is read only where nothing is left that was
-    /// due at its last reading.
-    fn take_due(&mut self) -> Found<Item<K, V>> {
-        let mut budget = BATCH;
-        match self.inner.take_due(self.present, &mut budget) {
-            Found::Nothing => {
-                self.present = self.inner.clock().current_tick();
-                self.inner.take_due(self.present, &mut budget)
-            }
-            taken => taken,
-        }
+    fn take_due(&mut self, most: usize, mut take: impl FnMut(Expired<K, V>)) -> Found<usize> {
+        let inner = &*self.inner;
+        inner.take_due(&mut self.search, most, |item| {
+            let deadline = inner.clock().instant(item.deadline);
+            let (key, value) = item.into_pair();
+            take(Expired {
+                key,
+                value,
+                deadline,
+            });
+        })
     }
 
     #[inline]
@@ -203,24 +218,14 @@ impl<K, V> Expirations<K, V> {
         self.watch.get_or_insert_with(|| inner.timer.watch())
     }
 
-    fn expired(&self, item: Item<K, V>) -> Expired<K, V> {
-        let deadline = self.inner.clock().instant(item.deadline);
-        let (key, value) = item.into_pair();
-        Expired {
-            key,
-            value,
-            deadline,
-        }
-    }
-
-    fn end(&mut self) -> Poll<Option<Expired<K, V>>> {
+    fn end(&mut self) -> Poll<usize> {
         self.ended = true;
         if self.watch.take().is_some_and(|watch| watch.has_ended()) {
             // Nothing more would come out. The values in the map stay there to be drained.
             self.inner.table.lock_all().close();
         }
         drop(self.inner.stop_stream_timer());
-        Poll::Ready(None)
+        Poll::Ready(0)
     }
 }
 

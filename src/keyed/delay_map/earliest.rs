@@ -1,0 +1,113 @@
+//! The earliest tick of each part of a [`DelayMap`](super::DelayMap), which any thread reads without
+//! a lock, and which part comes first.
+//!
+//! Invariant: whenever the lock of a part is free, nothing in the part is due before its tick here,
+//! which may be too early. Only a thread with the part's lock writes the tick.
+//!
+//! The stream does not compare all parts for each value. It remembers the part that is first, and up
+//! to which tick it is ([`First`]). What is set later is due at the present tick or after it, so it
+//! does not come before that. A thread that read the clock before the stream did may come later, so
+//! each tick that is lowered makes the stream compare again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::clock::tick::Tick;
+
+pub(super) struct Earliest {
+    parts: Box<[AtomicU64]>,
+    /// Set after a tick was lowered, cleared before the parts are compared.
+    was_lowered: AtomicBool,
+}
+
+/// The part that comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    pub(super) part: usize,
+    /// Up to this tick nothing in another part comes before what is in this one.
+    pub(super) limit: Tick,
+}
+
+impl Earliest {
+    pub(super) fn new(parts: usize) -> Earliest {
+        let never = || AtomicU64::new(Tick::NEVER.number());
+        Earliest {
+            parts: (0..parts).map(|_| never()).collect(),
+            was_lowered: AtomicBool::new(false),
+        }
+    }
+
+    /// The tick before which nothing is due in a part.
+    pub(super) fn of(&self, part: usize) -> Tick {
+        // Acquire: pairs with `write`, so that the reader's next reading of the clock is no earlier
+        // than the writer's. That the stream sees the tick in time is due to the fences of
+        // `clock::next_check`.
+        Tick::new(self.parts[part].load(Ordering::Acquire))
+    }
+
+    pub(super) fn of_all(&self) -> Tick {
+        let all = (0..self.parts.len()).map(|part| self.of(part));
+        all.min().unwrap_or(Tick::NEVER)
+    }
+
+    /// Writes the tick of a part that is locked. Returns the one before it.
+    pub(super) fn write(&self, part: usize, tick: Tick) -> Tick {
+        let written = &self.parts[part];
+        // Relaxed: only threads that had the part's lock have written it.
+        let before = Tick::new(written.load(Ordering::Relaxed));
+        if tick != before {
+            // Release: pairs with `of`.
+            written.store(tick.number(), Ordering::Release);
+        }
+        if tick < before {
+            self.lowered();
+        }
+        before
+    }
+
+    /// As `write`, but leaves a tick that is earlier. Returns whether it has lowered the tick.
+    #[inline]
+    pub(super) fn lower(&self, part: usize, tick: Tick) -> bool {
+        let written = &self.parts[part];
+        // As in `write`.
+        let is_earlier = tick < Tick::new(written.load(Ordering::Relaxed));
+        if is_earlier {
+            written.store(tick.number(), Ordering::Release);
+            self.lowered();
+        }
+        is_earlier
+    }
+
+    fn lowered(&self) {
+        // Release: pairs with the swap in `first`, and carries the tick. A swap, and not a store,
+        // because that would hide the tick of another thread.
+        self.was_lowered.swap(true, Ordering::Release);
+    }
+
+    /// The part whose earliest tick is the smallest, the lowest number on ties, if that tick is no
+    /// later than `by`. That tick may be too early. `remembered` is the answer of another call with
+    /// no later `by`.
+    pub(super) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
+        if self.was_lowered.load(Ordering::Relaxed) {
+            // Acquire: as said in `lowered`.
+            self.was_lowered.swap(false, Ordering::Acquire);
+        } else if remembered.is_some() {
+            return remembered;
+        }
+        let (mut first, mut number) = (Tick::NEVER, 0);
+        let mut limit = by;
+        for part in 0..self.parts.len() {
+            let tick = self.of(part);
+            if tick < first {
+                // Of two parts with one tick, this one comes later.
+                limit = limit.min(first.before().unwrap_or(Tick::FIRST));
+                (first, number) = (tick, part);
+            } else {
+                limit = limit.min(tick);
+            }
+        }
+        (first <= by).then_some(First {
+            part: number,
+            limit,
+        })
+    }
+}
