@@ -40,7 +40,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::time::Instant;
 
-use crate::current::sleep_until;
+use crate::functions::sleep_until;
 use crate::future::sleep::Sleep;
 use crate::runtime::coop;
 use crate::wheel::{self, Wheel};

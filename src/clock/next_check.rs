@@ -39,12 +39,12 @@ pub(crate) struct NextCheck(AtomicU64);
 impl NextCheck {
     /// The party does not look before it is told.
     pub(crate) fn never() -> NextCheck {
-        NextCheck(AtomicU64::new(Tick::NEVER.number()))
+        NextCheck(AtomicU64::new(Tick::NEVER.get()))
     }
 
     /// The party looks by itself first.
     pub(crate) fn by_itself() -> NextCheck {
-        NextCheck(AtomicU64::new(BY_ITSELF.number()))
+        NextCheck(AtomicU64::new(BY_ITSELF.get()))
     }
 
     /// Whether the party looks in time at a change that is due at `tick`. The thread that made the
@@ -54,13 +54,13 @@ impl NextCheck {
         // Between C1 and C2: pairs with the fence between L1 and L2.
         fence(Ordering::SeqCst);
         // C2. Acquire: pairs with the Release in `at`.
-        self.0.load(Ordering::Acquire) <= tick.number()
+        self.0.load(Ordering::Acquire) <= tick.get()
     }
 
     /// The party reads all changes with `read`. A thread that makes one after it has begun tells.
     pub(crate) fn begin<R>(&self, read: impl FnOnce() -> R) -> R {
         // L1.
-        self.0.store(Tick::NEVER.number(), Ordering::Release);
+        self.0.store(Tick::NEVER.get(), Ordering::Release);
         // Between L1 and L2: pairs with the fence in `comes_by`.
         fence(Ordering::SeqCst);
         // L2.
@@ -70,7 +70,7 @@ impl NextCheck {
     /// The next check is at that tick, if nobody tells.
     pub(crate) fn at(&self, tick: Tick) {
         // L3. Release: pairs with the Acquire in `comes_by`.
-        self.0.store(tick.number(), Ordering::Release);
+        self.0.store(tick.get(), Ordering::Release);
     }
 
     /// From now on the party looks by itself.

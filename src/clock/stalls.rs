@@ -73,7 +73,7 @@ pub(crate) struct Stalls {
     recent: Mutex<Vec<Stall>>,
     /// When the longest grace of all ends, as a moment's bits. A timer that is due later has none.
     last_grace_end: AtomicU64,
-    number: AtomicU64,
+    count: AtomicU64,
     /// How many ticks all of them took.
     total: AtomicU64,
 }
@@ -92,10 +92,10 @@ impl Stalls {
         Stalls {
             tick,
             has_grace,
-            waits_since: AtomicU64::new(Tick::NEVER.number()),
+            waits_since: AtomicU64::new(Tick::NEVER.get()),
             recent: Mutex::new(Vec::new()),
             last_grace_end: AtomicU64::new(0),
-            number: AtomicU64::new(0),
+            count: AtomicU64::new(0),
             total: AtomicU64::new(0),
         }
     }
@@ -136,7 +136,7 @@ impl Stalls {
 
     fn note_stall(&self, from: Tick, end: Moment) {
         // Relaxed: counts that nothing else hangs on.
-        self.number.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         let ticks = self.tick.current(end).since(from);
         self.total.fetch_add(ticks, Ordering::Relaxed);
         if !self.has_grace {
@@ -177,8 +177,8 @@ impl Stalls {
     }
 
     /// How many stalls there were.
-    pub(crate) fn number(&self) -> u64 {
-        self.number.load(Ordering::Relaxed)
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// How long all of them took.
@@ -207,7 +207,7 @@ impl Stalls {
 impl Stalls {
     /// The driver comes at `now`. Notes the stall that ends with that, if it was one, and only then
     /// that what is due from now on waits anew.
-    pub(crate) fn come(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
+    pub(crate) fn turn_begins(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
         let late = self.note(now, is_virtual);
         self.wait_from(self.tick.current(now));
         late
@@ -232,7 +232,7 @@ impl Stalls {
     /// From `tick` on, what is due waits for the driver.
     pub(crate) fn wait_from(&self, tick: Tick) {
         // Release: pairs with the Acquire in `present_stall`.
-        self.waits_since.store(tick.number(), Ordering::Release);
+        self.waits_since.store(tick.get(), Ordering::Release);
     }
 
     /// Since which tick something that is due waits for the driver.

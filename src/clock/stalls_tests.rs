@@ -29,7 +29,7 @@ fn spared(due: u32) -> PassedDeadline {
 /// The driver waited from tick `from` on, and comes at `end`.
 fn note(stalls: &Stalls, from: u64, end: Moment) {
     stalls.wait_from(Tick::new(from));
-    assert!(stalls.come(end, || false).is_stall);
+    assert!(stalls.turn_begins(end, || false).is_stall);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_grace_is_as_long_as_the_stall_within_100_ms_and_the_timeout() {
     note(&stalls, 4_500, at(4_560));
     assert_eq!(of(4_510, 2_000, true), Some(at(4_660)), "at least 100 ms");
     assert_eq!(grace(1_500, 10_000), Some(at(7_000)), "as before");
-    assert_eq!(stalls.number(), 2);
+    assert_eq!(stalls.count(), 2);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_stall_is_forgotten_when_its_grace_is_over() {
     assert_eq!(stalls.kept(), 1);
     assert_eq!(stalls.grace_end(spared(98_010)), None);
     assert_eq!(stalls.grace_end(spared(99_010)), Some(at(99_160)));
-    assert_eq!(stalls.number(), 100);
+    assert_eq!(stalls.count(), 100);
 }
 
 #[test]
@@ -87,5 +87,5 @@ fn without_grace_a_stall_counts_all_the_same() {
     let stalls = Stalls::new(TickLength::new(MS).unwrap(), false);
     note(&stalls, 1_000, at(4_000));
     assert_eq!(stalls.grace_end(spared(1_500)), None);
-    assert_eq!(stalls.number(), 1);
+    assert_eq!(stalls.count(), 1);
 }

@@ -29,7 +29,7 @@ impl Tick {
     }
 
     #[inline]
-    pub(crate) const fn number(self) -> u64 {
+    pub(crate) const fn get(self) -> u64 {
         self.0
     }
 

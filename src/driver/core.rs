@@ -30,7 +30,7 @@ use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
 use crate::clock::stalls::Lateness;
 use crate::clock::tick::{Moment, Tick};
-use crate::shard::Shard;
+use crate::shard::{MissedTick, Shard};
 use crate::sync::lock;
 
 /// The state that the running thread works with.
@@ -42,7 +42,7 @@ pub(super) struct Core {
     wakers: Vec<Waker>,
 }
 
-/// The findings of a thread while it runs.
+/// What one run of the driver has learnt so far.
 struct Run {
     /// The tick at which it began, once that was read.
     began: Option<Tick>,
@@ -50,15 +50,6 @@ struct Run {
     passed: Option<Tick>,
     /// The tick that the alarm is set for then.
     comes_at: Tick,
-}
-
-/// The alarm was set for a tick that had passed already.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MissedTick {
-    /// The tick up to which tokio's time driver has worked.
-    pub(crate) up_to: Tick,
-    /// The first tick for which the driver comes in time.
-    pub(crate) comes_from: Tick,
 }
 
 /// The alarm that fires when the next turn is due.
@@ -72,11 +63,7 @@ pub(super) enum Alarm {
 impl Driver {
     /// Submits a request, and runs the driver if no other thread does. Returns what it found of a
     /// tick that had passed already when the alarm was set for it.
-    pub(super) fn run(
-        self: &Arc<Self>,
-        request: Request,
-        whereabouts: Whereabouts,
-    ) -> Option<MissedTick> {
+    pub(super) fn run(&self, request: Request, whereabouts: Whereabouts) -> Option<MissedTick> {
         let mut run = Run {
             began: None,
             passed: None,
@@ -123,7 +110,7 @@ impl Driver {
         let has_fired = requests.has(Request::Fired);
         if !has_fired && !requests.has(Request::Turn) {
             let tick = self.earliest_tick(core, running);
-            self.wait_for(tick, run);
+            self.note_wait(tick, run);
             running.set_for(tick);
             return core.alarm.set(tick);
         }
@@ -134,7 +121,7 @@ impl Driver {
         }
         // A call that sets the alarm to the past lets it fire too, and is no time driver.
         if whereabouts != Whereabouts::TimeDriver {
-            self.wait_for(present, run);
+            self.note_wait(present, run);
             let (set, tick) = core.alarm.set_soon(present);
             if tick > present {
                 run.passed = Some(present);
@@ -148,9 +135,9 @@ impl Driver {
         core.alarm.set(tick)
     }
 
-    /// The alarm is going to be set for `tick`, and the driver does not come now. What it is late
-    /// for already goes on to wait. If that is deferred, nothing shows it later.
-    fn wait_for(&self, tick: Tick, run: &mut Run) {
+    /// The alarm is going to be set for `tick`, and no turn happens now. What is overdue keeps
+    /// waiting. If that was deferred, nothing shows its lateness later, so it is noted here.
+    fn note_wait(&self, tick: Tick, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         let stalls = self.clock.stalls();
@@ -178,24 +165,22 @@ impl Driver {
     /// Turns every shard up to the tick of `now`, and returns the tick of the next turn.
     fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> Tick {
         let present = self.clock.tick().current(now);
-        let late = self.clock.stalls().come(now, || self.clock.is_virtual());
+        let late = self
+            .clock
+            .stalls()
+            .turn_begins(now, || self.clock.is_virtual());
         self.report(late);
-        let next = running.read(|| self.turn_shards(core, present, now, late.since));
+        let next = running.read(|| self.fire_due(core, present, now, late.since));
         // A timer that the turn has left in the past was linked there meanwhile.
         self.clock.stalls().wait_from(next.max(present));
         next
     }
 
-    /// Turns every shard up to `present`, a batch of each by turns, so that none waits for all of
-    /// another. Returns the earliest expiry. A pass fires all that is due, as tokio's does: work
-    /// that was left for a task would wait in a run queue, behind tasks that are always ready.
-    fn turn_shards(
-        &self,
-        core: &mut Core,
-        present: Tick,
-        mut at: Moment,
-        waited_since: Tick,
-    ) -> Tick {
+    /// Fires what is due at `present` in every shard, a batch of each by turns, so that none waits
+    /// for all of another. Returns the earliest expiry. A pass fires all that is due, as tokio's
+    /// does: work that was left for a task would wait in a run queue, behind tasks that are always
+    /// ready.
+    fn fire_due(&self, core: &mut Core, present: Tick, mut at: Moment, waited_since: Tick) -> Tick {
         let Core { shards, wakers, .. } = core;
         let mut has_woken = false;
         loop {
@@ -207,7 +192,7 @@ impl Driver {
                     at = self.clock.now();
                     has_woken = false;
                 }
-                match shard.turn(present, at, waited_since, wakers) {
+                match shard.fire_batch(present, at, waited_since, wakers) {
                     Some(next) => expiry = expiry.min(next),
                     None => is_finished = false,
                 }

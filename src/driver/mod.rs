@@ -1,20 +1,38 @@
 //! The driver turns every wheel of a timer, in time.
 //!
+//! # A turn
+//!
 //! ```text
-//!   a thread arms earlier than the alarm is set for                      the alarm fires, in tokio's time driver
-//!             |                                                                  |
-//!             v                                                                  v
-//!   set the alarm for that tick   <--- the earliest expiry of all shards ---   turn (see `core`)
+//! the alarm fires, in tokio's time driver or on the alarm's own thread
+//!   Driver::handle_alarm           mod            counts the wake-up
+//!     Requests::run                requests       this thread becomes the running thread, or leaves
+//!                                                 the request to it
+//!       Driver::serve              core           reads the clock before it looks at any shard
+//!         Driver::turn             core
+//!           Stalls::turn_begins    clock          notes a stall, if the driver comes late by one
+//!           Driver::fire_due       core           each shard, until none has more than a batch:
+//!             Shard::fire_batch    shard            locks it
+//!               Wheel::turn        wheel            finds what is due, cascades
+//!               Word::expire_if    shard            judges a deadline (W1)
+//!               NextExpiry::set    shard
+//!             Reporter::wake_all   waking           wakes the tasks, under no lock
+//!           Stalls::wait_from      clock          what is due next waits from then on
+//!         Alarm::set               tokio_alarm    for the earliest expiry of all shards
+//!
+//! a thread arms something for earlier than the next expiry of its shard
+//!   Shard::notify_driver           shard
+//!     Driver::request_turn_by      mod            done, if the alarm is set early enough
+//!       Requests::run              requests       as above
+//!         Driver::note_wait        core           what is overdue keeps waiting
+//!         Alarm::set               tokio_alarm
 //! ```
 //!
 //! There is no driver task. The waker of one tokio timer, the [alarm](tokio_alarm), makes the turn
-//! and sets it again. It runs where tokio wakes its own timers. So nothing stands between a due and
-//! its timer: no task to schedule, no queue of tasks, no waker that must wait for a task. A
-//! turn fires all that is due, as a pass of tokio's time driver does. The [requests] settle which
-//! thread does this work at a moment. That thread is the [running thread](self::core).
+//! and sets it again, where tokio wakes its own timers. So no task and no queue stands between a
+//! due and its timer. A turn fires all that is due, as a pass of tokio's time driver does. The
+//! [requests] settle which thread does this work: the [running thread](self::core).
 //!
-//! The process's timer has no runtime. Its alarm is a thread, and all else is the
-//! same.
+//! The process's timer has no runtime. Its alarm is a thread, and all else is the same.
 //!
 //! Invariants:
 //!
@@ -34,8 +52,7 @@
 //!
 //! # When does the driver come?
 //!
-//! Four ticks tell, each to somebody else. They are equal while the driver is in time and nothing
-//! changes.
+//! Four ticks answer this, for four readers. They agree while the driver is on time.
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
@@ -54,15 +71,15 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
 
 use crate::runtime::Handle;
 use crate::sync::lock;
 
-pub(crate) use self::core::MissedTick;
 use self::core::{Alarm, Core};
 use crate::clock::Clock;
 use crate::clock::tick::Tick;
-use crate::shard::Shard;
+use crate::shard::{MissedTick, Shard, TurnRequests};
 use crate::waking::Reporter;
 use requests::{Request, Requests};
 use thread_alarm::ThreadAlarm;
@@ -123,36 +140,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes the driver turn at `tick` at the latest. Call this after an expiry was lowered to
-    /// that tick, under no lock. Returns whether that has passed already.
-    #[inline]
-    pub(crate) fn come_by(self: &Arc<Self>, tick: Tick) -> Option<MissedTick> {
-        if self.requests.is_set_by(tick) {
-            return None;
-        }
-        self.come_earlier(tick)
-    }
-
-    #[cold]
-    fn come_earlier(self: &Arc<Self>, tick: Tick) -> Option<MissedTick> {
-        self.requests.ask_for(tick);
-        self.run(Request::SetAlarm, Whereabouts::Caller)
-    }
-
-    /// Puts the alarm off too, if it is set for `tick`, from which an expiry was deferred. Under no
-    /// lock.
-    pub(crate) fn need_not_come_at(self: &Arc<Self>, tick: Tick) -> Option<MissedTick> {
-        if self.is_set_before(tick) {
-            return None;
-        }
-        self.run(Request::SetAlarm, Whereabouts::Caller)
-    }
-
-    fn is_set_before(&self, tick: Tick) -> bool {
-        tick.before()
-            .is_some_and(|before| self.requests.is_set_by(before))
-    }
-
     /// Whether the runtime has shut down, as far as anybody has noticed.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
@@ -175,10 +162,33 @@ impl Driver {
     }
 
     /// The alarm has fired, within tokio's time driver or on the alarm's own thread.
-    fn handle_alarm(self: &Arc<Self>) {
+    fn handle_alarm(&self) {
         // Relaxed: a count that nothing else hangs on.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
         self.run(Request::Fired, Whereabouts::TimeDriver);
+    }
+}
+
+impl TurnRequests for Driver {
+    fn request_turn_by(&self, tick: Tick) -> Option<MissedTick> {
+        if self.requests.is_set_by(tick) {
+            return None;
+        }
+        self.requests.ask_for(tick);
+        self.run(Request::SetAlarm, Whereabouts::Caller)
+    }
+
+    /// Defers the alarm too, if it is set for `tick`.
+    fn retract_turn_at(&self, tick: Tick) -> Option<MissedTick> {
+        let before = tick.before();
+        if before.is_some_and(|before| self.requests.is_set_by(before)) {
+            return None;
+        }
+        self.run(Request::SetAlarm, Whereabouts::Caller)
+    }
+
+    fn wake(&self, waker: Waker) {
+        self.reporter.wake(waker);
     }
 }
 
@@ -199,7 +209,7 @@ mod tests {
     use crate::clock::tick::TickLength;
     use tokio::time::{Instant, sleep};
 
-    /// Two threads tell the driver in the wrong order: of an expiry, and that it was deferred.
+    /// Two threads notify the driver in the wrong order: of an expiry, and that it was deferred.
     #[tokio::test(start_paused = true)]
     async fn an_expiry_that_was_deferred_pulls_no_virtual_time_along() {
         let runtime = Handle::current();
@@ -207,8 +217,8 @@ mod tests {
         let clock = Clock::new(&runtime, tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime);
-        driver.need_not_come_at(Tick::new(10));
-        driver.come_by(Tick::new(10));
+        driver.retract_turn_at(Tick::new(10));
+        driver.request_turn_by(Tick::new(10));
         sleep(Duration::from_millis(20)).await;
         assert_eq!(driver.wake_ups(), 0);
     }

@@ -73,7 +73,7 @@ impl Requests {
     pub(crate) fn new() -> Requests {
         Requests {
             state: AtomicU64::new(0),
-            asked_for: AtomicU64::new(Tick::NEVER.number()),
+            asked_for: AtomicU64::new(Tick::NEVER.get()),
             next_turn: NextCheck::never(),
         }
     }
@@ -89,7 +89,7 @@ impl Requests {
     pub(crate) fn ask_for(&self, tick: Tick) {
         // Release: pairs with the Acquire in `take_asked_for`. A turn that forgets this tick sees
         // the next expiry that was lowered to it.
-        self.asked_for.fetch_min(tick.number(), Ordering::AcqRel);
+        self.asked_for.fetch_min(tick.get(), Ordering::AcqRel);
     }
 
     /// Submits a request. If no thread runs the driver, the caller does, and `serve` serves what is
@@ -134,7 +134,7 @@ impl<'a> Running<'a> {
     /// The earliest tick that was asked for since this was last called.
     pub(crate) fn take_asked_for(&mut self) -> Tick {
         // Acquire: pairs with the Release in `ask_for`.
-        let never = Tick::NEVER.number();
+        let never = Tick::NEVER.get();
         Tick::new(self.0.asked_for.swap(never, Ordering::AcqRel))
     }
 

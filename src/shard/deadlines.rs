@@ -48,14 +48,13 @@ impl Shard {
     pub(crate) fn arm_word(&self, word: &Arc<Word>) {
         let mut locked = self.lock();
         locked.link_word(word);
-        if locked.unlock().tell_driver() {
+        if locked.unlock().notify_driver() {
             self.expire_passed_word(word);
         }
     }
 
-    /// Makes a word pending again, so that it counts from now, and arms or moves its timer. If that
-    /// has passed, as a timeout of zero has, the word expires here and now. On a closed shard the
-    /// word never becomes pending, not even for a moment.
+    /// Makes a word pending again, so that it counts from now, and arms or moves its timer. On a
+    /// closed shard the word never becomes pending, not even for a moment.
     pub(crate) fn restart_word(&self, word: &Arc<Word>) {
         let mut locked = self.lock();
         if locked.is_closed() {
@@ -68,7 +67,7 @@ impl Shard {
                 _ => locked.link_word(word),
             }
         }
-        if locked.unlock().tell_driver() || word.timeout().is_zero() {
+        if locked.unlock().notify_driver() {
             self.expire_passed_word(word);
         }
     }
@@ -142,7 +141,7 @@ impl Shard {
     ) -> bool {
         match change {
             Change::Reset => {
-                word.reset(now);
+                word.restart_from(now);
                 true
             }
             Change::MoveTo(due) => {
@@ -228,7 +227,7 @@ impl Shard {
         locked.word(word).settle(Err(Cancelled::BY_HANDLE));
         locked.unlink_word(word);
         // This wakes nobody, and drops the waker.
-        locked.unlock().tell_driver();
+        locked.unlock().notify_driver();
     }
 
     /// Expires the word if its deadline has passed at `now`, and no stall spares it.

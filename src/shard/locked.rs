@@ -2,7 +2,7 @@
 //!
 //! All code that changes the wheel goes through here, and so through the next expiry. It takes four
 //! steps, which are written once: lock, change, [`unlock`](Locked::unlock), and then what is left
-//! to do [after](Deferred) the lock. The last step tells the driver and wakes. It does nothing
+//! to do [after](Deferred) the lock. The last step notifies the driver and wakes. It does nothing
 //! under the lock.
 //!
 //! Invariants:
@@ -46,7 +46,7 @@ pub(super) struct Locked<'a> {
 }
 
 /// The work that is left once the lock is let go.
-#[must_use = "the driver may have to be told, and somebody may be waiting to be woken"]
+#[must_use = "the driver may have to be notified, and a task may wait to be woken"]
 pub(super) struct Deferred<'a> {
     shard: &'a Shard,
     change: ExpiryChange,
@@ -83,7 +83,7 @@ impl Shard {
     ) -> Result<(Key, ExpiryChange), NotArmed> {
         let mut state = self.state.lock();
         let is_closed = self.clock.ended().is_some();
-        if is_closed || tick.number() <= state.wheel.now() {
+        if is_closed || tick.get() <= state.wheel.now() {
             drop(state);
             // The waker was made before the lock, and is dropped here, after it.
             drop(waker);
@@ -132,7 +132,7 @@ impl Shard {
     ) -> ExpiryChange {
         self.next_expiry.defer(held, |expiry| {
             wheel
-                .may_change(unlinked, expiry.number())
+                .may_change(unlinked, expiry.get())
                 .then(|| earliest_in(wheel, &self.clock))
         })
     }
@@ -190,11 +190,11 @@ impl<'a> Locked<'a> {
 
     /// Links a timer at another tick; `false` if it has fired.
     pub(super) fn relink(&mut self, key: Key, tick: Tick) -> bool {
-        let Some(unlinked) = self.state.wheel.relink(key, tick.number()) else {
+        let Some(unlinked) = self.state.wheel.relink(key, tick.get()) else {
             return false;
         };
         let lowered = self.shard.next_expiry.lower_to(tick, self.state.held());
-        // An earlier expiry must be told, whatever else changed.
+        // The driver must learn of an earlier expiry, whatever else changed.
         if lowered == ExpiryChange::None {
             self.defer_without(unlinked);
         } else {
@@ -235,14 +235,14 @@ impl<'a> Locked<'a> {
 
     /// Turns the wheel up to `now`, and fires at most `batch` timers. `judge` decides on each timer
     /// whose slot has come. `false` if there may be more.
-    pub(super) fn turn(
+    pub(super) fn advance(
         &mut self,
         now: Tick,
         batch: usize,
         mut judge: impl FnMut(Tick, &mut Entry, LockHeld<'_>, &mut Counts) -> Decision,
     ) -> bool {
         let (ShardState { wheel, counts }, held) = self.state.split();
-        let is_finished = wheel.turn(now.number(), batch, |linked, entry| {
+        let is_finished = wheel.turn(now.get(), batch, |linked, entry| {
             judge(Tick::new(linked), entry, held, counts)
         });
         if is_finished {
@@ -300,18 +300,18 @@ impl<'a> Locked<'a> {
 }
 
 impl Deferred<'_> {
-    /// Tells the driver, and drops what was unlinked, so that nobody is woken. `true` if the next
-    /// expiry was lowered to a tick up to which tokio's time driver has already worked.
+    /// Notifies the driver, and drops what was unlinked, so that no task is woken. `true` if the
+    /// next expiry was lowered to a tick up to which tokio's time driver has already worked.
     #[inline(always)]
-    pub(super) fn tell_driver(self) -> bool {
-        self.shard.tell_driver(self.change)
+    pub(super) fn notify_driver(self) -> bool {
+        self.shard.notify_driver(self.change)
     }
 
-    /// Tells the driver, and wakes the task that waited for what was unlinked.
+    /// Notifies the driver, and wakes the task that waited for what was unlinked.
     pub(super) fn wake(self) {
-        self.shard.tell_driver(self.change);
+        self.shard.notify_driver(self.change);
         if let Some(waker) = self.waker {
-            self.shard.driver.reporter().wake(waker);
+            self.shard.driver.wake(waker);
         }
     }
 }
@@ -341,7 +341,7 @@ fn link(
     waker: Option<Waker>,
 ) -> Key {
     // A blank entry is a constant. Its fields are written later, where it stays.
-    let (key, entry) = wheel.arm(tick.number(), || Entry::BLANK);
+    let (key, entry) = wheel.arm(tick.get(), || Entry::BLANK);
     std::mem::forget(std::mem::replace(&mut entry.word, word));
     std::mem::forget(std::mem::replace(&mut entry.waker, waker));
     key

@@ -18,10 +18,10 @@
 //! | `state`: the wheel and its counts | only with the lock, through [`locked::Locked`] |
 //! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`next_expiry`], [`turned_to`]) |
 //! | a deadline's [`word`] | a reset needs no lock; all else does |
-//! | `clock`, `driver`, `number` | never written |
+//! | `clock`, `driver`, `index` | never written |
 //!
-//! The driver is told when it has to come, and which waker to wake: that is all that a shard knows
-//! of it. The driver turns a shard, asks for its next expiry and closes it.
+//! A shard knows its driver as [`TurnRequests`]. The driver fires what is due in a shard, asks for
+//! its next expiry and closes it.
 //!
 //! Invariants:
 //!
@@ -43,13 +43,13 @@ pub(crate) mod turned_to;
 pub(crate) mod word;
 
 use std::fmt;
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
-use crate::driver::{Driver, MissedTick};
 use crate::error::Cancelled;
 use crate::wheel::{Decision, Key, SlotCounts};
 pub(crate) use deadlines::{Change, Report};
@@ -67,9 +67,30 @@ pub(crate) struct Shard {
     next_expiry: NextExpiry,
     turned_to: TurnedTo,
     clock: Arc<Clock>,
-    driver: Arc<Driver>,
+    driver: Arc<dyn TurnRequests>,
     /// Which of its timer's shards it is.
-    number: usize,
+    index: usize,
+}
+
+/// What a shard asks of its driver, under no lock.
+pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
+    /// Requests a turn at `tick` at the latest. Call this after an expiry was lowered to that tick.
+    fn request_turn_by(&self, tick: Tick) -> Option<MissedTick>;
+
+    /// Takes the request for a turn at `tick` back, from which an expiry was deferred.
+    fn retract_turn_at(&self, tick: Tick) -> Option<MissedTick>;
+
+    /// Wakes and drops a waker, and contains its panic.
+    fn wake(&self, waker: Waker);
+}
+
+/// The tick of a requested turn had passed already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MissedTick {
+    /// The tick up to which tokio's time driver has worked.
+    pub(crate) up_to: Tick,
+    /// The first tick for which the driver comes in time.
+    pub(crate) comes_from: Tick,
 }
 
 /// The counts of a shard, so far and now.
@@ -94,14 +115,14 @@ pub(crate) enum NotArmed {
 }
 
 impl Shard {
-    pub(crate) fn new(clock: Arc<Clock>, driver: Arc<Driver>, number: usize) -> Shard {
+    pub(crate) fn new(clock: Arc<Clock>, driver: Arc<dyn TurnRequests>, index: usize) -> Shard {
         Shard {
             state: ShardLock::new(ShardState::new()),
             next_expiry: NextExpiry::never(),
             turned_to: TurnedTo::new(),
             clock,
             driver,
-            number,
+            index,
         }
     }
 
@@ -111,8 +132,8 @@ impl Shard {
     }
 
     #[inline]
-    pub(crate) fn number(&self) -> usize {
-        self.number
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// Whether the runtime has shut down, as far as any thread has noticed.
@@ -127,7 +148,7 @@ impl Shard {
     /// up to it. Then the timer has fired, and nothing is armed.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
         let (key, change) = self.link_alone(tick, waker)?;
-        if self.tell_driver(change) {
+        if self.notify_driver(change) {
             self.disarm(key);
             return Err(NotArmed::Fired);
         }
@@ -137,7 +158,7 @@ impl Shard {
     /// Takes a timer out if it has not fired.
     pub(crate) fn disarm(&self, key: Key) {
         if let Some((waker, change)) = self.unlink_alone(key) {
-            self.tell_driver(change);
+            self.notify_driver(change);
             // After the lock.
             drop(waker);
         }
@@ -155,7 +176,7 @@ impl Shard {
         if !locked.relink(key, tick) {
             return None;
         }
-        if locked.unlock().tell_driver() {
+        if locked.unlock().notify_driver() {
             return fire(self.lock(), key);
         }
         Some(Poll::Pending)
@@ -207,7 +228,7 @@ impl Shard {
                 Err(instead) => {
                     // The waker of a timer that was taken out is not woken, because its task is the
                     // one that polls.
-                    locked.unlock().tell_driver();
+                    locked.unlock().notify_driver();
                     return Err(instead);
                 }
             };
@@ -240,28 +261,28 @@ impl Shard {
         counts
     }
 
-    /// Tells the driver what became of the next expiry. The caller holds no lock. `true` if tokio's
-    /// time driver has already worked up to the tick of the new expiry.
-    #[inline(always)] // Most often there is nothing to tell.
-    fn tell_driver(&self, change: ExpiryChange) -> bool {
-        change != ExpiryChange::None && self.tell_driver_of(change)
+    /// Notifies the driver of a change of the next expiry. The caller holds no lock. `true` if
+    /// tokio's time driver has already worked up to the tick of the new expiry.
+    #[inline(always)] // Most often nothing has changed.
+    fn notify_driver(&self, change: ExpiryChange) -> bool {
+        change != ExpiryChange::None && self.notify_driver_of(change)
     }
 
-    fn tell_driver_of(&self, change: ExpiryChange) -> bool {
+    fn notify_driver_of(&self, change: ExpiryChange) -> bool {
         match change {
             ExpiryChange::None => false,
             ExpiryChange::Earlier(tick) => self
-                .defer_after(self.driver.come_by(tick))
+                .defer_after(self.driver.request_turn_by(tick))
                 .is_some_and(|passed| passed >= tick),
             ExpiryChange::Later(tick) => {
-                self.defer_after(self.driver.need_not_come_at(tick));
+                self.defer_after(self.driver.retract_turn_at(tick));
                 false
             }
         }
     }
 
-    /// Where a tick has passed for which the driver was to come, it comes only after that. The next
-    /// expiry says so. Otherwise whoever arms something for such a tick would take it for expected,
+    /// If the tick of a requested turn has passed, the turn comes later, and the next expiry has to
+    /// say so. Otherwise a thread that arms something for such a tick would expect a turn there,
     /// and a wheel with a cascade to do in the past goes on naming one.
     ///
     /// Returns the tick up to which tokio's time driver has worked.
@@ -301,7 +322,7 @@ impl Shard {
     ///
     /// A due timer has waited for the driver since `waited_since` at most. One that is due before
     /// that was armed later.
-    pub(crate) fn turn(
+    pub(crate) fn fire_batch(
         &self,
         now: Tick,
         wakes_at: Moment,
@@ -316,7 +337,7 @@ impl Shard {
         let tick = self.clock.tick();
         let mut locked = self.lock();
         locked.note_turn(now);
-        let is_finished = locked.turn(now, BATCH, |linked, entry, held, counts| {
+        let is_finished = locked.advance(now, BATCH, |linked, entry, held, counts| {
             let due = match &entry.word {
                 None => linked,
                 Some(word) => {
@@ -327,11 +348,11 @@ impl Shard {
                         Expiry::Later(due) if tick.due(due) <= now => {
                             counts.spared += 1;
                             let until = grace_end(due).unwrap_or(now.next());
-                            return Decision::Reschedule(until.number());
+                            return Decision::Reschedule(until.get());
                         }
                         Expiry::Later(due) => {
                             counts.rescheduled += 1;
-                            return Decision::Reschedule(tick.due(due).number());
+                            return Decision::Reschedule(tick.due(due).get());
                         }
                         // One that was spared is linked at the end of its grace.
                         Expiry::Expired(due) => tick.due(due).max(linked),

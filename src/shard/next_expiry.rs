@@ -1,14 +1,14 @@
-//! The next expiry of a shard: when the driver comes next, and when it is told to come earlier.
+//! The next expiry of a shard: when the driver comes next, and when it has to come earlier.
 //!
 //! Invariant: the next expiry is the tick at which the driver comes next, and no timer of the wheel
 //! is due before it. It is written only under the shard's lock.
 //!
 //! A thread that arms an earlier timer lowers the next expiry under the lock. Once it has let the
-//! lock go, it tells the driver. `clock::next_check` has the argument why no change is lost.
+//! lock go, it notifies the driver. `clock::next_check` has the argument why no change is lost.
 //!
 //! The next expiry is too early once the timer that it was set for was disarmed. On the system's
-//! clock that costs one empty turn, and disarming tells nobody. On a clock that can be paused the
-//! driver is told, in real time too. The clock may be paused in the next moment, and then a
+//! clock that costs one empty turn, and disarming notifies nobody. On a clock that can be paused the
+//! driver is notified, in real time too. The clock may be paused in the next moment, and then a
 //! cancelled timer would pull time along.
 
 use super::lock::LockHeld;
@@ -21,9 +21,9 @@ pub(super) const LAST_TICK: Tick = Tick::new(1 << 62);
 #[derive(Debug)]
 pub(crate) struct NextExpiry(AtomicU64);
 
-/// The change of the next expiry under the lock. The driver must be told of it after the lock.
+/// The change of the next expiry under the lock. The driver must be notified of it after the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the driver has to be told, after the lock"]
+#[must_use = "the driver has to be notified, after the lock"]
 pub(crate) enum ExpiryChange {
     None,
     /// It was lowered to this tick.
@@ -34,7 +34,7 @@ pub(crate) enum ExpiryChange {
 
 impl NextExpiry {
     pub(crate) fn never() -> NextExpiry {
-        NextExpiry(AtomicU64::new(Tick::NEVER.number()))
+        NextExpiry(AtomicU64::new(Tick::NEVER.get()))
     }
 
     /// The tick at which the driver comes next.
@@ -85,6 +85,6 @@ impl NextExpiry {
     pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
         // Release: pairs with the Acquire in `tick`. A thread that reads a next expiry later than
         // its timer sees what the turn did.
-        self.0.store(tick.number(), Ordering::Release);
+        self.0.store(tick.get(), Ordering::Release);
     }
 }

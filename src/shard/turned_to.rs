@@ -30,7 +30,7 @@ pub(crate) struct TurnedTo(AtomicU64);
 
 impl TurnedTo {
     pub(crate) fn new() -> TurnedTo {
-        TurnedTo(AtomicU64::new(Tick::FIRST.number()))
+        TurnedTo(AtomicU64::new(Tick::FIRST.get()))
     }
 
     /// `Tick::NEVER` once the shard was closed.
@@ -43,7 +43,7 @@ impl TurnedTo {
     /// Call this before a timer is taken out.
     pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
         // Release: pairs with the Acquire in `get`.
-        self.0.store(tick.number(), Ordering::Release);
+        self.0.store(tick.get(), Ordering::Release);
     }
 
     /// Call this before the timers of the shard are taken out for ever.

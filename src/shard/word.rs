@@ -252,7 +252,7 @@ impl LockedWord<'_> {
 
     /// Counts anew from `start`, whatever it was set to. A settled word stays as it is, here and in
     /// the next two functions.
-    pub(crate) fn reset(&self, start: Moment) {
+    pub(crate) fn restart_from(&self, start: Moment) {
         self.update(|state| match state.into() {
             State::Counting(later) if later > start => State::Counting(later), // W4.
             _ => State::Counting(start),
@@ -298,7 +298,7 @@ impl LockedWord<'_> {
     /// Makes the deadline pending again after any outcome, counting from `start`.
     pub(crate) fn restart(&self, start: Moment) {
         match self.outcome() {
-            Poll::Pending => self.reset(start),
+            Poll::Pending => self.restart_from(start),
             Poll::Ready(_) => self.store(State::Counting(start)),
         }
     }

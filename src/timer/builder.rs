@@ -139,10 +139,10 @@ impl Builder {
     fn assemble(self, clock: Clock, shards: usize) -> Timer {
         let clock = Arc::new(clock);
         let driver = Arc::new(Driver::new(clock.clone(), Reporter::new(self.name)));
-        let shard = |number| Shard::new(clock.clone(), driver.clone(), number);
-        let numbers = 0..shards.next_power_of_two();
+        let shard = |index| Shard::new(clock.clone(), driver.clone(), index);
+        let indices = 0..shards.next_power_of_two();
         let inner = Inner {
-            shards: numbers.map(|number| Arc::new(shard(number))).collect(),
+            shards: indices.map(|index| Arc::new(shard(index))).collect(),
             clock,
             driver,
         };

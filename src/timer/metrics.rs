@@ -80,7 +80,7 @@ impl Metrics {
         let mut metrics = Metrics {
             name: reporter.name().cloned(),
             wake_ups: driver.wake_ups(),
-            stalls: stalls.number(),
+            stalls: stalls.count(),
             stalled: stalls.total(),
             waker_panics: reporter.waker_panics(),
             refused: reporter.refused(),

@@ -205,7 +205,7 @@ impl Timer {
     /// Each shard is counted as it is at one moment, and the shards one after the other.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
-        let now = clock.current_tick().number();
+        let now = clock.current_tick().get();
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
         Snapshot::new(now, clock.tick().as_duration(), shards)
     }

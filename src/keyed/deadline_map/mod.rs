@@ -189,7 +189,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         let now = shard.clock().now();
         let mark = Mark {
             hash,
-            shard: shard.number() as u32,
+            shard: shard.index() as u32,
         };
         let keyed = KeyedDeadline {
             word: crate::deadline::arm(shard, now, timeout(shard, now), mark),

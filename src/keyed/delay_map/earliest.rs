@@ -29,7 +29,7 @@ pub(super) struct First {
 
 impl Earliest {
     pub(super) fn new(parts: usize) -> Earliest {
-        let never = || AtomicU64::new(Tick::NEVER.number());
+        let never = || AtomicU64::new(Tick::NEVER.get());
         Earliest {
             parts: (0..parts).map(|_| never()).collect(),
             was_lowered: AtomicBool::new(false),
@@ -56,7 +56,7 @@ impl Earliest {
         let before = Tick::new(written.load(Ordering::Relaxed));
         if tick != before {
             // Release: pairs with `of`.
-            written.store(tick.number(), Ordering::Release);
+            written.store(tick.get(), Ordering::Release);
         }
         if tick < before {
             self.lowered();
@@ -71,7 +71,7 @@ impl Earliest {
         // As in `write`.
         let is_earlier = tick < Tick::new(written.load(Ordering::Relaxed));
         if is_earlier {
-            written.store(tick.number(), Ordering::Release);
+            written.store(tick.get(), Ordering::Release);
             self.lowered();
         }
         is_earlier

@@ -97,14 +97,14 @@ impl<K, V> DelayPart<K, V> {
             end,
             hash,
         };
-        let index = self.items.insert_at(setting.tick.number(), item);
+        let index = self.items.insert_at(setting.tick.get(), item);
         self.index.insert(Indexed { hash, index });
     }
 
     /// Sets anew when an item is due, whether or not it is due already.
     pub(super) fn set(&mut self, index: u32, setting: Setting) {
         self.items.at_mut(index).deadline = setting.deadline;
-        self.items.relink_at(index, setting.tick.number());
+        self.items.relink_at(index, setting.tick.get());
     }
 
     /// Makes an item due by a setting of now. Returns whether its deadline had not passed.
@@ -112,9 +112,9 @@ impl<K, V> DelayPart<K, V> {
         let is_pending = self.items.at(index).deadline > now.deadline;
         if is_pending {
             self.set(index, now);
-        } else if self.items.due_at(index) > now.tick.number() {
+        } else if self.items.due_at(index) > now.tick.get() {
             // Its deadline has passed, and its tick has not begun.
-            self.items.relink_at(index, now.tick.number());
+            self.items.relink_at(index, now.tick.get());
         }
         is_pending
     }
@@ -140,7 +140,7 @@ impl<K, V> DelayPart<K, V> {
     /// allows, and takes them from it.
     #[inline]
     pub(super) fn find_due(&mut self, by: Tick, budget: &mut usize) -> Found {
-        self.items.find_due(by.number(), budget)
+        self.items.find_due(by.get(), budget)
     }
 
     /// Whether an item that was found due is the last of its tick.

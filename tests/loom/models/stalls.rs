@@ -31,7 +31,7 @@ fn is_spared(stalls: &Stalls, due: Moment) -> bool {
 /// remembers only the last access to an atomic. So it would not try a look between the two that
 /// came before both.
 ///
-/// Mutation: `come` notes the stall after `waits_since`, or `grace_at` looks at the stalls first.
+/// Mutation: `turn_begins` notes the stall after `waits_since`, or `grace_at` looks at the stalls first.
 #[test]
 fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
     with_few_preemptions(|| {
@@ -39,7 +39,7 @@ fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
         stalls.wait_from(Tick::new(100));
         let looking = stalls.clone();
         let looker = thread::spawn(move || is_spared(&looking, at(1_500)));
-        stalls.come(at(4_000), || false);
+        stalls.turn_begins(at(4_000), || false);
         stalls.wait_from(Tick::new(5_000));
         assert!(looker.join().unwrap());
         assert!(is_spared(&stalls, at(1_500)));

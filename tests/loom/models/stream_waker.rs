@@ -9,7 +9,7 @@ use crate::clock::tick::Tick;
 use crate::keyed::stream_waker::StreamWaker;
 use crate::sync::{AtomicU64, Ordering};
 
-const NEVER: u64 = Tick::NEVER.number();
+const NEVER: u64 = Tick::NEVER.get();
 
 /// A map with two parts of which only the ticks are left, at which something is due in them.
 struct Watched {

@@ -26,7 +26,7 @@ fn at(tick: u64) -> Moment {
 }
 
 fn due_tick(word: LockedWord<'_>) -> Option<u64> {
-    word.due().map(|due| nanosecond().due(due).number())
+    word.due().map(|due| nanosecond().due(due).get())
 }
 
 /// A word with a timeout of 10 that counts from 0, and its shard's lock.
@@ -51,7 +51,7 @@ impl Shared {
         thread::spawn(move || {
             let by_lock = |word: LockedWord<'_>| {
                 let looked = word.expire_if(|due| due <= at(now));
-                word.reset(at(now));
+                word.restart_from(at(now));
                 matches!(looked, Expiry::Later(_))
             };
             shared.word.reset(at(now), at(now)) || shared.locked(by_lock)
