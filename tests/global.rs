@@ -225,6 +225,20 @@ fn what_was_armed_in_a_runtime_fires_after_its_end() {
     assert_eq!(Timer::global().metrics().pending, 0);
 }
 
+/// The wheel was turned past that instant already.
+#[test]
+fn a_sleep_that_is_reset_to_the_past_is_ready_when_the_call_returns() {
+    let _turn = turn();
+    for _ in 0..20 {
+        let passed = tickwheel::Instant::now();
+        let mut nap = global::sleep(HOUR);
+        assert!(poll_once(&mut nap).is_pending());
+        block_on(global::sleep(5 * MS));
+        nap.reset_at(passed);
+        assert!(nap.is_elapsed());
+    }
+}
+
 #[test]
 fn a_waker_that_panics_stops_nothing() {
     struct Panics(mpsc::Sender<()>);

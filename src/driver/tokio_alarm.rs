@@ -114,9 +114,6 @@ impl TokioAlarm {
             return self.unset();
         }
         let tick = tick.min(self.clock.last_tick());
-        if tick == self.at && self.is_attached {
-            return SetOutcome::Done;
-        }
         let before = self.at;
         let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
         let set = self.reset_to(tick);
