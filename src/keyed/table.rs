@@ -113,7 +113,7 @@ impl<P> Table<P> {
     #[inline]
     pub(crate) fn part_of(&self, hash: u32) -> usize {
         // The highest bits, by a product because a shift by all bits is none.
-        (u64::from(hash) * self.parts as u64 >> u32::BITS) as usize
+        ((u64::from(hash) * self.parts as u64) >> u32::BITS) as usize
     }
 
     /// Locks a part, and makes it first if it was not made.

@@ -20,7 +20,7 @@ use tickwheel::{Duration, Instant, Timer};
 use tokio::task::coop::unconstrained;
 use tokio_util::time::delay_queue as peer;
 
-use crate::common::{paused, settle};
+use crate::paused_clock::{paused, settle};
 
 /// Times are in microseconds, and values are numbered in the order of their inserts.
 #[derive(Clone, Copy, Debug)]
