@@ -1,13 +1,15 @@
 //! After the end: what is made or restarted says that the runtime has gone.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::thread;
 
 use tickwheel::error::Cancelled;
-use tickwheel::{Duration, Timer};
+use tickwheel::{Duration, Timer, sleep};
+use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, MS, current_thread, poll_once};
+use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
 
 #[test]
 fn a_restart_on_a_runtime_that_is_gone_is_pending_at_no_time() {
@@ -47,5 +49,50 @@ fn what_is_made_on_a_runtime_that_is_gone_says_so_at_once() {
         assert!(poll_once(&mut deadline).map(is_told) == Poll::Ready(true));
         assert!(poll_once(&mut timer.sleep(Duration::ZERO)).is_ready());
         assert!(timer.metrics().pending == 0 && timer.snapshot().pending() == 0);
+    }
+}
+
+/// In builds with `test-util` too, where a timer holds a handle of such a runtime for its clock.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_have_driven_a_runtime_keep_none_of_its_files() {
+    const THREADS: usize = 60;
+    // Other tests of this process open files too. So the fewest of some looks count.
+    let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let fewest = || (0..50).map(|_| open_files()).min().unwrap();
+    let (before, are_done) = (fewest(), Barrier::new(THREADS + 1));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let runtime = current_thread();
+                runtime.block_on(async { sleep(MS).await });
+                drop(runtime);
+                are_done.wait();
+                are_done.wait();
+            });
+        }
+        are_done.wait();
+        let more = fewest().saturating_sub(before);
+        are_done.wait();
+        assert!(more < THREADS, "{more} files more after {THREADS} runtimes");
+    });
+}
+
+#[test]
+fn runtimes_that_take_turns_on_a_thread_keep_their_timers() {
+    for build in [|| multi_thread(1), current_thread as fn() -> Runtime] {
+        let runtimes = [build(), build()];
+        for _ in 0..50 {
+            for runtime in &runtimes {
+                runtime.block_on(async {
+                    let mut napped = sleep(HOUR);
+                    assert!(poll_once(&mut napped).is_pending());
+                });
+            }
+        }
+        for runtime in &runtimes {
+            let timer = runtime.block_on(async { Timer::current() });
+            assert_eq!(timer.metrics().armed, 50);
+        }
     }
 }
