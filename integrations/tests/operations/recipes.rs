@@ -105,7 +105,7 @@ async fn metrics_exports_what_the_timer_tells() {
     ] {
         assert_eq!(exported[&format!("tickwheel_{name}")], value, "{name}");
     }
-    assert_eq!(exported.len(), 14 + 17);
+    assert_eq!(exported.len(), 13 + 17);
 }
 
 #[tokio::test(start_paused = true)]
