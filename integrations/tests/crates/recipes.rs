@@ -67,7 +67,8 @@ async fn websocket(
     let (ours, theirs) = duplex(1 << 16);
     let timer = timer.clone();
     let (report, mut reported) = unbounded_channel();
-    tokio::spawn(async move { report.send(ping_close::attend(theirs, &timer).await.ok()) });
+    let attending = tokio::spawn(async move { ping_close::attend(theirs, &timer).await });
+    tokio::spawn(async move { report.send(attending.await.unwrap().ok()) });
     let client = client_async("ws://localhost/", ours).await.unwrap().0;
     (client, async move { reported.recv().await.unwrap() })
 }
@@ -197,6 +198,12 @@ async fn a_job_survives_each_crash_until_it_is_done() {
     let runs = run_queue(&path, &outcomes).await;
     assert_eq!(runs, ["b: mail eve", "a: mail bob", "a: mail bob"]);
     assert!(run_queue(&path, &[]).await.is_empty(), "nothing is left");
+
+    // A queue runs in a task too.
+    let (queue, expirations) = durable_queue::Queue::open(&path, &Timer::new()).unwrap();
+    let work = async |_: &str, _: &str| true;
+    let running = tokio::spawn(async move { queue.run(expirations, work).await.is_ok() });
+    running.abort();
 }
 
 /// A handler that takes 1.5 s of the route's 2 s.
@@ -338,7 +345,9 @@ async fn the_recipe_for_tonic_sends_its_own_limit() {
         Ok(Response::new(header.to_str().unwrap().to_owned()))
     });
     let client = tonic_client::bounded(connect(address.await).await);
-    let header = call(client, Request::new(String::new())).await.unwrap();
+    // In a task, as users call it.
+    let header = tokio::spawn(call(client, Request::new(String::new())));
+    let header = header.await.unwrap().unwrap();
     let micros: u64 = header.strip_suffix('u').unwrap().parse().unwrap();
     assert!((1..=5_000_000).contains(&micros), "{header}");
 }
