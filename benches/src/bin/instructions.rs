@@ -157,18 +157,18 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "DelayQueue: insert and remove, 1,000 there",
-        ours: |times| queue!(tickwheel::DelayQueue, insert_and_remove, times),
-        theirs: Some(|times| queue!(DelayQueue, insert_and_remove, times)),
+        ours: |times| queue!(tickwheel::DelayQueue<u64>, insert_and_remove, times),
+        theirs: Some(|times| queue!(DelayQueue<u64>, insert_and_remove, times)),
     },
     Row {
         name: "DelayQueue: insert",
-        ours: |times| queue!(tickwheel::DelayQueue, insert, times),
-        theirs: Some(|times| queue!(DelayQueue, insert, times)),
+        ours: |times| queue!(tickwheel::DelayQueue<u64>, insert, times),
+        theirs: Some(|times| queue!(DelayQueue<u64>, insert, times)),
     },
     Row {
         name: "DelayQueue: receive",
-        ours: |times| queue!(tickwheel::DelayQueue, receive, times),
-        theirs: Some(|times| queue!(DelayQueue, receive, times)),
+        ours: |times| queue!(tickwheel::DelayQueue<u64>, receive, times),
+        theirs: Some(|times| queue!(DelayQueue<u64>, receive, times)),
     },
 ];
 
