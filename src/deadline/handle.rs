@@ -151,7 +151,7 @@ impl ResetHandle {
     /// let newer = sessions.insert("alice", Duration::from_secs(60))?;
     /// assert!(!of_alice().same_deadline(&older.handle()));
     /// # drop(newer);
-    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn same_deadline(&self, other: &ResetHandle) -> bool {
         Arc::ptr_eq(&self.word, &other.word)
