@@ -261,6 +261,7 @@ pub mod docs {
     // Its examples need the crates that it moves from. `integrations/src/lib.rs` compiles them.
     #[cfg(not(doctest))]
     #[doc = "[COMPARE.md]: crate::docs::compare\n"]
+    #[doc = "[tonic's clients]: crate::docs::recipes#a-deadline-for-tonics-clients\n"]
     #[doc = include_str!("../docs/MIGRATION.md")]
     pub mod migration {}
 
