@@ -199,7 +199,11 @@ macro_rules! queue {
         std::thread::sleep(Duration::from_millis(2_500));
         repeat($times, || {
             let expired = std::future::poll_fn(|cx| queue.poll_expired(cx));
-            ready(tokio::task::unconstrained(expired));
+            let mut expired = pin!(tokio::task::unconstrained(expired));
+            // Until the driver has seen that the time has come.
+            while poll(expired.as_mut()).is_pending() {
+                std::thread::sleep(Duration::from_micros(100));
+            }
         });
     }};
 }
