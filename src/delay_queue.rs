@@ -532,10 +532,8 @@ impl<T> DelayQueue<T> {
     fn is_before_all(&self, due: u64) -> bool {
         match self.waits_until {
             Some(tick) => due < tick,
-            None => {
-                let next = || self.wheel.next_turn();
-                self.waker.is_some() && next().is_none_or(|next| due < next)
-            }
+            None if self.waker.is_none() => false,
+            None => self.wheel.next_turn().is_none_or(|next| due < next),
         }
     }
 
