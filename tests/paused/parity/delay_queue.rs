@@ -14,8 +14,9 @@ use tickwheel::{DelayQueue, Duration, Instant, sleep};
 use tokio_test::task;
 
 use crate::common::{
-    HOUR, MS, SECOND, assert_nothing_armed, current_thread, multi_thread, paused, poll_once,
+    HOUR, MS, SECOND, assert_nothing_armed, current_thread, multi_thread, poll_once,
 };
+use crate::paused_clock::paused;
 use crate::timer::panic_of;
 
 macro_rules! shapes {
