@@ -577,17 +577,13 @@ impl<T> DelayQueue<T> {
     /// The tick at which a value is due that waits this long from now.
     #[inline]
     fn tick_after(&self, timeout: Duration) -> u64 {
-        let when = Instant::now().checked_add(timeout);
-        when.map_or(LAST_TICK, |when| self.tick_at(when))
+        tick_of(self.start.elapsed().saturating_add(timeout))
     }
 
-    /// The first tick that does not begin before `when`.
+    /// The tick at which a value is due at this instant.
     #[inline]
     fn tick_at(&self, when: Instant) -> u64 {
-        let since = when.saturating_duration_since(self.start);
-        let begun = u64::from(since.subsec_nanos().div_ceil(1_000_000));
-        let tick = since.as_secs().saturating_mul(1_000).saturating_add(begun);
-        tick.min(LAST_TICK)
+        tick_of(when.saturating_duration_since(self.start))
     }
 
     /// When this tick begins.
@@ -613,6 +609,14 @@ impl<T> DelayQueue<T> {
             key,
         }
     }
+}
+
+/// The first tick that does not begin before this time since the start.
+#[inline]
+fn tick_of(since: Duration) -> u64 {
+    let begun = u64::from(since.subsec_nanos().div_ceil(1_000_000));
+    let tick = since.as_secs().saturating_mul(1_000).saturating_add(begun);
+    tick.min(LAST_TICK)
 }
 
 #[cold]
