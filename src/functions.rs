@@ -2,10 +2,11 @@
 //!
 //! Each is the method of [`Timer`](crate::Timer) of its name, on the timer that
 //! [`Timer::current`](crate::Timer::current) gives. To look that up changes a count that all
-//! threads of the runtime share. So a timeout that is made on a worker notes its deadline alone.
-//! The first poll that finds its future pending looks the timer up, and arms it.
+//! threads of the runtime share. So what is made on a thread that drives a runtime notes its
+//! deadline alone. The poll that has to arm looks the timer up.
 //!
-//! Invariant: a timeout whose future is ready at once reads and writes nothing that threads share.
+//! Invariant: a timeout whose future is ready at once, and a sleep that is never polled, read and
+//! write nothing that threads share.
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
@@ -36,16 +37,11 @@ use crate::timer::local;
 /// # });
 /// ```
 #[track_caller]
+#[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    if duration.is_zero() || !local::is_on_known_worker() {
-        return Sleep::after(local::shard(), duration);
-    }
-    match Instant::now().checked_add(duration) {
-        Some(deadline) => {
-            let first_poll = FirstPoll::after(duration);
-            Sleep::unbound(local::shard_of_poller, deadline, first_poll)
-        }
-        None => Sleep::after(local::shard(), duration),
+    match noted_deadline(duration) {
+        Some(deadline) => unbound_after(deadline, duration),
+        None => bound_sleep(duration),
     }
 }
 
@@ -61,12 +57,12 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # });
 /// ```
 #[track_caller]
+#[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    if local::is_on_known_worker() {
-        Sleep::unbound(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
-    } else {
-        Sleep::until(local::shard(), deadline)
+    if !local::is_on_known_worker() {
+        return Sleep::until(local::shard(), deadline);
     }
+    Sleep::unbound(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
 }
 
 /// Bounds the time of a future, on the current runtime's own timer.
@@ -98,7 +94,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(bound_after(duration), future.into_future())
+    Timeout::new(timeout_after(duration), future.into_future())
 }
 
 /// As [`timeout`], until an instant, as [`tokio::time::timeout_at`].
@@ -113,7 +109,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(bound_at(deadline), future.into_future())
+    Timeout::new(timeout_until(deadline), future.into_future())
 }
 
 /// Ticks with a period, the first time at once, on the current runtime's own timer.
@@ -205,7 +201,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        Timeout::new(bound_after(duration), self)
+        Timeout::new(timeout_after(duration), self)
     }
 
     /// Bounds the time of this future as [`timeout_at`](crate::timeout_at()) does, and panics as
@@ -216,26 +212,55 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        Timeout::new(bound_at(deadline), self)
+        Timeout::new(timeout_until(deadline), self)
     }
 }
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
+/// The deadline of what is made now on a thread that drives a runtime, and finds its timer when it
+/// arms. `None` elsewhere, where a look-up that fails has to panic at the caller's line, and for
+/// no time and for what overflows.
+#[inline(always)]
+fn noted_deadline(duration: Duration) -> Option<Instant> {
+    if duration.is_zero() || !local::is_on_known_worker() {
+        return None;
+    }
+    Instant::now().checked_add(duration)
+}
+
+#[inline(always)]
+fn unbound_after(deadline: Instant, duration: Duration) -> Sleep {
+    let first_poll = FirstPoll::after(duration);
+    Sleep::unbound(local::shard_of_poller, deadline, first_poll)
+}
+
+#[cold]
+#[track_caller]
+fn bound_sleep(duration: Duration) -> Sleep {
+    Sleep::after(local::shard(), duration)
+}
+
 /// The sleep of a timeout. Where a scope may be open, its limit has to be known in the time of the
 /// timer.
-#[inline]
+#[inline(always)] // So that the compiler makes the sleep where it stays.
 #[track_caller]
-fn bound_after(duration: Duration) -> Sleep {
-    if limit::may_be_open() {
-        return limit::sleep_after(local::shard(), duration);
+fn timeout_after(duration: Duration) -> Sleep {
+    match noted_deadline(duration) {
+        Some(deadline) if !limit::may_be_open() => unbound_after(deadline, duration),
+        _ => bounded_sleep(duration),
     }
-    sleep(duration)
+}
+
+#[cold]
+#[track_caller]
+fn bounded_sleep(duration: Duration) -> Sleep {
+    limit::sleep_after(local::shard(), duration)
 }
 
 #[inline]
 #[track_caller]
-fn bound_at(deadline: Instant) -> Sleep {
+fn timeout_until(deadline: Instant) -> Sleep {
     if limit::may_be_open() {
         return limit::sleep_until(local::shard(), deadline);
     }

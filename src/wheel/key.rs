@@ -45,10 +45,6 @@ impl Key {
         self.index
     }
 
-    pub(super) fn sequence(self) -> NonZeroU64 {
-        self.sequence
-    }
-
     /// Whether it is the key of this node, which has its index.
     #[inline]
     pub(super) fn is_of<T>(self, node: &Node<T>) -> bool {

@@ -39,36 +39,25 @@ impl<T> Wheel<T> {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
         let index = self.nodes.vacant_index();
-        let key = Key::new(index, sequence);
-        if due < self.elapsed {
-            return (key, self.arm_overdue(due, key, make()));
-        }
-        let (level, slot) = self.slot_of(due);
-        let previous = self.append(index, level, slot);
+        // One call of `put`, so that it is inlined here.
+        let (previous, position) = if due < self.elapsed {
+            (self.append_overdue(index, due), Position::OVERDUE)
+        } else {
+            let (level, slot) = self.slot_of(due);
+            let previous = self.append(index, level, slot);
+            (previous, Position::of_slot(level, slot))
+        };
         let node = self.nodes.put(Node {
             due,
             sequence,
             links: Links::last(previous),
-            position: Position::of_slot(level, slot),
+            position,
             value: make(),
         });
-        (key, &mut node.value)
+        (Key::new(index, sequence), &mut node.value)
     }
 
-    /// Arms a timer that is overdue.
     #[cold]
-    fn arm_overdue(&mut self, due: u64, key: Key, value: T) -> &mut T {
-        let previous = self.append_overdue(key.index(), due);
-        let node = self.nodes.put(Node {
-            due,
-            sequence: key.sequence(),
-            links: Links::last(previous),
-            position: Position::OVERDUE,
-            value,
-        });
-        &mut node.value
-    }
-
     fn append_overdue(&mut self, index: u32, due: u64) -> u32 {
         let list = self.overdue.entry(due).or_insert(List::EMPTY);
         list.append(index, &mut self.nodes)
