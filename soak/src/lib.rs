@@ -7,6 +7,7 @@
 //! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
 //! | `record`, `life` | what was called, and whether it is possible |
 //! | `finding`, `totals` | what is told |
+//! | `histories` | timers as users hold them, beside tokio's |
 //! | `lateness`, `neighbours` | loads beside the same loads on tokio's timers |
 //! | `children` | programs that need a process of their own |
 
@@ -15,6 +16,7 @@ pub mod children;
 pub mod ends;
 pub mod faults;
 pub mod finding;
+pub mod histories;
 pub mod lateness;
 pub mod life;
 mod neighbours;

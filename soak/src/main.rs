@@ -14,7 +14,7 @@ use tickwheel_soak::finding::{Findings, Kind};
 use tickwheel_soak::program::Setting;
 use tickwheel_soak::random::{self, Cast};
 use tickwheel_soak::totals::Totals;
-use tickwheel_soak::{children, ends, faults, lateness};
+use tickwheel_soak::{children, ends, faults, histories, lateness};
 use tokio::time::{Duration, Instant};
 
 #[global_allocator]
@@ -41,7 +41,7 @@ type Run = fn(Setting) -> bool;
 
 /// The programs by their names. Each gives `false` if it hangs. Those of other processes are in
 /// `children`.
-const PROGRAMS: [(&str, Run); 8] = [
+const PROGRAMS: [(&str, Run); 9] = [
     ("all", |setting| random::run(Cast::All, setting)),
     ("alone", |setting| random::run(Cast::Alone, setting)),
     ("deadline", |setting| random::run(Cast::Deadline, setting)),
@@ -50,12 +50,19 @@ const PROGRAMS: [(&str, Run); 8] = [
     }),
     ("delay_map", |setting| random::run(Cast::DelayMap, setting)),
     ("ends", ends::run),
+    ("histories", |setting| {
+        if let Err((kind, text)) = histories::run(setting.seed) {
+            let again = format!("--only histories --seed {}", setting.seed);
+            setting.findings.report(kind, setting.name, &again, &text);
+        }
+        true
+    }),
     ("idle", |setting| random::run(Cast::Idle, setting)),
     (LATENESS, lateness::run),
 ];
 
 /// The order in which programs follow each other.
-const ROUND: [&str; 11] = [
+const ROUND: [&str; 12] = [
     "all",
     "ends",
     "delay_map",
@@ -67,6 +74,7 @@ const ROUND: [&str; 11] = [
     "alone",
     "ends",
     "idle",
+    "histories",
 ];
 
 const LATENESS: &str = "lateness";

@@ -1,0 +1,429 @@
+//! Random histories of timers as users hold them: a `select!` with a pinned sleep that messages
+//! reset, a timeout, an interval, a deadline that another task resets, a map. They are polled, moved
+//! to other tasks, polled by another waker, reset to later and earlier, and dropped, on a runtime
+//! whose workers are blocked now and then and which ends while some are pending.
+//!
+//! Each history with a like among tokio's timers runs on those too, with the same seed, in the same
+//! runtime and at the same time. So nothing is early by the clock, none is lost, and ours are as
+//! late as tokio's. How late they are says something only beside tokio's, and only if it is worse in
+//! each of three tries.
+
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tokio::time::{Duration, Instant};
+
+use crate::faults::spin;
+use crate::finding::Kind;
+use crate::world::{Flavour, build};
+
+/// What went wrong.
+pub type Fault = (Kind, String);
+
+const TRIES: usize = 3;
+/// How long histories begin in one try.
+const BUSY: Duration = Duration::from_millis(300);
+/// Who waits for longer than this is lost.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    Ours,
+    Tokios,
+}
+
+/// What all histories of a try share.
+#[derive(Clone)]
+struct Book {
+    until: Instant,
+    lateness: [Arc<Mutex<Vec<Duration>>>; 2],
+}
+
+/// Runs histories of this seed.
+///
+/// # Errors
+///
+/// If a timer was early or lost, or ours were later than tokio's in each try.
+pub fn run(seed: u64) -> Result<(), Fault> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let flavours = [Flavour::Current, Flavour::Multi(1), Flavour::Multi(2)];
+    let flavour = *random.choice(&flavours).unwrap();
+    let blocks = random.bool();
+    let mut told = String::new();
+    for _ in 0..TRIES {
+        let [ours, tokios] = attempt(flavour, blocks, random.clone())?;
+        told = format!("{flavour:?}, blocked: {blocks}: late by {ours:?}, tokio's by {tokios:?}");
+        let is_worse = |at: usize| ours[at] > tokios[at] * 3 / 2 + Duration::from_millis(4);
+        if !(0..2).any(is_worse) {
+            return Ok(());
+        }
+    }
+    Err((Kind::Lateness, told))
+}
+
+/// How late ours were and tokio's, each in the median and of the 99th percentile.
+fn attempt(
+    flavour: Flavour,
+    blocks: bool,
+    mut random: fastrand::Rng,
+) -> Result<[[Duration; 2]; 2], Fault> {
+    let runtime = build(flavour);
+    let book = Book {
+        until: Instant::now() + BUSY,
+        lateness: Default::default(),
+    };
+    let mut histories = Vec::new();
+    let context = runtime.enter();
+    for _ in 0..random.usize(10..60) {
+        let fork = random.fork();
+        for whose in [Whose::Ours, Whose::Tokios] {
+            let history = history(whose, book.clone(), fork.clone());
+            histories.push(runtime.spawn(history));
+        }
+    }
+    for _ in 0..random.usize(1..10) {
+        histories.push(runtime.spawn(deadlines(book.clone(), random.fork())));
+        histories.push(runtime.spawn(values(book.clone(), random.fork())));
+    }
+    if blocks {
+        histories.push(runtime.spawn(block(book.clone(), random.fork())));
+    }
+    for whose in [Whose::Ours, Whose::Tokios] {
+        // It is pending when the runtime ends.
+        drop(runtime.spawn(Nap::new(whose, Instant::now() + PATIENCE * 100)));
+    }
+    drop(context);
+    let ended = runtime.block_on(async {
+        let all = async {
+            for history in histories {
+                history.await.map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(PATIENCE, all).await
+    });
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(panicked)) => return Err((Kind::Early, panicked)),
+        Err(_) => return Err((Kind::LostWakeUp, format!("{flavour:?}: a history hangs"))),
+    }
+    let armed = runtime.block_on(async {
+        // A sleep may be ready before the turn that takes its timer out, which has begun.
+        for _ in 0..200 {
+            if Timer::current().metrics().pending == 1 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Timer::current().metrics()
+    });
+    if armed.pending != 1 {
+        let text = format!("one sleep is pending: {armed:?}");
+        return Err((Kind::Counts, text));
+    }
+    Ok(book.lateness.map(|lateness| {
+        let mut lateness = lateness.lock().unwrap();
+        lateness.sort();
+        let at = |quantile: f64| ((lateness.len() - 1) as f64 * quantile) as usize;
+        [0.5, 0.99].map(|quantile| lateness[at(quantile)])
+    }))
+}
+
+impl Book {
+    fn is_busy(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// It has just been ready.
+    fn judge(&self, whose: Whose, what: &str, due: Instant) {
+        let now = Instant::now();
+        assert!(now >= due, "{whose:?}: {what} early by {:?}", due - now);
+        self.lateness[whose as usize]
+            .lock()
+            .unwrap()
+            .push(now - due);
+    }
+}
+
+/// A sleep.
+enum Nap {
+    Ours(tickwheel::Sleep),
+    Tokios(Pin<Box<tokio::time::Sleep>>),
+}
+
+impl Nap {
+    fn new(whose: Whose, due: Instant) -> Nap {
+        match whose {
+            Whose::Ours => Nap::Ours(tickwheel::sleep_until(due)),
+            Whose::Tokios => Nap::Tokios(Box::pin(tokio::time::sleep_until(due))),
+        }
+    }
+
+    fn reset(&mut self, due: Instant) {
+        match self {
+            Nap::Ours(nap) => Pin::new(nap).reset(due),
+            Nap::Tokios(nap) => nap.as_mut().reset(due),
+        }
+    }
+}
+
+impl Future for Nap {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut *self {
+            Nap::Ours(nap) => Pin::new(nap).poll(cx),
+            Nap::Tokios(nap) => nap.as_mut().poll(cx),
+        }
+    }
+}
+
+enum Beat {
+    Ours(tickwheel::Interval),
+    Tokios(tokio::time::Interval),
+}
+
+impl Beat {
+    async fn tick(&mut self) -> Instant {
+        match self {
+            Beat::Ours(beat) => beat.tick().await,
+            Beat::Tokios(beat) => beat.tick().await,
+        }
+    }
+
+    fn reset_at(&mut self, due: Instant) {
+        match self {
+            Beat::Ours(beat) => beat.reset_at(due),
+            Beat::Tokios(beat) => beat.reset_at(due),
+        }
+    }
+}
+
+async fn history(whose: Whose, book: Book, mut random: fastrand::Rng) {
+    while book.is_busy() {
+        match random.u8(..8) {
+            0..5 => nap(whose, &book, &mut random).await,
+            5 | 6 => timeout(whose, &book, &mut random).await,
+            _ => interval(whose, &book, &mut random).await,
+        }
+    }
+}
+
+fn length(random: &mut fastrand::Rng) -> Duration {
+    Duration::from_micros(match random.u8(..8) {
+        0 => 0,
+        1..4 => random.u64(..3_000),
+        4..7 => random.u64(..30_000),
+        _ => random.u64(..150_000),
+    })
+}
+
+/// Until some message comes: at once, after other tasks, from another task, or after a while.
+async fn message(random: &mut fastrand::Rng) {
+    match random.u8(..4) {
+        0 => {}
+        1 => tokio::task::yield_now().await,
+        2 => {
+            let (sender, message) = tokio::sync::oneshot::channel();
+            tokio::spawn(async { sender.send(()) });
+            message.await.unwrap();
+        }
+        _ => tokio::time::sleep(length(random) / 4).await,
+    }
+}
+
+/// A sleep that messages reset, poll and hand on, and its life at one task after the other.
+async fn nap(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+    let due = Instant::now() + length(random);
+    let mut going = Some((Nap::new(whose, due), due));
+    while let Some((nap, due)) = going.take() {
+        if random.u8(..16) == 0 {
+            return;
+        }
+        let messages = random.u8(..5);
+        let is_last = messages == 0;
+        let stint = stint(whose, book.clone(), (nap, due), messages, random.fork());
+        going = if random.u8(..3) == 0 {
+            tokio::spawn(stint).await.unwrap()
+        } else {
+            stint.await
+        };
+        if is_last {
+            assert!(going.is_none(), "it was awaited to its end");
+        }
+    }
+}
+
+/// `None` if the sleep was ready. After no more messages it is awaited.
+async fn stint(
+    whose: Whose,
+    book: Book,
+    (mut nap, mut due): (Nap, Instant),
+    messages: u8,
+    mut random: fastrand::Rng,
+) -> Option<(Nap, Instant)> {
+    for _ in 0..messages {
+        let is_ready = tokio::select! {
+            biased;
+            () = &mut nap => true,
+            () = message(&mut random) => false,
+        };
+        if is_ready {
+            book.judge(whose, "a sleep", due);
+            return None;
+        }
+        match random.u8(..8) {
+            0 => {
+                // By another waker.
+                let polled = Pin::new(&mut nap).poll(&mut Context::from_waker(Waker::noop()));
+                if polled.is_ready() {
+                    book.judge(whose, "a sleep", due);
+                    return None;
+                }
+            }
+            1..4 => {
+                // To later, and mostly by a little, as each message of a connection does.
+                due += length(&mut random);
+                nap.reset(due);
+            }
+            4 => {
+                due = due.min(Instant::now() + length(&mut random));
+                nap.reset(due);
+            }
+            5 => {
+                due = Instant::now() + length(&mut random);
+                nap.reset(due);
+            }
+            6 => nap.reset(due),
+            _ => {}
+        }
+    }
+    if messages > 0 {
+        return Some((nap, due));
+    }
+    nap.await;
+    book.judge(whose, "a sleep", due);
+    None
+}
+
+async fn timeout(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+    let due = Instant::now() + length(random);
+    let inner = async {
+        for _ in 0..random.u8(..5) {
+            message(random).await;
+        }
+        if random.bool() {
+            pending::<()>().await;
+        }
+    };
+    let has_elapsed = match whose {
+        Whose::Ours => tickwheel::timeout_at(due, inner).await.is_err(),
+        Whose::Tokios => tokio::time::timeout_at(due, inner).await.is_err(),
+    };
+    if has_elapsed {
+        book.judge(whose, "a timeout", due);
+    }
+}
+
+/// An interval that messages reset.
+async fn interval(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+    let period = length(random) + Duration::from_millis(1);
+    let mut due = Instant::now() + length(random);
+    let mut beat = match whose {
+        Whose::Ours => Beat::Ours(tickwheel::time::interval_at(due, period)),
+        Whose::Tokios => Beat::Tokios(tokio::time::interval_at(due, period)),
+    };
+    for _ in 0..random.u8(1..6) {
+        tokio::select! {
+            told = beat.tick() => {
+                assert!(told >= due, "{whose:?}: a tick of {due:?} told {told:?}");
+                book.judge(whose, "an interval", told);
+                due = told + period;
+            }
+            () = message(random) => {
+                due = Instant::now() + length(random);
+                beat.reset_at(due);
+            }
+        }
+    }
+}
+
+/// Deadlines, alone and in a map, that another task resets.
+async fn deadlines(book: Book, mut random: fastrand::Rng) {
+    let map = DeadlineMap::new(&Timer::current());
+    while book.is_busy() {
+        let timeout = length(&mut random);
+        let made = Instant::now();
+        let is_keyed = random.bool();
+        let mut keyed = None;
+        let mut lone = None;
+        let handle = if is_keyed {
+            let deadline = map.insert(1, timeout).expect("the map is open");
+            keyed.insert(deadline).handle()
+        } else {
+            lone.insert(Timer::current().deadline(timeout)).handle()
+        };
+        let resets = random.u8(..6);
+        let mut fork = random.fork();
+        let resetting = tokio::spawn(async move {
+            let mut due = made + timeout;
+            for _ in 0..resets {
+                message(&mut fork).await;
+                let before = Instant::now();
+                if handle.reset() {
+                    due = before + timeout;
+                }
+            }
+            due
+        });
+        match (keyed, lone) {
+            (Some(keyed), _) => keyed.await.unwrap(),
+            (_, Some(lone)) => lone.await.unwrap(),
+            _ => unreachable!("there is one"),
+        }
+        let now = Instant::now();
+        // A stall gives it a grace, so how late it is says nothing.
+        let due = resetting.await.unwrap();
+        assert!(now >= due, "a deadline early by {:?}", due - now);
+    }
+}
+
+/// Values of a map, each of which comes out once.
+async fn values(book: Book, mut random: fastrand::Rng) {
+    while book.is_busy() {
+        let (map, mut expirations) = DelayMap::new(&Timer::current());
+        let keys = random.u32(1..20);
+        for key in 0..keys {
+            map.insert(key, (), length(&mut random)).unwrap();
+        }
+        for _ in 0..random.u32(..2 * keys) {
+            let _ = map.reset(&random.u32(..keys), length(&mut random));
+        }
+        let is_closing = tokio::spawn(async move {
+            while !map.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let mut seen = vec![false; keys as usize];
+        while let Some(expired) = poll_fn(|cx| expirations.poll_recv(cx)).await {
+            book.judge(Whose::Ours, "a value", expired.deadline);
+            let was_seen = std::mem::replace(&mut seen[expired.key as usize], true);
+            assert!(!was_seen, "value {} came out twice", expired.key);
+        }
+        assert!(seen.iter().all(|&seen| seen), "a value was lost: {seen:?}");
+        is_closing.await.unwrap();
+    }
+}
+
+/// Blocks its worker now and then, for longer than makes a stall at times.
+async fn block(book: Book, mut random: fastrand::Rng) {
+    while book.is_busy() {
+        tokio::time::sleep(Duration::from_millis(random.u64(5..60))).await;
+        spin(Duration::from_millis(
+            *random.choice(&[1, 5, 20, 70]).unwrap(),
+        ));
+    }
+}
