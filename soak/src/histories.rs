@@ -26,6 +26,8 @@ pub type Fault = (Kind, String);
 const TRIES: usize = 3;
 /// How long histories begin in one try.
 const BUSY: Duration = Duration::from_millis(300);
+/// A machine that is busy makes any timer so late.
+const SLACK: Duration = Duration::from_millis(4);
 /// Who waits for longer than this is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -56,20 +58,22 @@ pub fn run(seed: u64) -> Result<(), Fault> {
     for _ in 0..TRIES {
         let [ours, tokios] = attempt(flavour, blocks, random.clone())?;
         told = format!("{flavour:?}, blocked: {blocks}: late by {ours:?}, tokio's by {tokios:?}");
-        let is_worse = |at: usize| ours[at] > tokios[at] * 3 / 2 + Duration::from_millis(4);
-        if !(0..2).any(is_worse) {
+        // Our median beside tokio's nine in ten, and so on: what few timers meet by chance says
+        // nothing.
+        let is_worse = |(ours, tokios): (&_, &Duration)| *ours > *tokios * 3 / 2 + SLACK;
+        if !ours.iter().zip(&tokios[1..]).any(is_worse) {
             return Ok(());
         }
     }
     Err((Kind::Lateness, told))
 }
 
-/// How late ours were and tokio's, each in the median and of the 99th percentile.
+/// How late ours were and tokio's: each in the median, nine in ten, and 99 in a hundred.
 fn attempt(
     flavour: Flavour,
     blocks: bool,
     mut random: fastrand::Rng,
-) -> Result<[[Duration; 2]; 2], Fault> {
+) -> Result<[[Duration; 3]; 2], Fault> {
     let runtime = build(flavour);
     let book = Book {
         until: Instant::now() + BUSY,
@@ -77,14 +81,15 @@ fn attempt(
     };
     let mut histories = Vec::new();
     let context = runtime.enter();
-    for _ in 0..random.usize(10..60) {
+    let count = *random.choice(&[1, 2, 5, 20, 60]).unwrap();
+    for _ in 0..count {
         let fork = random.fork();
         for whose in [Whose::Ours, Whose::Tokios] {
             let history = history(whose, book.clone(), fork.clone());
             histories.push(runtime.spawn(history));
         }
     }
-    for _ in 0..random.usize(1..10) {
+    for _ in 0..random.usize(..=count / 5) {
         histories.push(runtime.spawn(deadlines(book.clone(), random.fork())));
         histories.push(runtime.spawn(values(book.clone(), random.fork())));
     }
@@ -126,9 +131,11 @@ fn attempt(
     }
     Ok(book.lateness.map(|lateness| {
         let mut lateness = lateness.lock().unwrap();
+        // A lone history may have had nothing that was ready.
+        lateness.push(Duration::ZERO);
         lateness.sort();
         let at = |quantile: f64| ((lateness.len() - 1) as f64 * quantile) as usize;
-        [0.5, 0.99].map(|quantile| lateness[at(quantile)])
+        [0.5, 0.9, 0.99].map(|quantile| lateness[at(quantile)])
     }))
 }
 
