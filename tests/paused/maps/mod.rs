@@ -1,6 +1,6 @@
 //! What the oracle does not hold of `DelayMap` and `DeadlineMap`: user code within the calls, other
 //! forms of a key, hashers, and the faults that it alone had found. Threads that race are in
-//! `tests/real/map_threads.rs`.
+//! `soak/tests/real/map_threads.rs`.
 
 mod closures;
 mod deadline_map;

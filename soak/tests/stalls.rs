@@ -5,10 +5,9 @@
 //! make a stall. A longer stall gives a longer grace, so most of what is held here holds however
 //! late the machine is, and a grace that has to be over is awaited. The rest is held within a time.
 //! Where the machine has taken longer, the try has shown nothing, and three such tries fail the
-//! test. The package `soak` runs it too, without tokio's `test-util`.
+//! test.
 
-#![cfg(not(target_family = "wasm"))]
-
+#[path = "../../tests/common/mod.rs"]
 mod common;
 
 use std::future::Future;
