@@ -2,8 +2,7 @@
 //! `tokio/test-util`, which the soak must not have. Each is a test that cargo builds once. It runs
 //! as a child, for a batch of seeds, and what it prints when it fails is the finding.
 //!
-//! The children of a round keep all cores busy, and nothing that judges how late timers are runs
-//! beside them.
+//! The children of a round keep all cores busy, and nothing runs beside them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
@@ -33,7 +32,7 @@ struct Child {
 
 /// All children. Whatever takes a seed and a count from its environment, and fails with a text, is
 /// one line more.
-const CHILDREN: [Child; 8] = [
+const CHILDREN: [Child; 9] = [
     oracle("paused", "random_programs_do_what", 2_000, 8),
     oracle("wheel", "the_bare_wheel_does_what", 20_000, 1),
     oracle("parity", "the_same_program_does_the_same", 4_000, 1),
@@ -42,6 +41,7 @@ const CHILDREN: [Child; 8] = [
     schedules("schedules-deadline", "--only=deadline"),
     schedules("schedules-deadline-map", "--only=deadline_map"),
     schedules("schedules-delay-map", "--only=delay_map"),
+    schedules("schedules-sleep", "--only=sleep"),
 ];
 
 const fn oracle(name: &'static str, run: &'static str, batch: u64, batches: u64) -> Child {

@@ -8,7 +8,6 @@
 //! | `record`, `life` | what was called, and whether it is possible |
 //! | `finding`, `totals` | what is told |
 //! | `histories` | timers as users hold them, beside tokio's |
-//! | `lateness`, `neighbours` | loads beside the same loads on tokio's timers |
 //! | `children` | programs that need a process of their own |
 
 mod actors;
@@ -17,9 +16,7 @@ pub mod ends;
 pub mod faults;
 pub mod finding;
 pub mod histories;
-pub mod lateness;
 pub mod life;
-mod neighbours;
 pub mod program;
 pub mod random;
 mod record;

@@ -14,7 +14,7 @@ use tickwheel_soak::finding::{Findings, Kind};
 use tickwheel_soak::program::Setting;
 use tickwheel_soak::random::{self, Cast};
 use tickwheel_soak::totals::Totals;
-use tickwheel_soak::{children, ends, faults, histories, lateness};
+use tickwheel_soak::{children, ends, faults, histories};
 use tokio::time::{Duration, Instant};
 
 #[global_allocator]
@@ -41,7 +41,7 @@ type Run = fn(Setting) -> bool;
 
 /// The programs by their names. Each gives `false` if it hangs. Those of other processes are in
 /// `children`.
-const PROGRAMS: [(&str, Run); 9] = [
+const PROGRAMS: [(&str, Run); 8] = [
     ("all", |setting| random::run(Cast::All, setting)),
     ("alone", |setting| random::run(Cast::Alone, setting)),
     ("deadline", |setting| random::run(Cast::Deadline, setting)),
@@ -58,7 +58,6 @@ const PROGRAMS: [(&str, Run); 9] = [
         true
     }),
     ("idle", |setting| random::run(Cast::Idle, setting)),
-    (LATENESS, lateness::run),
 ];
 
 /// The order in which programs follow each other.
@@ -77,11 +76,7 @@ const ROUND: [&str; 12] = [
     "histories",
 ];
 
-const LATENESS: &str = "lateness";
-
-/// They are long. So they come by the clock and not in the round, by turns.
-const LONG: [&str; 2] = [LATENESS, children::ALL];
-/// One of them for so much time of the others.
+/// A round of the children is long. So it comes by the clock, once for so much time of the others.
 const BETWEEN: Duration = Duration::from_secs(10);
 /// A program that takes longer than this hangs, whatever it does.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -114,7 +109,7 @@ fn main() -> ExitCode {
     let now_running = watch(findings.clone(), totals.clone());
     let start = Instant::now();
     let (mut told, mut baseline) = (start, None);
-    let (mut last_long, mut long) = (start, LONG.into_iter().cycle());
+    let mut last_long = start;
     let mut hangs = false;
     for number in 0.. {
         if start.elapsed() >= options.time || hangs || options.first && !findings.is_empty() {
@@ -123,7 +118,7 @@ fn main() -> ExitCode {
         let is_long_due = last_long.elapsed() > BETWEEN;
         let wanted = match is_long_due {
             _ if !only.is_empty() => &only[number as usize % only.len()],
-            true => long.next().expect("it has no end"),
+            true => children::ALL,
             false => ROUND[number as usize % ROUND.len()],
         };
         let setting = Setting {
@@ -145,7 +140,7 @@ fn main() -> ExitCode {
             }
             None => children::run(setting),
         }
-        if LONG.contains(&name) {
+        if name == children::ALL {
             last_long = Instant::now();
         }
         if number >= 20 && !hangs {
@@ -240,17 +235,13 @@ fn progress(start: Instant, totals: &Totals, findings: &Findings) -> String {
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let (programs, paused) = (count(&totals.programs), totals.beside("paused"));
     format!(
-        "{:>6.0} s  {} programs, {} paused programs, {} of other children, {} loads and {} void, {} timers fired, {} calls judged, late p99 {:?} max {:?}, {} KiB in use, {} MiB resident, {} findings",
+        "{:>6.0} s  {} programs, {} paused programs, {} of other children, {} timers fired, {} calls judged, {} KiB in use, {} MiB resident, {} findings",
         start.elapsed().as_secs_f64(),
         programs,
         paused,
         totals.all() - programs - paused,
-        count(&totals.loads),
-        count(&totals.void_loads),
         count(&totals.fired),
         count(&totals.calls),
-        totals.lateness(0.99),
-        totals.lateness(1.0),
         ALLOCATOR.current_usage() >> 10,
         resident() >> 20,
         findings.len(),

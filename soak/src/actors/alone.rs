@@ -120,10 +120,6 @@ async fn sleep(
         if !has_elapsed {
             program.accuse(Kind::WrongAnswer, "a sleep that was ready has not elapsed");
         }
-        let faults = program.faults;
-        if !(faults.stop || faults.busy_cores || faults.busy_workers || faults.wakers) {
-            program.totals.add_lateness(latest + clock.tick);
-        }
     }
 }
 
