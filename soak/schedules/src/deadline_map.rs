@@ -235,7 +235,7 @@ impl Books {
 /// Gives the last moment at which something was called or due.
 fn judge(world: &World, books: &Books) -> Duration {
     let (calls, lives) = (books.calls.take(), books.lives.take());
-    let dropped = books.dropped.take().len();
+    let (dropped, closed) = (books.dropped.take().len(), books.closed.take());
     let came_to = |outcome| {
         lives
             .iter()
@@ -316,7 +316,9 @@ fn judge(world: &World, books: &Books) -> Duration {
                 let is_same = call.span.first == other.span.first;
                 !is_same && !call.span.is_before(&other.span) && !other.span.is_before(&call.span)
             };
-            made.is_before(&call.span)
+            // What was put in beside the call that has closed the map came before that.
+            let closes = closed.iter().any(|closed| closed.first == call.span.first);
+            (closes || made.is_before(&call.span))
                 && call.span.ended < from
                 && !calls.iter().filter(takes_out).any(overlaps)
         });

@@ -131,6 +131,8 @@ fn consume(
         };
         let deadline = expired.deadline.duration_since(origin);
         let value = expired.value;
+        let is_closed = books.closed.any(|closed| closed.is_before(&span));
+        assert!(!is_closed, "{value} came out of a closed map: {span:?}");
         let due = Moment::of(deadline);
         let out = Act::End(Outcome::Out { due, number });
         books.note_of(expired.key, value, out, true, span);
