@@ -87,7 +87,7 @@ impl<K: Hash + Eq, V> SessionCache<K, V> {
 
     /// Logs in: opens a session. One that is live under this id is replaced and given back. If
     /// there are too many, or the cache is closed, the new one is given back.
-    fn insert(&self, id: K, value: V) -> Result<Option<Session<V>>, InsertError<Session<V>>> {
+    fn insert(&self, id: K, value: V) -> Result<Option<Session<V>>, InsertError<(K, Session<V>)>> {
         let session = Session {
             value: Arc::new(value),
             last_used: Instant::now(),

@@ -1,5 +1,5 @@
-//! The errors, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`TryRecvError`],
-//! [`BuildError`].
+//! The errors, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`InsertIfAbsentError`],
+//! [`TryRecvError`], [`BuildError`].
 
 use std::fmt;
 use std::time::Duration;
@@ -123,7 +123,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// A map did not take what was to be inserted. It gives the value back where there is one.
+/// A map did not take what was to be inserted, and gives it back: the key of a
+/// [`DeadlineMap`](crate::DeadlineMap), the key and the value of a [`DelayMap`](crate::DelayMap).
 ///
 /// It has the shape of tokio's [`TrySendError`](tokio::sync::mpsc::error::TrySendError).
 ///
@@ -133,28 +134,28 @@ impl std::error::Error for Cancelled {}
 /// let (map, _expirations) = DelayMap::with_limit(&Timer::current(), 1);
 /// let minute = Duration::from_secs(60);
 /// assert_eq!(map.insert("one", 1, minute), Ok(None));
-/// assert_eq!(map.insert("two", 2, minute), Err(InsertError::AtCapacity(2)));
+/// assert_eq!(map.insert("two", 2, minute), Err(InsertError::AtCapacity(("two", 2))));
 /// # });
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum InsertError<V = ()> {
+pub enum InsertError<T> {
     /// The map is closed.
-    Closed(V),
+    Closed(T),
     /// The key is new, and the map holds as many as its limit allows.
-    AtCapacity(V),
+    AtCapacity(T),
 }
 
-impl<V> InsertError<V> {
-    /// The value that was not inserted.
-    pub fn into_inner(self) -> V {
+impl<T> InsertError<T> {
+    /// What was not inserted.
+    pub fn into_inner(self) -> T {
         match self {
-            InsertError::Closed(value) | InsertError::AtCapacity(value) => value,
+            InsertError::Closed(back) | InsertError::AtCapacity(back) => back,
         }
     }
 }
 
-impl<V> fmt::Debug for InsertError<V> {
+impl<T> fmt::Debug for InsertError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             InsertError::Closed(_) => "Closed(..)",
@@ -163,7 +164,7 @@ impl<V> fmt::Debug for InsertError<V> {
     }
 }
 
-impl<V> fmt::Display for InsertError<V> {
+impl<T> fmt::Display for InsertError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             InsertError::Closed(_) => "the map is closed; nothing can be inserted any more",
@@ -174,8 +175,75 @@ impl<V> fmt::Display for InsertError<V> {
     }
 }
 
-impl<V> std::error::Error for InsertError<V> {}
+impl<T> std::error::Error for InsertError<T> {}
 
+/// An `insert_if_absent` of a map did not insert, and gives back what was to be inserted, as
+/// [`InsertError`] does.
+///
+/// ```
+/// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
+/// # tokio_test::block_on(async {
+/// let (map, _expirations) = DelayMap::new(&Timer::current());
+/// let minute = Duration::from_secs(60);
+/// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(()));
+/// let occupied = map.insert_if_absent("key", 2, minute);
+/// assert_eq!(occupied, Err(InsertIfAbsentError::Occupied(("key", 2))));
+/// # });
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InsertIfAbsentError<T> {
+    /// The key is in the map. What is under it stays as it is.
+    Occupied(T),
+    /// The map is closed.
+    Closed(T),
+    /// The key is new, and the map holds as many as its limit allows.
+    AtCapacity(T),
+}
+
+impl<T> InsertIfAbsentError<T> {
+    /// What was not inserted.
+    pub fn into_inner(self) -> T {
+        match self {
+            InsertIfAbsentError::Occupied(back)
+            | InsertIfAbsentError::Closed(back)
+            | InsertIfAbsentError::AtCapacity(back) => back,
+        }
+    }
+}
+
+impl<T> From<InsertError<T>> for InsertIfAbsentError<T> {
+    fn from(error: InsertError<T>) -> Self {
+        match error {
+            InsertError::Closed(back) => InsertIfAbsentError::Closed(back),
+            InsertError::AtCapacity(back) => InsertIfAbsentError::AtCapacity(back),
+        }
+    }
+}
+
+impl<T> fmt::Debug for InsertIfAbsentError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InsertIfAbsentError::Occupied(_) => "Occupied(..)",
+            InsertIfAbsentError::Closed(_) => "Closed(..)",
+            InsertIfAbsentError::AtCapacity(_) => "AtCapacity(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for InsertIfAbsentError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InsertIfAbsentError::Occupied(_) => {
+                f.write_str("the key is in the map; `insert` replaces what is under it")
+            }
+            InsertIfAbsentError::Closed(_) => InsertError::Closed(()).fmt(f),
+            InsertIfAbsentError::AtCapacity(_) => InsertError::AtCapacity(()).fmt(f),
+        }
+    }
+}
+
+impl<T> std::error::Error for InsertIfAbsentError<T> {}
 /// The stream of a [`DelayMap`](crate::DelayMap) gave no value:
 /// [`Expirations::try_recv`](crate::Expirations::try_recv). It has the names of tokio's own.
 /// It is exhaustive as tokio's is, so that a `match` moves here by its `use`.

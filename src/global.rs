@@ -27,7 +27,7 @@
 //!     let (sessions, mut expired) = DelayMap::new(&global::timer());
 //!     sessions.insert("alice", 1, Duration::from_millis(5))?;
 //!     assert_eq!(expired.recv().await.map(|first| first.key), Some("alice"));
-//! #   Ok::<_, tickwheel::error::InsertError<i32>>(())
+//! #   Ok::<_, tickwheel::error::InsertError<(&str, i32)>>(())
 //! })
 //! # .unwrap();
 //! ```

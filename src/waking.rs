@@ -25,7 +25,7 @@ use std::time::Duration;
 pub(crate) struct Reporter {
     name: Option<Arc<str>>,
     waker_panics: AtomicU64,
-    refused: AtomicU64,
+    rejected_inserts: AtomicU64,
 }
 
 impl Reporter {
@@ -85,14 +85,14 @@ impl Reporter {
         });
     }
 
-    /// A map has refused an insert.
+    /// A map has rejected an insert.
     #[cold]
-    pub(crate) fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_rejected_insert(&self) {
+        self.rejected_inserts.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    pub(crate) fn rejected_inserts(&self) -> u64 {
+        self.rejected_inserts.load(Ordering::Relaxed)
     }
 }
 

@@ -53,7 +53,7 @@ use tokio::time::Instant;
 ///     jobs.insert_at(key, value, clock.instant(due))?;
 /// }
 /// assert!(jobs.remaining("mail") <= Some(Duration::from_secs(91)));
-/// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+/// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WallClock {

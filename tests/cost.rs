@@ -11,11 +11,11 @@ use std::sync::mpsc;
 use std::thread;
 
 use cpu_time::ThreadTime;
-use tickwheel::{Duration, Instant, Timer};
+use tickwheel::{DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 
-use crate::common::{HOUR, MS, alone, current_thread, multi_thread};
+use crate::common::{HOUR, MS, alone, current_thread, multi_thread, poll_once};
 
 /// CPU time of two hundred turns, after so many threads have used the timer. The threads live on,
 /// and no handle of the timer is left.
@@ -177,6 +177,32 @@ fn neither_a_tick_nor_an_earlier_timer_spawns_tasks() {
             deadline.await.unwrap();
         });
         assert!(sleeping <= 2 && earlier <= 2, "{sleeping}, {earlier}");
+    }
+}
+
+#[test]
+fn streams_that_were_polled_and_dropped_leave_no_task() {
+    let _alone = alone();
+    for runtime in [multi_thread(2), current_thread()] {
+        let metrics = runtime.metrics();
+        runtime.block_on(async {
+            let (map, first) = DelayMap::<u8, ()>::new(&Timer::current());
+            drop(first);
+            for _ in 0..1_000 {
+                let mut stream = map.expirations().expect("the one before was dropped");
+                assert!(poll_once(&mut Box::pin(stream.recv())).is_pending());
+                assert!(metrics.num_alive_tasks() > 0, "the stream has one");
+                drop(stream);
+            }
+            // A task that was taken back is dropped by its worker.
+            for _ in 0..1_000 {
+                if metrics.num_alive_tasks() == 0 {
+                    break;
+                }
+                tokio::time::sleep(MS).await;
+            }
+            assert_eq!(metrics.num_alive_tasks(), 0);
+        });
     }
 }
 

@@ -24,7 +24,7 @@ use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::shard::Shard;
 use crate::shard::deadline_ref::DeadlineRef;
-use crate::shard::word::{Mark, Word};
+use crate::shard::word::{MapTag, Word};
 pub use handle::ResetHandle;
 
 /// A deadline that one task awaits and any task pushes back:
@@ -69,7 +69,7 @@ pub struct Deadline {
 impl Deadline {
     pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
         let now = shard.clock().now();
-        let word = arm(&shard, now, timeout, Mark::default());
+        let word = arm(&shard, now, timeout, MapTag::default());
         Deadline {
             handle: ResetHandle::new(shard, word),
         }
@@ -116,8 +116,8 @@ impl Drop for Deadline {
 }
 
 /// Arms a deadline that is made at `now`.
-pub(crate) fn arm(shard: &Shard, now: Moment, timeout: Duration, mark: Mark) -> Arc<Word> {
-    let word = Arc::new(Word::new(now, timeout, mark));
+pub(crate) fn arm(shard: &Shard, now: Moment, timeout: Duration, tag: MapTag) -> Arc<Word> {
+    let word = Arc::new(Word::new(now, timeout, tag));
     shard.arm_word(&word);
     word
 }

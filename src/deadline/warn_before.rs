@@ -64,8 +64,8 @@ pub struct WarnBefore<D = Deadline> {
 }
 
 impl Deadline {
-    /// The deadline with a warning `notice` before it expires, in which a reset is still in time. It
-    /// is for a keepalive that asks before it closes.
+    /// The deadline with a warning `notice` before it expires, in which a reset is still in time.
+    /// It is for a keepalive that asks before it closes.
     ///
     /// ```
     /// # use tickwheel::{Duration, Stage, Timer};

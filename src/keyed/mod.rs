@@ -8,3 +8,14 @@ pub(crate) mod delay_map;
 mod linear_table;
 mod reentry;
 pub(crate) mod table;
+
+use crate::error::{InsertError, InsertIfAbsentError};
+
+/// The error of an insert that replaces what is under its key.
+fn not_occupied<T>(error: InsertIfAbsentError<T>) -> InsertError<T> {
+    match error {
+        InsertIfAbsentError::Closed(back) => InsertError::Closed(back),
+        InsertIfAbsentError::AtCapacity(back) => InsertError::AtCapacity(back),
+        InsertIfAbsentError::Occupied(_) => unreachable!("it replaces what is there"),
+    }
+}

@@ -1,8 +1,8 @@
 //! Panics in debug builds where a call to a map comes from under one of the map's own locks.
 //!
 //! Some user code runs under the lock of a part: what is given to `for_each` or `update`, or the
-//! `Eq` of a key. If it calls the same map, the call waits for ever for a lock of its own thread. A
-//! debug build panics in place of that. It may call another map.
+//! `Eq`, `Borrow` or `Clone` of a key. If it calls the same map, the call waits for ever for a lock
+//! of its own thread. A debug build panics in place of that. It may call another map.
 
 /// Goes with the lock of a part, and does nothing in a release build.
 pub(crate) struct Reentry {
@@ -40,8 +40,8 @@ impl Reentry {
     pub(crate) fn check<T>(table: &T) {
         assert!(
             !Reentry::is_held(table),
-            "a map was called from a closure that was given to it, or from the `Eq` or `Clone` of \
-             its key: these run under a lock of the map, and the call would wait for ever"
+            "a map was called from a closure that was given to it, or from the `Eq`, `Borrow` or \
+             `Clone` of its key: these run under a lock of the map, and the call would wait for ever"
         );
     }
 }

@@ -173,17 +173,9 @@ impl<P> Table<P> {
         self.capacity.is_limited().then_some(self.capacity.limit)
     }
 
-    /// How many permits are taken, at one moment.
-    pub(crate) fn len(&self) -> usize {
-        Reentry::check(self);
-        // A limit has one count, which is of one moment anyhow.
-        let _all = (!self.capacity.is_limited()).then(|| self.lock_all());
-        self.permits()
-    }
-
     /// How many permits are taken, without a lock. While other threads change the table, this may
     /// be the sum of what each part had at some moment of the call.
-    pub(crate) fn permits(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         // Acquire: pairs with `release`, so that the reader sees the removals behind the count.
         if self.capacity.is_limited() {
             return self.capacity.permits.load(Ordering::Acquire);
@@ -246,7 +238,7 @@ impl<P> PartGuard<'_, P> {
     /// Gives back the permits of some keys.
     #[inline]
     pub(crate) fn release(&mut self, permits: usize) {
-        // Release: pairs with `try_acquire` and with `Table::permits`, and carries the removals.
+        // Release: pairs with `try_acquire` and with `Table::len`, and carries the removals.
         if self.capacity.is_limited() {
             self.capacity.permits.fetch_sub(permits, Ordering::Release);
         } else {

@@ -60,12 +60,12 @@ pub(crate) struct Word {
     key_sequence: AtomicU64,
     key_index: AtomicU32,
     /// It is written once, and has a meaning only for the code that made the word.
-    mark: Mark,
+    tag: MapTag,
 }
 
 /// The name that a map has for one of its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct MapTag {
     /// The hash of the key.
     pub(crate) hash: u32,
     /// The number of the shard that the word is on.
@@ -88,19 +88,19 @@ pub(crate) const EXPIRED: Result<(), Cancelled> = Ok(());
 
 impl Word {
     /// A word that is pending and counts from `start`.
-    pub(crate) fn new(start: Moment, timeout: Duration, mark: Mark) -> Word {
+    pub(crate) fn new(start: Moment, timeout: Duration, tag: MapTag) -> Word {
         Word {
             state: AtomicU64::new(Packed::from(State::Counting(start)).0),
             timeout: AtomicU64::new(Span::from(timeout).to_bits()),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
-            mark,
+            tag,
         }
     }
 
     #[inline]
-    pub(crate) fn mark(&self) -> Mark {
-        self.mark
+    pub(crate) fn tag(&self) -> MapTag {
+        self.tag
     }
 
     /// The outcome of the deadline, once it has one.

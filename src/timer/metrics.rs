@@ -63,9 +63,9 @@ pub struct Metrics {
     pub fired_lateness_sum: Duration,
     /// Wakers that panicked when the timer woke them. The panics were contained.
     pub waker_panics: u64,
-    /// Inserts into maps on this timer that were refused, because the map was closed or at its
+    /// Inserts into maps on this timer that were rejected, because the map was closed or at its
     /// limit.
-    pub refused: u64,
+    pub rejected_inserts: u64,
 }
 
 impl Metrics {
@@ -83,7 +83,7 @@ impl Metrics {
             stalls: stalls.count(),
             stalled: stalls.total(),
             waker_panics: reporter.waker_panics(),
-            refused: reporter.refused(),
+            rejected_inserts: reporter.rejected_inserts(),
             ..Metrics::default()
         };
         for counts in shards {

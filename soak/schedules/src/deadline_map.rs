@@ -199,19 +199,19 @@ fn insert(map: &Map, books: &Books, own: &mut Own) {
     let if_absent = one_in(4);
     let (inserted, span) = Span::of(|| {
         if if_absent {
-            map.insert_if_absent(key, timeout)
+            map.insert_if_absent(key, timeout).ok()
         } else {
-            map.insert(key, timeout).map(Some)
+            map.insert(key, timeout).ok()
         }
     });
     match inserted {
-        Ok(Some(keyed)) => {
+        Some(keyed) => {
             let is_closed = books.closed.any(|closed| closed.is_before(&span));
             assert!(!is_closed, "{key} went into a closed map: {span:?}");
             books.note(Did::Inserted(key, timeout), span);
             own.push((keyed, span));
         }
-        Ok(None) | Err(_) => books.note(Did::Nothing, span),
+        None => books.note(Did::Nothing, span),
     }
 }
 

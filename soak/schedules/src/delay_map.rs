@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use shuttle::future::block_on;
 use shuttle::sync::mpsc::{Sender, channel};
+use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
 use tickwheel_soak_model::{Act, Due, Event, Outcome, Rules, judge};
 
@@ -211,16 +212,16 @@ fn insert(map: &Map, books: &Books, value: Value) {
     books.given.push(value);
     let (inserted, span) = Span::of(|| {
         if if_absent {
-            map.insert_if_absent(key, value, delay)
+            map.insert_if_absent(key, value, delay).map(|()| None)
         } else {
-            map.insert(key, value, delay)
+            map.insert(key, value, delay).map_err(Into::into)
         }
     });
     let is_closed = books.closed.any(|closed| closed.is_before(&span));
     let begin = Act::Begin(Due::After(delay));
     match inserted {
-        // It gives the older value, or its own if there is an older one.
-        Ok(Some(own)) if own == value => {
+        Err(InsertIfAbsentError::Occupied(own)) => {
+            assert_eq!(own, (key, value));
             books.note(Some(key), Act::Look, true, span);
             books.out.push(value);
         }
@@ -230,7 +231,7 @@ fn insert(map: &Map, books: &Books, value: Value) {
             books.took(older.map(|older| (key, older)), span);
         }
         Err(refused) => {
-            assert_eq!(refused.into_inner(), value);
+            assert_eq!(refused.into_inner(), (key, value));
             books.out.push(value);
         }
     }

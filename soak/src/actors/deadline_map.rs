@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use tickwheel::error::InsertError;
+use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DeadlineMap, ResetHandle};
 use tokio::time::{Duration, Instant};
 
@@ -100,17 +100,19 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let mut record = program.record();
         let inserted = shared.brittle(&mut random, &mut record, subject, || match due {
             Due::After(timeout) if if_absent => shared.map.insert_if_absent(Key(key), timeout),
-            Due::After(timeout) => shared.map.insert(Key(key), timeout).map(Some),
-            Due::At(instant) => shared.map.insert_at(Key(key), instant).map(Some),
+            Due::After(timeout) => shared.map.insert(Key(key), timeout).map_err(Into::into),
+            Due::At(instant) => shared.map.insert_at(Key(key), instant).map_err(Into::into),
         });
         push(&shared.latest, &clock, LONGEST);
         let (deadline, call) = match inserted {
-            Some((Ok(Some(deadline)), call)) => (deadline, call),
+            Some((Ok(deadline), call)) => (deadline, call),
             other => {
                 match other {
-                    Some((Ok(_), call)) => record.keep(subject, Act::Find, (true, call)),
-                    Some((Err(refused), call)) => shared.judge_refusal(refused, call),
-                    None => {}
+                    Some((Err(InsertIfAbsentError::Occupied(_)), call)) => {
+                        record.keep(subject, Act::Find, (true, call));
+                    }
+                    Some((Err(refused), call)) => shared.judge_refusal(&refused, call),
+                    _ => {}
                 }
                 super::yield_now().await;
                 continue;
@@ -258,9 +260,9 @@ impl Shared {
         }
     }
 
-    fn judge_refusal(&self, refused: InsertError, call: Call) {
+    fn judge_refusal(&self, refused: &InsertIfAbsentError<Key>, call: Call) {
         let may_be = match refused {
-            InsertError::AtCapacity(()) => self.limit.is_some(),
+            InsertIfAbsentError::AtCapacity(_) => self.limit.is_some(),
             _ => self
                 .closing
                 .get()

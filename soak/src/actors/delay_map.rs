@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use futures::StreamExt;
+use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DelayMap, Expirations, Expired, WeakDelayMap};
 use tokio::time::{Duration, Instant};
 
@@ -321,16 +322,19 @@ impl Writer {
         let has_life = shared.program.is_busy() && random.u8(..8) == 0;
         let life = has_life.then(|| shared.lengths.draw(random));
         let inserted = self.brittle(random, subject, |map| match (due, life) {
-            (Due::After(delay), Some(life)) => map.insert_with_life(key, value, delay, life),
-            (Due::After(delay), None) if if_absent => map.insert_if_absent(key, value, delay),
-            (Due::After(delay), None) => map.insert(key, value, delay),
-            (Due::At(instant), _) => map.insert_at(key, value, instant),
+            (Due::After(delay), Some(life)) => map
+                .insert_with_ttl(key, value, delay, life)
+                .map_err(Into::into),
+            (Due::After(delay), None) if if_absent => {
+                map.insert_if_absent(key, value, delay).map(|()| None)
+            }
+            (Due::After(delay), None) => map.insert(key, value, delay).map_err(Into::into),
+            (Due::At(instant), _) => map.insert_at(key, value, instant).map_err(Into::into),
         });
         shared.push(due);
         match inserted {
             None => {}
-            // It is the value itself that comes back, where the key was there already.
-            Some((Ok(Some(back)), call)) if back.id == id => {
+            Some((Err(InsertIfAbsentError::Occupied((_, back))), call)) => {
                 self.record.keep(subject, Act::Look, (true, call));
                 back.take_out();
             }
@@ -347,7 +351,7 @@ impl Writer {
                 }
                 self.take_out(subject, replaced, call);
             }
-            Some((Err(refused), _)) => drop(refused.into_inner().take_out()),
+            Some((Err(refused), _)) => drop(refused.into_inner().1.take_out()),
         }
     }
 

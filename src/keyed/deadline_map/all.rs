@@ -102,7 +102,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// may have one that comes or goes meanwhile. The keys of one part at a time are cloned under
     /// its lock, so a `Clone` of a key must not call the map.
     pub fn keys(&self) -> Vec<K> {
-        let mut keys = Vec::with_capacity(self.inner.table.permits());
+        let mut keys = Vec::with_capacity(self.inner.table.len());
         for part in self.inner.table.lock_each() {
             keys.extend(part.iter().map(|entry| entry.key.clone()));
         }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use super::KeyedDeadline;
 use crate::clock::tick::Moment;
 use crate::error::Cancelled;
-use crate::error::InsertError;
+use crate::error::InsertIfAbsentError;
 use crate::keyed::linear_table::{Hashed, LinearTable};
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::deadline_ref::DeadlineRef;
@@ -51,7 +51,7 @@ impl<K> Inner<K> {
 
     #[inline]
     pub(super) fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
-        let shard = self.timer.shard_of_number(word.mark().shard as usize);
+        let shard = self.timer.shard_of_number(word.tag().shard as usize);
         DeadlineRef { shard, word }
     }
 
@@ -60,42 +60,42 @@ impl<K> Inner<K> {
     }
 
     /// Puts an entry in for a deadline, with a key that equals the deadline's own. If there is an
-    /// entry under that key, `replaces` says whether its deadline is replaced. If it is not,
-    /// nothing is done, and the answer is `Ok(false)`.
+    /// entry under that key, `replaces` says whether its deadline is replaced. An error gives the
+    /// key back.
     pub(super) fn put(
         &self,
         keyed: &KeyedDeadline<K>,
         key: K,
         replaces: bool,
-    ) -> Result<bool, InsertError>
+    ) -> Result<(), InsertIfAbsentError<K>>
     where
         K: Eq,
     {
-        let hash = keyed.word.mark().hash;
+        let hash = keyed.word.tag().hash;
         let older = {
             // While the part is locked, the key's `Eq` is the only user code.
             let mut part = self.table.lock_part(self.table.part_of(hash));
             if self.table.is_closed() {
-                self.timer.reporter().count_refused();
-                return Err(InsertError::Closed(()));
+                self.timer.reporter().count_rejected_insert();
+                return Err(InsertIfAbsentError::Closed(key));
             }
             let word = keyed.word.clone();
             if let Some(entry) = part.find_mut(hash, |entry| entry.key == key) {
                 if !replaces {
-                    return Ok(false);
+                    return Err(InsertIfAbsentError::Occupied(key));
                 }
                 std::mem::replace(&mut entry.word, word)
             } else if part.try_acquire() {
                 part.insert(Entry { key, word });
-                return Ok(true);
+                return Ok(());
             } else {
-                self.timer.reporter().count_refused();
-                return Err(InsertError::AtCapacity(()));
+                self.timer.reporter().count_rejected_insert();
+                return Err(InsertIfAbsentError::AtCapacity(key));
             }
         };
         self.deadline(&older).settle(Err(Cancelled::REPLACED));
         // The key that is not needed is dropped here, after all else.
-        Ok(true)
+        Ok(())
     }
 
     /// What `take` takes of the word of a key, under the lock of its part. `None` for a key that is
@@ -118,7 +118,7 @@ impl<K> Inner<K> {
 
     /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
     pub(super) fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
-        self.take(word.mark().hash, |entry| Arc::ptr_eq(&entry.word, word))
+        self.take(word.tag().hash, |entry| Arc::ptr_eq(&entry.word, word))
     }
 
     /// Takes the entry out that has this hash and is meant. The caller drops it under no lock.
@@ -142,6 +142,6 @@ pub(super) type DeadlinePart<K> = LinearTable<Entry<K>>;
 
 impl<K> Hashed for Entry<K> {
     fn hash(&self) -> u32 {
-        self.word.mark().hash
+        self.word.tag().hash
     }
 }

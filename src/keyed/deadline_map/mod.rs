@@ -40,11 +40,12 @@ use tokio::time::Instant;
 use crate::clock::tick::Moment;
 use crate::deadline::warn_before::WarnBefore;
 use crate::deadline::{self, ResetHandle};
-use crate::error::{Cancelled, InsertError};
+use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
+use crate::keyed::not_occupied;
 use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::deadline_ref::DeadlineRef;
-use crate::shard::word::{EXPIRED, Mark, Word};
+use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::shard::{Change, Shard};
 use crate::timer::Timer;
 use inner::{Entry, Inner};
@@ -76,19 +77,19 @@ use inner::{Entry, Inner};
 /// core, are made when keys come that need them. Each stays, and takes some hundred bytes. The map
 /// gives memory back as keys go, in whatever order. No call moves more than two thousand keys.
 ///
-/// A key's `Hash` is called with no lock held, its `Eq` under the lock of a part, its `Drop` after
-/// all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock of a part.
-/// If one of them panics, that call panics, no other key is harmed, and no place of a limit is
-/// lost. The map has a copy of each key, and a `Drop` that panics for both copies at once aborts
-/// the process, as any panic in a panic.
+/// A key's `Hash` is called with no lock held, its `Eq` and `Borrow` under the lock of a part, its
+/// `Drop` after all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock
+/// of a part. If one of them panics, that call panics, no other key is harmed, and no place of a
+/// limit is lost. The map has a copy of each key, and a `Drop` that panics for both copies at once
+/// aborts the process, as any panic in a panic.
 ///
 /// # Closures
 ///
 /// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do
-/// a key's `Eq`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call the map, nor
-/// drop a [`KeyedDeadline`] of it, nor wait for somebody who does: they would wait for ever. In
-/// debug builds such a call panics and says so. They may show the map by `{map:?}`, which takes no
-/// lock, and call other maps, unless the closures of those call this one.
+/// a key's `Eq` and `Borrow`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call
+/// the map, nor drop a [`KeyedDeadline`] of it, nor wait for somebody who does: they would wait for
+/// ever. In debug builds such a call panics and says so. They may show the map by `{map:?}`, which
+/// takes no lock, and call other maps, unless the closures of those call this one.
 ///
 /// # Example
 ///
@@ -101,7 +102,7 @@ use inner::{Entry, Inner};
 /// let session = sessions.insert("alice".to_owned(), minute)?;
 /// assert!(sessions.reset("alice"), "a request of hers, in time");
 /// assert!(!sessions.reset("bob"), "he has no session");
-/// assert!(sessions.insert_if_absent("alice".to_owned(), minute)?.is_none());
+/// assert!(sessions.insert_if_absent("alice".to_owned(), minute).is_err(), "it is there");
 ///
 /// let newer = sessions.insert("alice".to_owned(), minute)?;
 /// assert!(session.await.unwrap_err().is_replaced());
@@ -139,37 +140,40 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ///
     /// # Errors
     ///
-    /// [`InsertError::Closed`] after [`close`](DeadlineMap::close). [`InsertError::AtCapacity`] if
-    /// the key is new and the map holds as many keys as it may.
-    pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError> {
+    /// Both give the key back. [`InsertError::Closed`] after [`close`](DeadlineMap::close).
+    /// [`InsertError::AtCapacity`] if the key is new and the map holds as many keys as it may.
+    pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
         let hash = self.hash(&key);
-        let put = self.put(hash, key, |_, _| timeout, true)?;
-        Ok(put.expect("it is put in whether or not the key was there"))
+        let put = self.put(hash, key, |_, _| timeout, true);
+        put.map_err(not_occupied)
     }
 
     /// As [`insert`](DeadlineMap::insert), but the deadline expires at an instant, or at once if
     /// that has passed. Its timeout, which a later reset counts, is the time from now to then.
-    pub fn insert_at(&self, key: K, deadline: Instant) -> Result<KeyedDeadline<K>, InsertError> {
+    pub fn insert_at(&self, key: K, deadline: Instant) -> Result<KeyedDeadline<K>, InsertError<K>> {
         let hash = self.hash(&key);
         let timeout = |shard: &Shard, now| shard.clock().moment(deadline).since(now);
-        let put = self.put(hash, key, timeout, true)?;
-        Ok(put.expect("it is put in whether or not the key was there"))
+        self.put(hash, key, timeout, true).map_err(not_occupied)
     }
 
-    /// As [`insert`](DeadlineMap::insert), but only under a key that is not in the map. `None` for
-    /// a key that is, its deadline pending or not: that deadline stays as it is. A closed map is an
-    /// error in both cases.
+    /// As [`insert`](DeadlineMap::insert), but only under a key that is not in the map.
     ///
     /// Of several calls that race for one key, exactly one gets a deadline.
+    ///
+    /// # Errors
+    ///
+    /// All give the key back. [`Occupied`](InsertIfAbsentError::Occupied) for a key that is in the
+    /// map, its deadline pending or not: that deadline stays as it is. The others are those of an
+    /// insert. A closed map answers [`Closed`](InsertIfAbsentError::Closed) in any case.
     pub fn insert_if_absent(
         &self,
         key: K,
         timeout: Duration,
-    ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
+    ) -> Result<KeyedDeadline<K>, InsertIfAbsentError<K>> {
         let hash = self.hash(&key);
         if !self.inner.table.is_closed() && self.inner.find(hash, &key, |_| ()).is_some() {
             // Found before a deadline was armed for it.
-            return Ok(None);
+            return Err(InsertIfAbsentError::Occupied(key));
         }
         self.put(hash, key, |_, _| timeout, false)
     }
@@ -180,24 +184,24 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         key: K,
         timeout: impl FnOnce(&Shard, Moment) -> Duration,
         replaces: bool,
-    ) -> Result<Option<KeyedDeadline<K>>, InsertError> {
+    ) -> Result<KeyedDeadline<K>, InsertIfAbsentError<K>> {
         let inner = &self.inner;
         // Before anything is armed, because the drop of that would call the map again.
         Reentry::check(&inner.table);
         let entry_key = key.clone();
         let shard = inner.timer.shard();
         let now = shard.clock().now();
-        let mark = Mark {
+        let tag = MapTag {
             hash,
             shard: shard.index() as u32,
         };
         let keyed = KeyedDeadline {
-            word: crate::deadline::arm(shard, now, timeout(shard, now), mark),
+            word: crate::deadline::arm(shard, now, timeout(shard, now), tag),
             key,
             inner: inner.clone(),
         };
-        let is_in = inner.put(&keyed, entry_key, replaces)?;
-        Ok(is_in.then_some(keyed))
+        inner.put(&keyed, entry_key, replaces)?;
+        Ok(keyed)
     }
 
     /// Takes a key out and cancels its deadline, if that is pending. `false` for a key that is not
@@ -227,7 +231,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// let newer = sessions.insert("alice", Duration::from_secs(60))?;
     /// assert!(!sessions.compare_and_remove(&older));
     /// assert!(sessions.compare_and_remove(&newer));
-    /// # Ok::<(), tickwheel::error::InsertError>(()) }).unwrap();
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
     /// ```
     pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
         self.settle_taken(self.inner.take_own(&deadline.word))
@@ -376,7 +380,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 }
 
 impl<K, S> DeadlineMap<K, S> {
-    /// How many keys are in the map, their deadlines pending or not.
+    /// How many keys are in the map, their deadlines pending or not. It takes no lock, and reads
+    /// one count for each part. While other threads change the map, the sum may be of no one
+    /// moment.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
@@ -415,7 +421,7 @@ impl<K, S: Clone> Clone for DeadlineMap<K, S> {
 impl<K, S> fmt::Debug for DeadlineMap<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadlineMap")
-            .field("len", &self.inner.table.permits())
+            .field("len", &self.inner.table.len())
             .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,8 @@ use super::DelayMap;
 use super::stream::Expirations;
 
 impl<K, V, S> DelayMap<K, V, S> {
-    /// How many values are in the map, due or not.
+    /// How many values are in the map, due or not. It takes no lock, and reads one count for each
+    /// part. While other threads change the map, the sum may be of no one moment.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
@@ -30,7 +31,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     where
         K: Clone,
     {
-        let mut keys = Vec::with_capacity(self.inner.table.permits());
+        let mut keys = Vec::with_capacity(self.inner.table.len());
         for part in self.inner.table.lock_each() {
             keys.extend(part.indices().map(|index| part.item(index).key.clone()));
         }
@@ -81,7 +82,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// drop(first_stream); // its consumer has panicked
     /// let mut due = jobs.expirations().expect("there is no other");
     /// assert_eq!(due.recv().await.map(|job| job.key), Some("mail"));
-    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
     /// ```
     pub fn expirations(&self) -> Option<Expirations<K, V>> {
         let is_ours = self.inner.try_acquire_stream();

@@ -1,13 +1,13 @@
-//! The earliest tick of each part of a [`DelayMap`](super::DelayMap), which any thread reads without
-//! a lock, and which part comes first.
+//! The earliest tick of each part of a [`DelayMap`](super::DelayMap), which any thread reads
+//! without a lock, and which part comes first.
 //!
 //! Invariant: whenever the lock of a part is free, nothing in the part is due before its tick here,
 //! which may be too early. Only a thread with the part's lock writes the tick.
 //!
-//! The stream does not compare all parts for each value. It remembers the part that is first, and up
-//! to which tick it is ([`First`]). What is set later is due at the present tick or after it, so it
-//! does not come before that. A thread that read the clock before the stream did may come later, so
-//! each tick that is lowered makes the stream compare again.
+//! The stream does not compare all parts for each value. It remembers the part that is first, and
+//! up to which tick it is ([`First`]). What is set later is due at the present tick or after it, so
+//! it does not come before that. A thread that read the clock before the stream did may come later,
+//! so each tick that is lowered makes the stream compare again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

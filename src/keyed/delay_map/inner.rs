@@ -9,8 +9,8 @@
 //!   --------------------------                  ----------
 //!   C1  with the part locked: change the part   S1  check by itself (`stops_waiting`)
 //!       and write its earliest tick             S2  take the first of what is due (`take_due`)
-//!   C2  with the part unlocked: ask whether     S3  leave its waker, begin a check, read the earliest
-//!       the stream has to be woken                  ticks: nothing is due, and it has not ended
+//!   C2  with the part unlocked: ask whether     S3  register its waker, begin a check, read the
+//!       the stream has to be woken                  earliest ticks: nothing is due, no end
 //!   C3  wake it, under no lock                  S4  set its timer to the earliest tick, and say so
 //!                                               S5  wait
 //! ```
@@ -52,7 +52,7 @@
 //! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream checks
 //!   once too early, and waits again.
 //! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call
-//!   says so and then takes the waker. The stream leaves its waker and then asks whether it has
+//!   says so and then takes the waker. The stream registers its waker and then asks whether it has
 //!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,6 +66,7 @@ use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
+use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::{NotArmed, Shard};
 use crate::sync::lock;
@@ -286,6 +287,8 @@ impl<K, V> Inner<K, V> {
         most: usize,
         mut take: impl FnMut(Item<K, V>),
     ) -> Found<usize> {
+        // Also where nothing is due, and so no part is locked.
+        Reentry::check(&self.table);
         let (mut budget, mut is_present) = (BATCH, false);
         loop {
             search.first = self.earliest.first(search.present, search.first);
@@ -332,18 +335,18 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Whether nothing will come any more. Call this after the waker was left, or a wake-up may
-    /// be lost.
+    /// Whether nothing will come any more. Call this after the waker was registered, or a wake-up
+    /// may be lost.
     pub(super) fn is_finished(&self) -> bool {
         // At least Acquire: pairs with `drop_handle` as `is_closed` does with a close, so that the
         // sum below counts what each handle put in and took out.
         let nothing_comes = self.table.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
         // Nothing is put in any more, so a sum of zero stays zero.
-        nothing_comes && self.table.permits() == 0
+        nothing_comes && self.table.len() == 0
     }
 
     /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
-    /// Call this after the waker was left.
+    /// Call this after the waker was registered.
     pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let earliest = self.waker.begins_to_wait(|| self.earliest.of_all());
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.

@@ -19,8 +19,8 @@
 //!   which it was set in its part, and parts in their order. An item that is made due at once
 //!   counts from the present tick.
 //!
-//! Under a part's lock the only user code is: a key's `Eq` during a look-up, its `Clone` in `keys`,
-//! and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
+//! Under a part's lock the only user code is: a key's `Eq` and `Borrow` in a look-up, its `Clone`
+//! in `keys`, and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
 //! Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
@@ -49,7 +49,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::tick::Moment;
-use crate::error::InsertError;
+use crate::error::{InsertError, InsertIfAbsentError};
+use crate::keyed::not_occupied;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::timer::Timer;
 use inner::{Inner, LockedPart};
@@ -84,19 +85,19 @@ pub use stream::{Expirations, Expired};
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// The map calls a key's `Hash` with no lock held, and its `Eq` under the lock of a part. It drops
-/// keys and values after all locks. If one of them panics, that call panics and no other key is
-/// harmed.
+/// The map calls a key's `Hash` with no lock held, and its `Eq` and `Borrow` under the lock of a
+/// part. It drops keys and values after all locks. If one of them panics, that call panics and no
+/// other key is harmed.
 ///
 /// # Closures
 ///
 /// A closure that is given to the map ([`with_value`](DelayMap::with_value),
 /// [`update`](DelayMap::update), [`touch`](DelayMap::touch), [`remove_if`](DelayMap::remove_if),
 /// [`retain`](DelayMap::retain), [`for_each`](DelayMap::for_each)) runs under the lock of one part.
-/// So does a key's `Eq`, and its `Clone` where the map makes a copy. They must not call the map or
-/// its stream, and must not wait for somebody who does: they would wait for ever. In debug builds
-/// such a call panics and says so. They may show the map by `{map:?}`, which takes no lock, and
-/// call other maps, unless the closures of those call this one.
+/// So do a key's `Eq` and `Borrow`, and its `Clone` in [`keys`](DelayMap::keys). They must not call
+/// the map or its stream, and must not wait for somebody who does: they would wait for ever. In
+/// debug builds such a call panics and says so. They may show the map by `{map:?}`, which takes no
+/// lock, and call other maps, unless the closures of those call this one.
 ///
 /// # Example
 ///
@@ -171,17 +172,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Both return the value. [`InsertError::Closed`] when the map is closed, or the timer's
+    /// Both give key and value back. [`InsertError::Closed`] when the map is closed, or the timer's
     /// runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map holds as
     /// many keys as it may.
     ///
     /// It is the stream, or another wait on the same timer, that notices the end of a runtime. So a
     /// map without a stream may still take a value then, and keeps it. A stream that is asked for
     /// then ends at its first poll, and [`drain`](DelayMap::drain) gives what the map holds.
-    pub fn insert(&self, key: K, value: V, delay: Duration) -> Result<Option<V>, InsertError<V>> {
-        self.put(key, value, true, |now| {
-            (now.after(delay.into()), Moment::MAX)
-        })
+    pub fn insert(
+        &self,
+        key: K,
+        value: V,
+        delay: Duration,
+    ) -> Result<Option<V>, InsertError<(K, V)>> {
+        let times = |now: Moment| (now.after(delay.into()), Moment::MAX);
+        self.put(key, value, true, times).map_err(not_occupied)
     }
 
     /// As [`insert`](DelayMap::insert), to come out at an instant.
@@ -190,46 +195,52 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         key: K,
         value: V,
         deadline: Instant,
-    ) -> Result<Option<V>, InsertError<V>> {
+    ) -> Result<Option<V>, InsertError<(K, V)>> {
         let deadline = self.inner.clock().moment(deadline);
-        self.put(key, value, true, |_| (deadline, Moment::MAX))
+        let times = |_| (deadline, Moment::MAX);
+        self.put(key, value, true, times).map_err(not_occupied)
     }
 
-    /// As [`insert`](DelayMap::insert), with a life. However often the delay starts anew, the value
-    /// comes out when `life` has passed from now, at the latest. So a value has a time to live
-    /// beside its time to idle.
+    /// As [`insert`](DelayMap::insert), with a time to live. However often the delay restarts, the
+    /// value comes out within `ttl` from now. So a value has a time to live beside its time to
+    /// idle.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let (cache, _expired) = DelayMap::new(&Timer::current());
-    /// let (idle, life) = (Duration::from_secs(10), Duration::from_secs(25));
-    /// cache.insert_with_life("page", 1, idle, life)?;
-    /// assert!(cache.reset("page", 3 * idle));
-    /// assert_eq!(cache.remaining("page"), Some(life));
-    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
+    /// let (sessions, _expired) = DelayMap::new(&Timer::current());
+    /// let (idle, ttl) = (Duration::from_secs(10), Duration::from_secs(25));
+    /// sessions.insert_with_ttl("alice", 1, idle, ttl)?;
+    /// assert!(sessions.reset("alice", 3 * idle));
+    /// assert_eq!(sessions.remaining("alice"), Some(ttl));
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
     /// ```
-    pub fn insert_with_life(
+    pub fn insert_with_ttl(
         &self,
         key: K,
         value: V,
         delay: Duration,
-        life: Duration,
-    ) -> Result<Option<V>, InsertError<V>> {
-        let times = |now: Moment| (now.after(delay.into()), now.after(life.into()));
-        self.put(key, value, true, times)
+        ttl: Duration,
+    ) -> Result<Option<V>, InsertError<(K, V)>> {
+        let times = |now: Moment| (now.after(delay.into()), now.after(ttl.into()));
+        self.put(key, value, true, times).map_err(not_occupied)
     }
 
-    /// As [`insert`](DelayMap::insert), but only under a key that is not in the map. If the key is
-    /// in the map, nothing changes, and `Some` gives the new value back.
+    /// As [`insert`](DelayMap::insert), but only under a key that is not in the map.
+    ///
+    /// # Errors
+    ///
+    /// All give key and value back. [`Occupied`](InsertIfAbsentError::Occupied) for a key that is
+    /// in the map: nothing changes. The others are those of an insert.
     ///
     /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
     /// # tokio_test::block_on(async {
     /// let (map, _expired) = DelayMap::new(&Timer::current());
     /// let minute = Duration::from_secs(60);
-    /// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(None));
-    /// assert_eq!(map.insert_if_absent("key", 2, minute), Ok(Some(2)), "not inserted");
+    /// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(()));
+    /// let again = map.insert_if_absent("key", 2, minute);
+    /// assert_eq!(again, Err(InsertIfAbsentError::Occupied(("key", 2))));
     /// # });
     /// ```
     pub fn insert_if_absent(
@@ -237,36 +248,34 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         key: K,
         value: V,
         delay: Duration,
-    ) -> Result<Option<V>, InsertError<V>> {
-        self.put(key, value, false, |now| {
-            (now.after(delay.into()), Moment::MAX)
-        })
+    ) -> Result<(), InsertIfAbsentError<(K, V)>> {
+        let times = |now: Moment| (now.after(delay.into()), Moment::MAX);
+        self.put(key, value, false, times).map(drop)
     }
 
-    /// Puts a value in. `times` makes the deadline and the end of its life of now. A value that is
-    /// under the key is replaced, or else stays, and `value` is given back.
+    /// Puts a value in. `times` makes the deadline and the end of its time to live of now. A value
+    /// that is under the key is replaced, or else is an error.
     fn put(
         &self,
         key: K,
         value: V,
         replaces: bool,
         times: impl FnOnce(Moment) -> (Moment, Moment),
-    ) -> Result<Option<V>, InsertError<V>> {
+    ) -> Result<Option<V>, InsertIfAbsentError<(K, V)>> {
         let inner = &*self.inner;
         let hash = hash_of(&self.hash_builder, &key);
         let mut part = inner.lock(hash);
         if inner.is_closed() {
-            self.refuse(part, key);
-            return Err(InsertError::Closed(value));
+            inner.timer.reporter().count_rejected_insert();
+            return Err(InsertIfAbsentError::Closed((key, value)));
         }
         let found = part.find(hash, &key);
         if found.is_some() && !replaces {
-            let_go(part, key);
-            return Ok(Some(value));
+            return Err(InsertIfAbsentError::Occupied((key, value)));
         }
         if found.is_none() && !part.try_acquire() {
-            self.refuse(part, key);
-            return Err(InsertError::AtCapacity(value));
+            inner.timer.reporter().count_rejected_insert();
+            return Err(InsertIfAbsentError::AtCapacity((key, value)));
         }
         let mut until = Moment::MAX;
         let setting = inner.set_now(|now| {
@@ -284,19 +293,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         item.end = until;
         let replaced = mem::replace(&mut item.value, value);
         inner.finish_set(part, setting);
-        // Before anything is given back, as in `let_go`.
+        // Before anything is given back. So if this panics, the value is dropped and not lost.
         drop(key);
         Ok(Some(replaced))
     }
 
-    #[cold]
-    fn refuse(&self, part: LockedPart<'_, K, V>, key: K) {
-        self.inner.timer.reporter().count_refused();
-        let_go(part, key);
-    }
-
     /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
-    /// before, but no later than its life. `false` for a key that is not in the map.
+    /// before, but no later than its time to live ends. `false` for a key that is not in the map.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -318,7 +321,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// the map.
     ///
     /// It is atomic beside resets from other tasks. A value that is due and not yet taken comes out
-    /// that much after it was due. The end of a value's whole life stays as it is.
+    /// that much after it was due. The end of a value's time to live stays as it is.
     pub fn extend<Q: Hash + Eq + ?Sized>(&self, key: &Q, by: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -392,7 +395,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// let (jobs, _due) = DelayMap::new(&Timer::current());
     /// jobs.insert("mail", 2, Duration::from_secs(60))?; // a second attempt
     /// assert_eq!(jobs.remove_if("mail", |attempt| *attempt == 1), None, "it is another one");
-    /// # Ok::<(), tickwheel::error::InsertError<i32>>(()) }).unwrap();
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
     /// ```
     pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
     where
@@ -454,7 +457,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// map.insert("key", vec![1, 2], Duration::from_secs(60))?;
     /// assert_eq!(map.update("key", |value| value.push(3)), Some(()));
     /// assert_eq!(map.with_value("key", Vec::len), Some(3));
-    /// # Ok::<(), tickwheel::error::InsertError<Vec<i32>>>(()) }).unwrap();
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, Vec<i32>)>>(()) }).unwrap();
     /// ```
     pub fn with_value<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
@@ -492,7 +495,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// cache.insert("page", "text", minute)?;
     /// assert_eq!(cache.touch("page", 2 * minute, |text| *text), Some("text"));
     /// assert_eq!(cache.remaining("page"), Some(2 * minute));
-    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
     /// ```
     pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
     where
@@ -511,13 +514,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let index = part.find(hash, key)?;
         Some((part, index))
     }
-}
-
-/// Unlocks the part, and then drops a key that is not needed. The value that is to be given back is
-/// not on its way yet. So if the drop panics, the value is dropped and not lost.
-fn let_go<K, V>(part: LockedPart<'_, K, V>, key: K) {
-    drop(part);
-    drop(key);
 }
 
 impl<K, V, S> DelayMap<K, V, S> {
@@ -570,7 +566,7 @@ impl<K, V, S> Drop for DelayMap<K, V, S> {
 impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelayMap")
-            .field("len", &self.inner.table.permits())
+            .field("len", &self.inner.table.len())
             .finish_non_exhaustive()
     }
 }

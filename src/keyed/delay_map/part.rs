@@ -36,7 +36,7 @@ pub(super) struct Item<K, V> {
     pub(super) value: V,
     /// When it is due, or was due.
     pub(super) deadline: Moment,
-    /// The end of its life: no deadline of it lies beyond this.
+    /// The end of its time to live: no deadline of it lies beyond this.
     pub(super) end: Moment,
     /// The hash of the key, to find the item in the index again.
     hash: u32,

@@ -60,7 +60,7 @@ pub struct Expired<K, V> {
 /// if let Some(Expired { key, value, deadline, .. }) = due.recv().await {
 ///     println!("{key} {value}, {:?} late", deadline.elapsed());
 /// }
-/// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+/// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
 /// ```
 #[must_use = "values come out only when the stream is polled"]
 pub struct Expirations<K, V> {
@@ -98,6 +98,10 @@ impl<K, V> Expirations<K, V> {
     }
 
     /// The next value, if one is due now.
+    ///
+    /// The search has no bound. Where the stream was not polled for a while, it may go through the
+    /// values that are due within a minute, some milliseconds for 100,000 of them.
+    /// [`recv`](Expirations::recv) lets other tasks run meanwhile.
     ///
     /// # Errors
     ///
@@ -184,7 +188,7 @@ impl<K, V> Expirations<K, V> {
                 Found::Nothing => {}
             }
             // S3. Nothing may come between the waker and the question whether this is the end.
-            self.inner.waker.leave(cx.waker());
+            self.inner.waker.register(cx.waker());
             if self.inner.is_finished() {
                 return self.end();
             }
@@ -255,7 +259,7 @@ impl<K, V> Drop for Expirations<K, V> {
 impl<K, V> fmt::Debug for Expirations<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Expirations")
-            .field("left", &self.inner.table.permits())
+            .field("left", &self.inner.table.len())
             .finish_non_exhaustive()
     }
 }

@@ -1,13 +1,15 @@
 //! How a call that changes a map wakes its stream, if it has to.
 //!
-//! The stream *waits* when nothing is due. It leaves its waker here and says until which tick it
+//! The stream *waits* when nothing is due. It registers its waker here and says until which tick it
 //! waits, and a timer wakes it then. A call that makes something due earlier wakes it. While the
 //! stream does not wait it will check by itself, and nobody wakes it.
 //!
 //! ```text
-//!   checks by itself --(nothing is due: `leave`, `begins_to_wait`)--> reads the parts --(`waits_until`)--> waits
-//!        ^                                                               |                                    |
-//!        +---------------------------(polled again: `stops_waiting`)-----+------------------------------------+
+//!   checks by itself --(nothing is due: `register`, `begins_to_wait`)--> reads the parts
+//!     ^   ^                                                                |           |
+//!     |   +-------------------(polled again: `stops_waiting`)--------------+  (`waits_until`)
+//!     |                                                                                |
+//!     +-----------------------(polled again: `stops_waiting`)---------------- waits <--+
 //! ```
 //!
 //! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock.
@@ -62,8 +64,8 @@ impl StreamWaker {
         self.next_check.look_by_itself();
     }
 
-    /// Leaves the waker here, unless it is here already. It is cloned and dropped under no lock.
-    pub(crate) fn leave(&self, waker: &Waker) {
+    /// Registers the waker, unless it is here already. It is cloned and dropped under no lock.
+    pub(crate) fn register(&self, waker: &Waker) {
         let is_here = |left: &Waker| left.will_wake(waker);
         if !self.lock().as_ref().is_some_and(is_here) {
             let clone = waker.clone();
@@ -72,7 +74,7 @@ impl StreamWaker {
         }
     }
 
-    /// Reads the parts with `read`. Call this after the waker was left.
+    /// Reads the parts with `read`. Call this after the waker was registered.
     pub(crate) fn begins_to_wait<R>(&self, read: impl FnOnce() -> R) -> R {
         self.next_check.begin(read)
     }

@@ -74,7 +74,7 @@ impl Watched {
     /// The stream is polled, and returns the tick until which it waits.
     fn poll(&self, waker: &std::task::Waker) -> u64 {
         self.waker.stops_waiting();
-        self.waker.leave(waker);
+        self.waker.register(waker);
         let earliest = self.waker.begins_to_wait(|| self.earliest());
         *self.timer.lock().unwrap() = earliest;
         self.waker.waits_until(Tick::new(earliest));

@@ -11,7 +11,7 @@ use loom::thread::{self, JoinHandle};
 use crate::clock::tick::{Moment, TickLength};
 use crate::error::Cancelled;
 use crate::shard::lock::ShardLock;
-use crate::shard::word::{EXPIRED, Expiry, LockedWord, Mark, Word};
+use crate::shard::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
 
 fn span(ticks: u64) -> Duration {
     Duration::from_nanos(ticks)
@@ -40,7 +40,7 @@ struct Shared {
 impl Shared {
     fn new() -> Shared {
         Shared {
-            word: Arc::new(Word::new(at(0), span(10), Mark::default())),
+            word: Arc::new(Word::new(at(0), span(10), MapTag::default())),
             lock: Arc::new(ShardLock::new(10)),
         }
     }

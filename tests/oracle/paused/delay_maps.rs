@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::task::{Context, Poll, Waker};
 
 use fastrand::Rng;
-use tickwheel::error::{InsertError, TryRecvError};
+use tickwheel::error::{InsertError, InsertIfAbsentError, TryRecvError};
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Timer, WeakDelayMap};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from};
@@ -143,21 +143,31 @@ impl Delayed {
         let value = self.next_value;
         let Some(map) = self.map() else { return Ok(()) };
         let (told, deadline, end) = match how {
-            Put::After(delay) => (map.insert(key, value, delay), after(now.at, delay), FAR),
-            Put::At(at) => (map.insert_at(key, value, self.clock.instant(at)), at, FAR),
-            Put::IfAbsent(delay) => {
-                let told = map.insert_if_absent(key, value, delay);
+            Put::After(delay) => {
+                let told = map.insert(key, value, delay).map_err(Into::into);
                 (told, after(now.at, delay), FAR)
             }
-            Put::WithLife(delay, life) => {
-                let told = map.insert_with_life(key, value, delay, life);
-                (told, after(now.at, delay), after(now.at, life))
+            Put::At(at) => {
+                let told = map.insert_at(key, value, self.clock.instant(at));
+                (told.map_err(Into::into), at, FAR)
+            }
+            Put::IfAbsent(delay) => {
+                let told = map.insert_if_absent(key, value, delay).map(|()| None);
+                (told, after(now.at, delay), FAR)
+            }
+            Put::WithTtl(delay, ttl) => {
+                let told = map.insert_with_ttl(key, value, delay, ttl);
+                let ends = (after(now.at, delay), after(now.at, ttl));
+                (told.map_err(Into::into), ends.0, ends.1)
             }
         };
+        let back = (key, value);
         let expected = match (self.admits(key), how) {
-            (Err("closed"), _) => Err(InsertError::Closed(value)),
-            (Ok(()), Put::IfAbsent(_)) if self.items.contains_key(&key) => Ok(Some(value)),
-            (Err(_), _) => Err(InsertError::AtCapacity(value)),
+            (Err("closed"), _) => Err(InsertIfAbsentError::Closed(back)),
+            (Ok(()), Put::IfAbsent(_)) if self.items.contains_key(&key) => {
+                Err(InsertIfAbsentError::Occupied(back))
+            }
+            (Err(_), _) => Err(InsertIfAbsentError::AtCapacity(back)),
             (Ok(()), _) => Ok(self.set(key, value, deadline, end, now)),
         };
         if told != expected {
@@ -300,7 +310,7 @@ impl Delayed {
         match random.u8(..40) {
             0..14 => self.put(key, Put::After(delay), now),
             14 => self.put(key, Put::At(past), now),
-            15 => self.put(key, Put::WithLife(delay, 5 * delay / 4), now),
+            15 => self.put(key, Put::WithTtl(delay, 5 * delay / 4), now),
             16..24 => self.delay(key, Delay::After(delay), now),
             24..26 => self.delay(key, Delay::Until(past), now),
             26 => self.delay(key, Delay::Touch(delay), now),
@@ -619,7 +629,7 @@ impl Delayed {
         }
         let Some(map) = self.map() else { return Ok(()) };
         let told = map.insert(u32::MAX, 7, Duration::from_secs(1));
-        if told != Err(InsertError::Closed(7)) {
+        if told != Err(InsertError::Closed((u32::MAX, 7))) {
             return Err(format!(
                 "the runtime is gone, and an insert answers {told:?}"
             ));
@@ -650,7 +660,7 @@ pub(crate) enum Put {
     After(Duration),
     At(At),
     IfAbsent(Duration),
-    WithLife(Duration, Duration),
+    WithTtl(Duration, Duration),
 }
 
 #[derive(Clone, Copy)]

@@ -92,7 +92,7 @@ pub(crate) enum Op {
     PutAt(ValueKey, Offset),
     PutIfAbsent(ValueKey, Micros),
     /// Its delay and its life.
-    PutWithLife(ValueKey, Micros, Micros),
+    PutWithTtl(ValueKey, Micros, Micros),
     Update(ValueKey),
     /// As `InsertMany`.
     PutMany(u16, Count, Micros, Micros, Seed),
@@ -447,7 +447,7 @@ impl Maker {
             0..20 => Op::Put(key, self.micros()),
             20..24 => Op::PutAt(key, self.offset()),
             24..27 => Op::PutIfAbsent(key, self.micros()),
-            27..30 => Op::PutWithLife(key, self.micros(), self.micros()),
+            27..30 => Op::PutWithTtl(key, self.micros(), self.micros()),
             30 if self.random.bool() => Op::Churn(
                 self.random.choice([50, 300, 5_000]).unwrap(),
                 self.random.choice([100, 1_000, 4_000]).unwrap(),

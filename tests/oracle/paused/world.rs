@@ -6,7 +6,7 @@ mod time;
 use std::collections::{BTreeMap, HashMap};
 
 use fastrand::Rng;
-use tickwheel::error::InsertError;
+use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle, Timer};
 
 use super::Report;
@@ -172,7 +172,7 @@ impl World {
                     self.in_map().map(|(number, key)| (key, number)).collect();
                 for key in (first..first + count).map(u32::from) {
                     let timeout = duration(after.saturating_add(random.u64(..=spread)));
-                    let told = self.map.insert(key, timeout).map(Some);
+                    let told = self.map.insert(key, timeout).map_err(Into::into);
                     let older = held.get(&key).copied();
                     let is_full = held.len() >= self.map_limit;
                     if self.has_inserted(timeout, told, older, is_full)? {
@@ -342,13 +342,18 @@ impl World {
             _ => unreachable!("makes no deadline"),
         };
         let told = match *op {
-            Op::Insert(..) => self.map.insert(key, timeout).map(Some),
+            Op::Insert(..) => self.map.insert(key, timeout).map_err(Into::into),
             Op::InsertAt(_, from_now) => {
                 let deadline = self.clock.instant(self.at(from_now));
-                self.map.insert_at(key, deadline).map(Some)
+                self.map.insert_at(key, deadline).map_err(Into::into)
             }
             _ => self.map.insert_if_absent(key, timeout),
         };
+        if let Err(error) = told {
+            if error.into_inner() != key {
+                return Err(format!("{error:?} gives another key back"));
+            }
+        }
         let older = self.keyed(key);
         let is_full = self.in_map().count() >= self.map_limit;
         let is_if_absent = matches!(op, Op::InsertIfAbsent(..));
@@ -363,16 +368,20 @@ impl World {
     fn has_inserted(
         &mut self,
         timeout: Duration,
-        told: Result<Option<KeyedDeadline<u32>>, InsertError>,
+        told: Result<KeyedDeadline<u32>, InsertIfAbsentError<u32>>,
         older: Option<usize>,
         is_full: bool,
     ) -> Result<bool, String> {
         let now = self.now();
         let keyed = match told {
-            Err(InsertError::Closed(())) if self.map_is_closed => return Ok(false),
-            Err(InsertError::AtCapacity(())) if is_full && older.is_none() => return Ok(false),
-            Ok(None) if older.is_some() && !self.map_is_closed => return Ok(false),
-            Ok(Some(keyed)) if !self.map_is_closed && (older.is_some() || !is_full) => keyed,
+            Err(InsertIfAbsentError::Closed(_)) if self.map_is_closed => return Ok(false),
+            Err(InsertIfAbsentError::AtCapacity(_)) if is_full && older.is_none() => {
+                return Ok(false);
+            }
+            Err(InsertIfAbsentError::Occupied(_)) if older.is_some() && !self.map_is_closed => {
+                return Ok(false);
+            }
+            Ok(keyed) if !self.map_is_closed && (older.is_some() || !is_full) => keyed,
             told => return Err(format!("an insert answers {told:?}")),
         };
         if let Some(older) = older {
@@ -573,8 +582,8 @@ impl World {
             Op::PutIfAbsent(key, after) => {
                 delayed.put(key.into(), Put::IfAbsent(duration(after)), now)
             }
-            Op::PutWithLife(key, after, life) => {
-                let how = Put::WithLife(duration(after), duration(life));
+            Op::PutWithTtl(key, after, life) => {
+                let how = Put::WithTtl(duration(after), duration(life));
                 delayed.put(key.into(), how, now)
             }
             Op::PutMany(first, count, after, spread, seed) => {

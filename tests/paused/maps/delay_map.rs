@@ -146,15 +146,15 @@ async fn no_call_that_sets_a_delay_makes_a_value_early() {
     let sets: [Sets; 10] = [
         |map, delay| map.insert(1, (), delay).is_ok(),
         |map, delay| map.insert_at(1, (), Instant::now() + delay).is_ok(),
-        |map, delay| map.insert_with_life(1, (), delay, HOUR).is_ok(),
-        |map, delay| map.insert_with_life(1, (), HOUR, delay).is_ok(),
+        |map, delay| map.insert_with_ttl(1, (), delay, HOUR).is_ok(),
+        |map, delay| map.insert_with_ttl(1, (), HOUR, delay).is_ok(),
         |map, delay| map.insert_if_absent(1, (), delay).is_ok(),
         |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset(&1, delay),
         |map, delay| map.insert(1, (), HOUR).is_ok() && map.reset_at(&1, Instant::now() + delay),
         |map, delay| map.insert(1, (), HOUR).is_ok() && map.touch(&1, delay, |_| ()).is_some(),
         |map, delay| map.insert(1, (), delay - MS).is_ok() && map.extend(&1, MS),
         // Not beyond its whole life.
-        |map, delay| map.insert_with_life(1, (), MS, delay).is_ok() && map.extend(&1, HOUR),
+        |map, delay| map.insert_with_ttl(1, (), MS, delay).is_ok() && map.extend(&1, HOUR),
     ];
     let timer = Timer::builder().tick(10 * MS).build().unwrap();
     for (number, sets) in sets.into_iter().enumerate() {

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use futures::stream::FusedStream;
-use tickwheel::error::InsertError;
+use tickwheel::error::{InsertError, InsertIfAbsentError};
 use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
 use crate::common::{HOUR, MS, current_thread};
@@ -29,6 +29,7 @@ fn the_types_of_the_maps_are_send_sync_unpin_and_debug() {
     check(&deadlines);
     check(&deadlines.insert(1_u8, MS).unwrap());
     check(&InsertError::Closed(1));
+    check(&InsertIfAbsentError::Occupied(1));
     assert!(format!("{map:?} {expirations:?} {deadlines:?}").contains("len: 0"));
 }
 

@@ -132,15 +132,15 @@ async fn each_insert_that_is_refused_counts() {
     let keys = DeadlineMap::with_limit(&timer, 1);
     assert!(values.insert(1, 1, HOUR).is_ok() && values.insert(1, 2, HOUR).is_ok());
     let _kept = keys.insert(1, HOUR).unwrap();
-    assert_eq!(timer.metrics().refused, 0);
+    assert_eq!(timer.metrics().rejected_inserts, 0);
     assert!(values.insert(2, 2, HOUR).is_err() && keys.insert(2, HOUR).is_err());
     assert!(values.insert_if_absent(2, 2, HOUR).is_err());
-    assert_eq!(timer.metrics().refused, 3);
+    assert_eq!(timer.metrics().rejected_inserts, 3);
     values.close();
     keys.close();
     assert!(values.insert(1, 1, HOUR).is_err() && keys.insert_if_absent(1, HOUR).is_err());
     assert!(values.insert_if_absent(1, 1, HOUR).is_err());
-    assert_eq!(timer.metrics().refused, 6);
+    assert_eq!(timer.metrics().rejected_inserts, 6);
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,8 +26,8 @@ impl World {
                 Some(Err(error)) if error.is_shutdown() => {}
                 told => return Err(format!("after the end a deadline tells {told:?}")),
             },
-            Err(InsertError::Closed(())) if self.map_is_closed => {}
-            Err(InsertError::AtCapacity(())) if self.in_map().count() >= self.map_limit => {}
+            Err(InsertError::Closed(u32::MAX)) if self.map_is_closed => {}
+            Err(InsertError::AtCapacity(u32::MAX)) if self.in_map().count() >= self.map_limit => {}
             Err(error) => return Err(format!("after the end an insert answers {error:?}")),
         }
         let _ = (self.map.drain(), self.map.expire_all(), self.map.close());
