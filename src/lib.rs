@@ -152,7 +152,7 @@
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
-//! | `serde` | serde's `Serialize` and `Deserialize` for [`Metrics`], [`Snapshot`] and its parts; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
+//! | `serde` | serde's `Serialize` and `Deserialize` for [`Metrics`], [`DelayMapMetrics`], [`Snapshot`] and its parts; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
@@ -214,7 +214,7 @@ pub use crate::future::scope::{Scope, remaining, scope_deadline};
 pub use crate::future::sleep::Sleep;
 pub use crate::future::timeout::Timeout;
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
-pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
+pub use crate::keyed::delay_map::{DelayMap, DelayMapMetrics, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;
 pub use crate::timer::metrics::Metrics;
 pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};

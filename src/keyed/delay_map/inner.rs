@@ -318,6 +318,7 @@ impl<K, V> Inner<K, V> {
                 }
             };
             part.release(taken);
+            part.expired += taken as u64;
             if has_more {
                 // What is written stays too early at the most, and to find the earliest again costs
                 // more.

@@ -27,6 +27,7 @@
 //! |---|---|
 //! | `mod` | the handles, and their calls by key |
 //! | `all` | what is done to all keys at once |
+//! | `metrics` | counts of the values, past and present |
 //! | `part` | one part of the table: its wheel, and the index by key |
 //! | `earliest` | the earliest tick of each part, and the part that comes first |
 //! | `inner`, `stream_waker` | what the handles and the stream share, and why no wake-up is lost |
@@ -35,6 +36,7 @@
 mod all;
 mod earliest;
 mod inner;
+mod metrics;
 mod part;
 mod stream;
 mod stream_waker;
@@ -54,6 +56,7 @@ use crate::keyed::not_occupied;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::timer::Timer;
 use inner::{Inner, LockedPart};
+pub use metrics::DelayMapMetrics;
 pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
@@ -277,6 +280,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             inner.timer.reporter().count_rejected_insert();
             return Err(InsertIfAbsentError::AtCapacity((key, value)));
         }
+        part.inserted += 1;
         let mut until = Moment::MAX;
         let setting = inner.set_now(|now| {
             let (deadline, end) = times(now);

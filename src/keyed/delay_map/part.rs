@@ -17,6 +17,10 @@ use crate::wheel::{Found, Wheel};
 pub(super) struct DelayPart<K, V> {
     items: Wheel<Item<K, V>>,
     index: LinearTable<Indexed>,
+    /// How many values were ever put in, also in the place of another.
+    pub(super) inserted: u64,
+    /// How many values came out of the stream.
+    pub(super) expired: u64,
 }
 
 /// Where a key's item is. With the hash, so that only a look-up goes to the item.
@@ -54,6 +58,8 @@ impl<K, V> DelayPart<K, V> {
         DelayPart {
             items: Wheel::new(),
             index: LinearTable::new(),
+            inserted: 0,
+            expired: 0,
         }
     }
 
@@ -150,8 +156,8 @@ impl<K, V> DelayPart<K, V> {
     }
 
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
-        let mut all = std::mem::replace(self, DelayPart::new());
-        all.items.take_all()
+        self.index = LinearTable::new();
+        self.items.take_all()
     }
 }
 

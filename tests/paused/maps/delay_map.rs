@@ -349,3 +349,54 @@ async fn expire_all_misses_no_value_that_moves_meanwhile() {
     }
     assert_eq!(came, 5_000);
 }
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_what_was_put_in_and_what_expired() {
+    let (map, mut stream) = DelayMap::with_limit(&Timer::current(), 100);
+    let counts = |map: &DelayMap<u32, u32>| {
+        let metrics = map.metrics();
+        (metrics.len, metrics.inserted, metrics.expired)
+    };
+    assert_eq!(counts(&map), (0, 0, 0));
+    for key in 0..100 {
+        map.insert(key, 0, MS).unwrap();
+    }
+    assert!(map.insert(100, 0, MS).is_err(), "it is full");
+    assert!(map.insert_if_absent(1, 0, MS).is_err());
+    assert!(map.reset(&2, MS) && map.insert(1, 1, MS).is_ok() && map.remove(&1).is_some());
+    assert_eq!(counts(&map), (99, 101, 0));
+    assert!(stream.recv().await.is_some() && stream.try_recv().is_ok());
+    let mut values = Vec::new();
+    assert_eq!(stream.recv_many(&mut values, 90).await, 90);
+    assert_eq!(counts(&map), (7, 101, 92));
+    assert_eq!(map.drain().len(), 7);
+    assert_eq!(counts(&map), (0, 101, 92));
+}
+
+/// The values of one tick lie in several parts, and the map takes others meanwhile.
+#[tokio::test(start_paused = true)]
+async fn recv_many_gives_at_most_its_limit_and_keeps_the_order_of_ticks() {
+    const KEYS: u32 = 5_000;
+    let mut random = fastrand::Rng::with_seed(7);
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    for key in 0..KEYS {
+        map.insert(key, key, random.u32(1..20) * MS).unwrap();
+    }
+    tokio::time::advance(10 * MS).await;
+    let (mut last, mut taken) = (None, 0);
+    while taken < KEYS as usize {
+        let mut values = Vec::new();
+        let limit = random.usize(1..400);
+        let count = stream.recv_many(&mut values, limit).await;
+        assert!(count == values.len() && (1..=limit).contains(&count));
+        assert!(values.is_sorted_by_key(|value| value.deadline));
+        assert!(last <= Some(values[0].deadline));
+        last = Some(values[count - 1].deadline);
+        taken += count;
+        // Due at once, and so now, behind all that was due before.
+        let key = KEYS + taken as u32;
+        map.insert(key, key, Duration::ZERO).unwrap();
+        assert!(map.remove(&key).is_some());
+    }
+    assert!(map.is_empty());
+}
