@@ -74,6 +74,9 @@ struct Session<V> {
     last_used: Instant,
 }
 
+/// A session that the cache did not take, with its id.
+type Rejected<K, V> = InsertError<(K, Session<V>)>;
+
 impl<K: Hash + Eq, V> SessionCache<K, V> {
     /// A cache of at most `limit` sessions, and its evictions, for a task to [run](Evictions::run).
     fn new(timer: &Timer, limit: usize, idle_timeout: Duration) -> (Self, Evictions<K, V>) {
@@ -87,7 +90,7 @@ impl<K: Hash + Eq, V> SessionCache<K, V> {
 
     /// Logs in: opens a session. One that is live under this id is replaced and given back. If
     /// there are too many, or the cache is closed, the new one is given back.
-    fn insert(&self, id: K, value: V) -> Result<Option<Session<V>>, InsertError<(K, Session<V>)>> {
+    fn insert(&self, id: K, value: V) -> Result<Option<Session<V>>, Rejected<K, V>> {
         let session = Session {
             value: Arc::new(value),
             last_used: Instant::now(),
