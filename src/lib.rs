@@ -171,7 +171,22 @@ mod delay_queue;
 mod driver;
 pub mod error;
 mod functions;
-pub mod future;
+pub mod future {
+    //! Timeouts as methods of a future: [`FutureExt`]. The futures that wait are at the crate's root.
+    //!
+    //! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
+    //! timer.
+
+    pub(crate) mod access;
+    pub(crate) mod interval;
+    pub(crate) mod limit;
+    pub(crate) mod scope;
+    pub(crate) mod sleep;
+    pub(crate) mod timeout;
+
+    // Here, and not in a file of the futures, since those know nothing of the free functions.
+    pub use crate::functions::FutureExt;
+}
 pub mod global;
 mod keyed;
 mod runtime;

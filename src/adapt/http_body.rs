@@ -22,7 +22,7 @@ use tokio::task::coop;
 use super::budget::{poll_tried, poll_unconstrained};
 use super::wait_timeout::WaitTimeout;
 use crate::error::Cancelled;
-use crate::future::access_within;
+use crate::future::access::access_within;
 use crate::{Sleep, Timer};
 
 pin_project! {

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use super::budget::{poll_tried, poll_unconstrained};
 use crate::error::Elapsed;
-use crate::future::access_within;
+use crate::future::access::access_within;
 use crate::{Interval, Sleep, Timer};
 
 /// A pause that is longer than this, 146 years, is longer than a timer counts.

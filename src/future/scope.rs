@@ -17,6 +17,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
+use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
 use crate::future::limit::{ScopeDeadline, bounded, by, current, within};
 use crate::future::sleep::{Sleep, panic_shut_down};

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;

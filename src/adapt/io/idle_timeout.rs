@@ -15,7 +15,7 @@ use tokio::task::coop;
 
 use super::idle::Idle;
 use super::waiters::Direction;
-use crate::future::access_within;
+use crate::future::access::access_within;
 use crate::{ResetHandle, Timer};
 
 pin_project! {

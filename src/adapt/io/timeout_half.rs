@@ -19,7 +19,7 @@ use super::{cancelled, timed_out};
 use crate::Timer;
 use crate::adapt::budget::poll_tried;
 use crate::adapt::wait_timeout::WaitTimeout;
-use crate::future::access_within;
+use crate::future::access::access_within;
 
 /// A reader whose reads fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait too long.
 ///

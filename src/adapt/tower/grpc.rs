@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::BoxError;
 use crate::error::Elapsed;
-use crate::future::access_within;
+use crate::future::access::access_within;
 use crate::remaining;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");

@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::BoxError;
 use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::{Cancelled, Elapsed};
-use crate::future::access_within;
+use crate::future::access::access_within;
 use crate::{Instant, Scope, Timer};
 
 /// Puts a [`Timeout`] around a service.

@@ -1,8 +1,4 @@
-//! The futures that wait: a sleep, a timeout around another future, an interval. The futures
-//! themselves are at the crate's root, and here is what goes with them: [`FutureExt`].
-//!
-//! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
-//! timer.
+//! What the futures that wrap another one, and the adapters, have in common: the ways to it.
 
 /// The methods of a wrapper that lead to what it wraps, in the field of that name.
 macro_rules! access_within {
@@ -33,11 +29,3 @@ macro_rules! access_within {
 }
 #[allow(unused_imports)] // Without features there is no adapter.
 pub(crate) use access_within;
-
-pub(crate) mod interval;
-pub(crate) mod limit;
-pub(crate) mod scope;
-pub(crate) mod sleep;
-pub(crate) mod timeout;
-
-pub use crate::functions::FutureExt;
