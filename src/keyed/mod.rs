@@ -5,7 +5,7 @@
 
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;
-mod linear_table;
+mod linear_hash_table;
 mod reentry;
 pub(crate) mod table;
 

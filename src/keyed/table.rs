@@ -70,7 +70,7 @@ pub(crate) struct PartGuard<'a, P> {
     contents: MutexGuard<'a, P>,
     permits: &'a AtomicUsize,
     capacity: &'a Capacity,
-    number: usize,
+    index: usize,
     _reentry: Reentry,
 }
 
@@ -109,7 +109,7 @@ impl<P> Table<P> {
         }
     }
 
-    /// The number of the part that holds what has this hash.
+    /// The index of the part that holds what has this hash.
     #[inline]
     pub(crate) fn part_of(&self, hash: u32) -> usize {
         // The highest bits, by a product because a shift by all bits is none.
@@ -118,29 +118,29 @@ impl<P> Table<P> {
 
     /// Locks a part, and makes it first if it was not made.
     #[inline]
-    pub(crate) fn lock_part(&self, number: usize) -> PartGuard<'_, P> {
+    pub(crate) fn lock_part(&self, index: usize) -> PartGuard<'_, P> {
         Reentry::check(self);
-        let part = self.made(number).unwrap_or_else(|| self.make(number));
-        self.lock(part, number)
+        let part = self.made(index).unwrap_or_else(|| self.make(index));
+        self.lock(part, index)
     }
 
     /// Locks a part. `None` if it was not made, and so is empty.
     #[inline]
-    pub(crate) fn lock_made(&self, number: usize) -> Option<PartGuard<'_, P>> {
+    pub(crate) fn lock_made(&self, index: usize) -> Option<PartGuard<'_, P>> {
         Reentry::check(self);
-        Some(self.lock(self.made(number)?, number))
+        Some(self.lock(self.made(index)?, index))
     }
 
     /// The parts that were made, in their order, one locked at a time.
     pub(crate) fn lock_each(&self) -> impl Iterator<Item = PartGuard<'_, P>> {
-        (0..self.parts).filter_map(|number| self.lock_made(number))
+        (0..self.parts).filter_map(|index| self.lock_made(index))
     }
 
     /// Locks every part.
     pub(crate) fn lock_all(&self) -> AllParts<'_, P> {
         Reentry::check(self);
         let making = lock(&self.making);
-        let lock = |number| Some(self.lock(self.made(number)?, number));
+        let lock = |index| Some(self.lock(self.made(index)?, index));
         AllParts {
             parts: (0..self.parts).filter_map(lock).collect(),
             closed: &self.closed,
@@ -149,12 +149,12 @@ impl<P> Table<P> {
     }
 
     #[inline]
-    fn lock<'a>(&'a self, part: &'a Part<P>, number: usize) -> PartGuard<'a, P> {
+    fn lock<'a>(&'a self, part: &'a Part<P>, index: usize) -> PartGuard<'a, P> {
         PartGuard {
             contents: lock(&part.contents),
             permits: &part.permits,
             capacity: &self.capacity,
-            number,
+            index,
             _reentry: Reentry::new(self),
         }
     }
@@ -180,23 +180,23 @@ impl<P> Table<P> {
         if self.capacity.is_limited() {
             return self.capacity.permits.load(Ordering::Acquire);
         }
-        let made = (0..self.parts).filter_map(|number| self.made(number));
+        let made = (0..self.parts).filter_map(|index| self.made(index));
         made.map(|part| part.permits.load(Ordering::Acquire)).sum()
     }
 
     #[inline]
-    fn made(&self, number: usize) -> Option<&Part<P>> {
-        Some(self.groups[number / GROUP].get()?[number % GROUP].get()?)
+    fn made(&self, index: usize) -> Option<&Part<P>> {
+        Some(self.groups[index / GROUP].get()?[index % GROUP].get()?)
     }
 
     #[cold]
-    fn make(&self, number: usize) -> &Part<P> {
+    fn make(&self, index: usize) -> &Part<P> {
         let _making = lock(&self.making);
-        let group = self.groups[number / GROUP].get_or_init(|| {
+        let group = self.groups[index / GROUP].get_or_init(|| {
             let parts = self.parts.min(GROUP);
             (0..parts).map(|_| OnceLock::new()).collect()
         });
-        group[number % GROUP].get_or_init(|| {
+        group[index % GROUP].get_or_init(|| {
             Box::new(Part {
                 contents: Mutex::new((self.make)()),
                 permits: AtomicUsize::new(0),
@@ -212,8 +212,8 @@ impl Capacity {
 }
 
 impl<P> PartGuard<'_, P> {
-    pub(crate) fn number(&self) -> usize {
-        self.number
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// Takes the permit of one key. `false` if all are taken.
@@ -340,12 +340,12 @@ mod tests {
     fn parts_are_made_when_they_are_first_needed() {
         for parts in [1, 8, 16, 256] {
             let table = table(parts);
-            assert!((0..parts).all(|number| table.lock_made(number).is_none()));
+            assert!((0..parts).all(|index| table.lock_made(index).is_none()));
             let last = parts - 1;
             table.lock_part(last).push(7);
             assert_eq!(*table.lock_made(last).unwrap(), [7]);
             let mut all = table.lock_all();
-            let made: Vec<_> = all.iter_mut().map(|part| part.number()).collect();
+            let made: Vec<_> = all.iter_mut().map(|part| part.index()).collect();
             assert_eq!(made, [last]);
         }
     }
@@ -355,8 +355,8 @@ mod tests {
         let table = table(256);
         table.lock_part(3).push(1);
         table.lock_all().close();
-        for number in [3, 200] {
-            let _part = table.lock_part(number);
+        for index in [3, 200] {
+            let _part = table.lock_part(index);
             assert!(table.is_closed());
         }
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::DeadlineMap;
 use crate::deadline::ResetHandle;
 use crate::error::Cancelled;
-use crate::keyed::linear_table::LinearTable;
+use crate::keyed::linear_hash_table::LinearHashTable;
 use crate::shard::word::EXPIRED;
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
@@ -55,7 +55,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
                 all.close();
             }
             parts.extend(all.iter_mut().map(|part| {
-                let taken = std::mem::replace(&mut **part, LinearTable::new());
+                let taken = std::mem::replace(&mut **part, LinearHashTable::new());
                 part.release(taken.len());
                 taken
             }));

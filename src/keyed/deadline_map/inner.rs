@@ -24,7 +24,7 @@ use super::KeyedDeadline;
 use crate::clock::tick::Moment;
 use crate::error::Cancelled;
 use crate::error::InsertIfAbsentError;
-use crate::keyed::linear_table::{Hashed, LinearTable};
+use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::deadline_ref::DeadlineRef;
 use crate::shard::word::Word;
@@ -39,7 +39,7 @@ impl<K> Inner<K> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::new(limit, LinearTable::new),
+            table: Table::new(limit, LinearHashTable::new),
         }
     }
 
@@ -138,7 +138,7 @@ pub(super) struct Entry<K> {
 }
 
 /// The entries of some keys.
-pub(super) type DeadlinePart<K> = LinearTable<Entry<K>>;
+pub(super) type DeadlinePart<K> = LinearHashTable<Entry<K>>;
 
 impl<K> Hashed for Entry<K> {
     fn hash(&self) -> u32 {

@@ -149,7 +149,7 @@ impl<K, V> Inner<K, V> {
         }
         // A tick that was written before may have been too early, and stays so. That costs one
         // check, and to find the earliest again would cost more each time.
-        let is_earlier = self.earliest.lower(part.number(), setting.tick);
+        let is_earlier = self.earliest.lower(part.index(), setting.tick);
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
         if is_earlier && self.waker.is_needed_for(setting.tick) {
@@ -182,7 +182,7 @@ impl<K, V> Inner<K, V> {
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
     fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
         let earliest = part.earliest();
-        (self.earliest.write(part.number(), earliest), earliest)
+        (self.earliest.write(part.index(), earliest), earliest)
     }
 
     /// C2 to C4.

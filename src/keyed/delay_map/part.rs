@@ -11,12 +11,12 @@
 use std::borrow::Borrow;
 
 use crate::clock::tick::{Moment, Tick};
-use crate::keyed::linear_table::{Hashed, LinearTable};
+use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::wheel::{Found, Wheel};
 
 pub(super) struct DelayPart<K, V> {
     items: Wheel<Item<K, V>>,
-    index: LinearTable<Indexed>,
+    index: LinearHashTable<Indexed>,
     /// How many values were ever put in, also in the place of another.
     pub(super) inserted: u64,
     /// How many values came out of the stream.
@@ -57,7 +57,7 @@ impl<K, V> DelayPart<K, V> {
     pub(super) fn new() -> DelayPart<K, V> {
         DelayPart {
             items: Wheel::new(),
-            index: LinearTable::new(),
+            index: LinearHashTable::new(),
             inserted: 0,
             expired: 0,
         }
@@ -156,7 +156,7 @@ impl<K, V> DelayPart<K, V> {
     }
 
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
-        self.index = LinearTable::new();
+        self.index = LinearHashTable::new();
         self.items.take_all()
     }
 }

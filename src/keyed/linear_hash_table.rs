@@ -19,7 +19,7 @@ pub(crate) trait Hashed {
     fn hash(&self) -> u32;
 }
 
-pub(crate) struct LinearTable<T> {
+pub(crate) struct LinearHashTable<T> {
     /// Nearly every table has one segment, which is reached without another look.
     first: HashTable<T>,
     rest: Vec<HashTable<T>>,
@@ -33,9 +33,9 @@ const MEAN: usize = if cfg!(test) { 8 } else { 800 };
 /// A table with no more buckets than this is not worth shrinking.
 const KEPT: usize = 4;
 
-impl<T: Hashed> LinearTable<T> {
-    pub(crate) fn new() -> LinearTable<T> {
-        LinearTable {
+impl<T: Hashed> LinearHashTable<T> {
+    pub(crate) fn new() -> LinearHashTable<T> {
+        LinearHashTable {
             first: HashTable::new(),
             rest: Vec::new(),
             len: 0,
@@ -162,7 +162,7 @@ impl<T: Hashed> LinearTable<T> {
     }
 }
 
-impl<T> IntoIterator for LinearTable<T> {
+impl<T> IntoIterator for LinearHashTable<T> {
     type Item = T;
     type IntoIter = std::iter::Flatten<
         std::iter::Chain<std::iter::Once<HashTable<T>>, std::vec::IntoIter<HashTable<T>>>,
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_table_does_what_a_set_does_and_keeps_its_segments_filled() {
         let mut random = fastrand::Rng::with_seed(1);
-        let mut table = LinearTable::new();
+        let mut table = LinearHashTable::new();
         let mut model = HashSet::new();
         for round in 0..40 {
             for _ in 0..500 {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn no_change_moves_more_entries_than_a_few_segments_hold() {
-        let mut table = LinearTable::new();
+        let mut table = LinearHashTable::new();
         let mut most = 0;
         for entry in 0..100_000_u32 {
             READ.set(0);
