@@ -5,16 +5,16 @@
 //!   holds for offsets below a millisecond, and for a reset that races with the expiry.
 //! - **Late by at most one tick**, which is 1 ms by default, at every load. tokio's rounding to a
 //!   millisecond and the scheduling of tasks come on top.
-//! - **Stalls do not count.** A [`Deadline`] that passes while the driver cannot run stays pending
-//!   for a grace as long as that stall, so that the heartbeats which lie unread are read first. So
-//!   a process that is stopped for some seconds closes none of the live connections whose time
-//!   passed meanwhile. A stall is more than 50 ms and 16 ticks, counted from the first tick at
-//!   which the driver had something to do. The grace is at least 100 ms and at most the timeout,
-//!   and there is one between two resets. A deadline that was last reset before the stall, and is
-//!   due before that grace ends, has it too. A stop that ends before anything of the timer was due
-//!   is no stall. All this holds for a [`DeadlineMap`] and an idle timeout for sockets too, but not
-//!   for a [`Sleep`], a [`Timeout`], an [`Interval`], a [`DelayMap`] or a [`DelayQueue`].
-//!   [`Builder::stall_grace`] switches it off, for leases.
+//! - **Stalls do not count.** A process that is stopped for some seconds closes none of the live
+//!   connections whose time passed meanwhile, because their heartbeats lie unread. A stall is more
+//!   than 50 ms and one tick in which the driver cannot run while something is due. The driver's
+//!   own work is none. A [`Deadline`] that passes within it ends later by its length, at least
+//!   100 ms and at most its timeout after the stall, once between two resets. So such deadlines end
+//!   in their order, as far apart as they were due. One that was last reset before the end of the
+//!   stall and is due soon after is moved too, by less the later it is due. All this holds for a
+//!   [`DeadlineMap`] and an idle timeout for sockets too, but not for a [`Sleep`], a [`Timeout`],
+//!   an [`Interval`], a [`DelayMap`] or a [`DelayQueue`]. [`Builder::stall_grace`] switches it off,
+//!   for leases.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
 //!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
 //! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is

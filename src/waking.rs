@@ -3,7 +3,7 @@
 //!
 //! | event | level | fields |
 //! |---|---|---|
-//! | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long after its alarm's tick the turn began |
+//! | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long the driver was held up |
 //! | `a waker panicked` | `ERROR` | `timer` |
 //!
 //! `timer` is the name that the timer was given, if it was given one. The target of both is

@@ -80,7 +80,7 @@ fn a_torn_paragraph_and_a_mark_within_one_are_found() {
     }
 }
 
-/// What a benchmark measures, but not what a clock or a limit is: `1 ms`, `50 ms and 16 ticks`.
+/// What a benchmark measures, but not what a clock or a limit is: `1 ms`, `50 ms and a tick`.
 #[test]
 fn no_prose_has_a_figure_of_a_benchmark() {
     for (name, text) in pages().filter(|(name, _)| !name.ends_with("RESULTS.md")) {

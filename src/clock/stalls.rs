@@ -6,31 +6,34 @@
 //! whose time passed within a stall stays pending for a grace, and a reset in that time is in time.
 //!
 //! ```text
-//!   the alarm's tick             the driver notices                       the deadline expires
-//!         |------------ stall ------------|------------- grace -----------------|
-//!                   ^ due: not settled by a poll, by a reset or by the late turn
+//!   waits_since         the driver goes on        + 100 ms              + its length
+//!        |------- stall --------|----------------------|---------------------|
+//!           ^ due ------ moved by the stall's length ------> expires
 //! ```
 //!
-//! - A driver that comes late by more than 50 ms and more than 16 ticks was stalled, from the tick
-//!   that its alarm was set for to the moment in which it notices. On a virtual clock nothing is a
-//!   stall, since `advance` looks like one.
-//! - The grace is as long as the stall, at least 100 ms, and at most the timeout of the deadline.
-//! - A deadline that counts its timeout from a reset before the stall has the grace too if it is
-//!   due shortly after the stall: its heartbeat lies unread all the same. One that was reset since
-//!   then is due no earlier than its timeout after the stall, and so no earlier than its grace
-//!   ends. For a due that was set for once, nobody can tell when it was set.
-//! - When the grace ends is a function of the due and of the stall that the due fell into. Nothing
-//!   is written into the deadline. So a deadline is spared once between two resets, because a reset
-//!   gives it another due, and a second stall does not contain the first due.
-//! - A stall is forgotten when its longest grace is over. Nobody has a grace by it then.
+//! - The driver is stalled if it makes no progress for more than 50 ms and one tick, while
+//!   something is due. On a virtual clock nothing is a stall, since `advance` looks like one.
+//! - A turn makes progress with each batch. So its own work is no stall, and no part of one. A
+//!   waker that blocks, or a process that is stopped within a batch, is one.
+//! - A deadline that is due within the stall ends later by its length: so all of them end in their
+//!   order, as far apart as they were due. None ends in the first 100 ms after the stall, and none
+//!   later after it than its timeout.
+//! - A deadline that counts its timeout from before the end of the stall is moved too if it is due
+//!   after that: its heartbeat may lie unread all the same. It is moved by less, the later it is
+//!   due, down to nothing after four times the length. So the order stays, and what the stall has
+//!   put off is made up at a third more than the usual rate. For a due that was set for once,
+//!   nobody can tell when it was set.
+//! - When the grace ends is a function of the due and of the stall. Nothing is written into the
+//!   deadline. So a deadline is spared once between two resets, because a reset gives it another
+//!   due, and a second stall does not contain the first due.
+//! - A stall is forgotten when all that it has moved has ended.
 //!
 //! # Since when something waits
 //!
 //! `waits_since` is the tick from which on what is due waits for the driver. While nothing is late
-//! it is the tick of the alarm. When the driver comes, it is the tick of that, and after the turn
-//! that of the next one. A call that sets the alarm anew leaves it as it is where the driver is
-//! late already. It never lies before the moment in which it is written, since what is linked in
-//! the past has waited for nobody.
+//! it is the tick of the alarm. In a turn it is the tick of the last progress. It never lies before
+//! the moment in which it is written: what is linked in the past has waited for nobody, and what
+//! passed during the driver's own work was late before any stall.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -40,10 +43,8 @@
 //! - *The driver notices meanwhile.* It writes the stall down first, and only then that what is due
 //!   waits anew. The thread looks in the opposite order: first since when something waits, then at
 //!   the stalls. So it finds the one or the other.
-//! - *The driver is held up within a turn*, by a waker that blocks or because the process is
-//!   stopped there. A timer that is due since the turn began waits for it.
-//! - *A call puts the alarm off while the driver is late*, because what was due is gone. Then the
-//!   driver does not come for that any more, and the call notes the stall so far.
+//! - *A call puts the alarm off while the driver is late*, because what was due is gone. Then no
+//!   turn comes for that any more, and the call notes the stall so far.
 //! - *A call moves a deadline into a stall that has ended*, by `reset_at` to an instant of the
 //!   past. The deadline did not pass while the driver could not run. So a call judges what it has
 //!   moved by the clock alone.
@@ -53,12 +54,14 @@ use std::time::Duration;
 use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// The shortest lateness that is a stall, if it is more than `FEWEST_TICKS`.
+/// A stall is longer than this and a tick, since a tick is how exactly its beginning is known.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);
-const FEWEST_TICKS: u64 = 16;
 
 /// Heartbeats that lie in sockets are read by tasks that have yet to be scheduled.
 const SHORTEST_GRACE: Duration = Duration::from_millis(100);
+
+/// Within so many times its length after a stall, deadlines are back at their own dues.
+const MADE_UP: u32 = 4;
 
 /// The stalls of one driver.
 #[derive(Debug)]
@@ -66,15 +69,15 @@ pub(crate) struct Stalls {
     tick: TickLength,
     /// Whether a stall gives deadlines a grace.
     has_grace: bool,
-    /// Since which tick something that is due waits for the driver. Only the running thread of the
+    /// The tick since which due timers have waited for the driver. Only the running thread of the
     /// driver writes it.
     waits_since: AtomicU64,
-    /// Those whose grace may not be over, in their order.
+    /// Those that move a deadline which may be pending, in their order.
     recent: Mutex<Vec<Stall>>,
-    /// When the longest grace of all ends, as a moment's bits. A timer that is due later has none.
-    last_grace_end: AtomicU64,
+    /// From when on no stall moves what is due then, as a moment's bits.
+    all_made_up: AtomicU64,
     count: AtomicU64,
-    /// How many ticks all of them took.
+    /// How long all of them took, in nanoseconds.
     total: AtomicU64,
 }
 
@@ -94,7 +97,7 @@ impl Stalls {
             has_grace,
             waits_since: AtomicU64::new(Tick::NEVER.get()),
             recent: Mutex::new(Vec::new()),
-            last_grace_end: AtomicU64::new(0),
+            all_made_up: AtomicU64::new(0),
             count: AtomicU64::new(0),
             total: AtomicU64::new(0),
         }
@@ -108,66 +111,55 @@ impl Stalls {
         now: Moment,
         is_virtual: impl FnOnce() -> bool,
     ) -> Option<Moment> {
-        // In this order: the head of the file explains why.
-        let present = self.present_stall(deadline.due, now);
-        let present = present.filter(|_| !is_virtual());
+        // In this order: the head of the file explains why. Acquire: pairs with the Release in
+        // `wait_from`. A thread that sees the driver go on sees the stall that was noted before.
+        let from = Tick::new(self.waits_since.load(Ordering::Acquire));
+        let present = self
+            .stall_between(from, now)
+            .filter(|stall| self.has_grace && stall.has_begun_by(self.tick.due(deadline.due)))
+            .filter(|_| !is_virtual());
         let end = match present {
-            Some(stall) => Some(self.end_of_grace(&stall, deadline.timeout)),
+            Some(stall) => stall.grace_end(deadline),
             None => self.grace_end(deadline),
         };
         end.filter(|&end| end > now)
     }
 
-    /// The stall that goes on at `now`, if the driver has not come to anything since `due`.
-    fn present_stall(&self, due: Moment, now: Moment) -> Option<Stall> {
-        // Acquire: pairs with the Release in `wait_from`. A thread that sees the driver come sees
-        // the stall that was noted before.
-        let from = Tick::new(self.waits_since.load(Ordering::Acquire));
-        let is_stall = self.has_grace
-            && from <= self.tick.due(due)
-            && self.is_stall(self.tick.current(now).since(from));
-        is_stall.then_some(Stall { from, end: now })
+    /// When the grace ends of a deadline that a stall spares, after its due. `None` if none does,
+    /// or if that stall is forgotten.
+    pub(crate) fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
+        // Acquire: pairs with the Release in `note`.
+        if deadline.due.to_bits() >= self.all_made_up.load(Ordering::Acquire) {
+            return None;
+        }
+        let tick = self.tick.due(deadline.due);
+        let recent = lock(&self.recent);
+        let begun = recent.iter().filter(|stall| stall.has_begun_by(tick));
+        begun.filter_map(|stall| stall.grace_end(deadline)).max()
     }
 
-    /// Whether so many ticks late is a stall, on the system's clock.
-    fn is_stall(&self, late: u64) -> bool {
-        late > FEWEST_TICKS && Duration::from(self.tick.span(late)) > SHORTEST_STALL
+    /// The stall of a driver that has made no progress, if it was so long, on the system's clock.
+    fn stall_between(&self, from: Tick, end: Moment) -> Option<Stall> {
+        let length = end.since(self.tick.start_of(from));
+        let is_stall = length > SHORTEST_STALL + self.tick.as_duration();
+        is_stall.then_some(Stall { from, end, length })
     }
 
-    fn note_stall(&self, from: Tick, end: Moment) {
+    fn note(&self, stall: Stall) {
         // Relaxed: counts that nothing else hangs on.
         self.count.fetch_add(1, Ordering::Relaxed);
-        let ticks = self.tick.current(end).since(from);
-        self.total.fetch_add(ticks, Ordering::Relaxed);
+        let nanos = u64::try_from(stall.length.as_nanos()).unwrap_or(u64::MAX);
+        self.total.fetch_add(nanos, Ordering::Relaxed);
         if !self.has_grace {
             return;
         }
         let mut recent = lock(&self.recent);
-        recent.retain(|stall| self.longest_grace_end(stall) > end);
-        recent.push(Stall { from, end });
-        let ends = recent.iter().map(|stall| self.longest_grace_end(stall));
-        let last = ends.max().unwrap_or(end).to_bits();
+        recent.retain(|earlier| earlier.is_made_up_at() > stall.end);
+        recent.push(stall);
+        let last = recent.iter().map(Stall::is_made_up_at).max();
+        let last = last.unwrap_or(stall.end).to_bits();
         // Release: pairs with the Acquire in `grace_end`.
-        self.last_grace_end.store(last, Ordering::Release);
-    }
-
-    /// When the grace ends of a deadline that a stall spares, after its due. `None` if none does,
-    /// or if that stall is forgotten.
-    pub(crate) fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
-        let PassedDeadline {
-            due,
-            timeout,
-            is_set_once,
-        } = deadline;
-        if due.to_bits() >= self.last_grace_end.load(Ordering::Acquire) {
-            return None;
-        }
-        let tick = self.tick.due(due);
-        let recent = lock(&self.recent);
-        let has_begun = recent.iter().filter(|stall| stall.from <= tick);
-        let spare = has_begun.filter(|stall| due <= stall.end || !is_set_once);
-        let ends = spare.map(|stall| self.end_of_grace(stall, timeout));
-        ends.max().filter(|&end| end > due)
+        self.all_made_up.store(last, Ordering::Release);
     }
 
     /// How many stalls are kept.
@@ -183,77 +175,78 @@ impl Stalls {
 
     /// How long all of them took.
     pub(crate) fn total(&self) -> Duration {
-        self.tick.span(self.total.load(Ordering::Relaxed)).into()
-    }
-
-    fn end_of_grace(&self, stall: &Stall, timeout: Duration) -> Moment {
-        let grace = self.longest_grace(stall).min(timeout);
-        stall.end.after(grace.into())
-    }
-
-    fn longest_grace(&self, stall: &Stall) -> Duration {
-        stall
-            .end
-            .since(self.tick.start_of(stall.from))
-            .max(SHORTEST_GRACE)
-    }
-
-    fn longest_grace_end(&self, stall: &Stall) -> Moment {
-        stall.end.after(self.longest_grace(stall).into())
+        Duration::from_nanos(self.total.load(Ordering::Relaxed))
     }
 }
 
 /// For the running thread of the driver.
 impl Stalls {
-    /// The driver comes at `now`. Notes the stall that ends with that, if it was one, and only then
-    /// that what is due from now on waits anew.
-    pub(crate) fn turn_begins(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
-        let late = self.note(now, is_virtual);
+    /// A turn begins at `now`, or goes on after a batch. Notes the stall that ends with that, if it
+    /// was one, and only then that what is due from now on waits anew. Returns its length.
+    pub(crate) fn turn_begins(
+        &self,
+        now: Moment,
+        is_virtual: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
+        let stall = self.stall_between(self.waits_since(), now);
+        let stall = stall.filter(|_| !is_virtual());
+        if let Some(stall) = stall {
+            self.note(stall);
+        }
         self.wait_from(self.tick.current(now));
-        late
+        stall.map(|stall| stall.length)
     }
 
-    /// Notes the stall that ends at `now`, if it is one. Call this before anything says that the
-    /// driver has come.
-    pub(crate) fn note(&self, now: Moment, is_virtual: impl FnOnce() -> bool) -> Lateness {
-        let since = self.waits_since();
-        let ticks = self.tick.current(now).since(since);
-        let is_stall = self.is_stall(ticks) && !is_virtual();
-        if is_stall {
-            self.note_stall(since, now);
-        }
-        Lateness {
-            since,
-            ticks,
-            is_stall,
-        }
+    /// A turn has ended at `now`, and the next one is at `next`.
+    pub(crate) fn turn_ends(&self, next: Tick, now: Moment) {
+        self.wait_from(next.max(self.tick.current(now)));
     }
 
     /// From `tick` on, what is due waits for the driver.
     pub(crate) fn wait_from(&self, tick: Tick) {
-        // Release: pairs with the Acquire in `present_stall`.
+        // Release: pairs with the Acquire in `grace_at`.
         self.waits_since.store(tick.get(), Ordering::Release);
     }
 
-    /// Since which tick something that is due waits for the driver.
+    /// The tick since which due timers have waited for the driver.
     pub(crate) fn waits_since(&self) -> Tick {
         // Relaxed: only the running thread writes it.
         Tick::new(self.waits_since.load(Ordering::Relaxed))
     }
 }
 
-/// How late the driver was when it came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lateness {
-    /// Since which tick something has waited.
-    pub(crate) since: Tick,
-    pub(crate) ticks: u64,
-    pub(crate) is_stall: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Stall {
-    /// The tick that the alarm was set for.
+    /// Since when something waited.
     from: Tick,
     end: Moment,
+    length: Duration,
+}
+
+impl Stall {
+    /// Whether a timer that is linked at that tick was not due before.
+    fn has_begun_by(&self, tick: Tick) -> bool {
+        self.from <= tick
+    }
+
+    /// When the grace ends of a deadline that was not due before the stall. `None` if it has none.
+    fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
+        let PassedDeadline {
+            due,
+            timeout,
+            is_set_once,
+        } = deadline;
+        let after = due.since(self.end);
+        // A deadline that was reset since then is due its timeout after the end at the earliest.
+        let was_set_before = after.is_zero() || !is_set_once && after < timeout;
+        let moved = due.after(self.length.saturating_sub(after / MADE_UP).into());
+        let earliest = self.end.after(SHORTEST_GRACE.into());
+        let end = moved.max(earliest).min(self.end.after(timeout.into()));
+        (was_set_before && end > due).then_some(end)
+    }
+
+    /// From when on it moves nothing that is due then, and all that it has moved has ended.
+    fn is_made_up_at(&self) -> Moment {
+        self.end.after((self.length * MADE_UP).into())
+    }
 }

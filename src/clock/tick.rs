@@ -43,12 +43,6 @@ impl Tick {
     pub(crate) fn before(self) -> Option<Tick> {
         self.0.checked_sub(1).map(Tick)
     }
-
-    /// How many ticks this one comes after `earlier`. Zero if it does not.
-    #[inline]
-    pub(crate) fn since(self, earlier: Tick) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
 }
 
 /// A point in time: nanoseconds from the timer's epoch, negative before it.
@@ -177,11 +171,6 @@ impl TickLength {
             nanos.div_ceil(NANOS_PER_MILLISECOND) * NANOS_PER_MILLISECOND
         };
         Moment::from_bits(begun)
-    }
-
-    /// How long this many ticks are.
-    pub(crate) fn span(self, ticks: u64) -> Span {
-        Span(ticks.saturating_mul(self.nanos))
     }
 
     /// The tick in which `now` lies, which is the last one that has begun.

@@ -38,9 +38,9 @@ pub use handle::ResetHandle;
 /// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
 ///   millisecond and its scheduling come on top.
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
-///   process was stopped or blocked for more than 50 ms and 16 ticks, stays pending for a grace.
-///   The grace is as long as the stall, at least 100 ms and at most the timeout. There is one
-///   between two resets. See [`Builder::stall_grace`](crate::Builder::stall_grace).
+///   process was stopped or blocked for more than 50 ms and one tick, stays pending for a grace. It
+///   ends later by the length of the stall, at least 100 ms and at most its timeout after that.
+///   There is one grace between two resets. See [`Builder::stall_grace`](crate::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
 /// - To drop it takes its timer out in O(1). Its handles then answer `false`.

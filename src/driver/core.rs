@@ -28,7 +28,6 @@ use super::requests::{Request, RequestSet, Running};
 use super::thread_alarm::ThreadAlarm;
 use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
-use crate::clock::stalls::Lateness;
 use crate::clock::tick::{Moment, Tick};
 use crate::shard::{MissedTick, Shard};
 use crate::sync::lock;
@@ -40,6 +39,8 @@ pub(super) struct Core {
     shards: Box<[Weak<Shard>]>,
     /// The turn wakes what is due from here. Outside a turn it is empty.
     wakers: Vec<Waker>,
+    /// The tick for which the next turn was set. What is due before that was linked later.
+    next_turn: Tick,
 }
 
 /// What one run of the driver has learnt so far.
@@ -110,7 +111,7 @@ impl Driver {
         let has_fired = requests.has(Request::Fired);
         if !has_fired && !requests.has(Request::Turn) {
             let tick = self.earliest_tick(core, running);
-            self.note_wait(tick, run);
+            self.note_wait(core, tick, run);
             running.set_for(tick);
             return core.alarm.set(tick);
         }
@@ -121,7 +122,7 @@ impl Driver {
         }
         // A call that sets the alarm to the past lets it fire too, and is no time driver.
         if whereabouts != Whereabouts::TimeDriver {
-            self.note_wait(present, run);
+            self.note_wait(core, present, run);
             let (set, tick) = core.alarm.set_soon(present);
             if tick > present {
                 run.passed = Some(present);
@@ -137,7 +138,7 @@ impl Driver {
 
     /// The alarm is going to be set for `tick`, and no turn happens now. What is overdue keeps
     /// waiting. If that was deferred, nothing shows its lateness later, so it is noted here.
-    fn note_wait(&self, tick: Tick, run: &mut Run) {
+    fn note_wait(&self, core: &mut Core, tick: Tick, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         let stalls = self.clock.stalls();
@@ -146,62 +147,61 @@ impl Driver {
             return;
         }
         if is_late {
-            let late = stalls.note(now, || self.clock.is_virtual());
-            self.report(late);
+            self.note_progress(now);
         }
         // A timer may be linked in the past, and has waited for nobody. But a request may be as old
         // as this run, which may have been held up since.
-        stalls.wait_from(tick.max(*run.began.get_or_insert(present)));
+        core.next_turn = tick.max(*run.began.get_or_insert(present));
+        stalls.wait_from(core.next_turn);
     }
 
-    /// Reports a stall.
-    fn report(&self, late: Lateness) {
-        if late.is_stall {
-            let late = self.clock.tick().span(late.ticks).into();
-            self.reporter.driver_was_stalled(late);
+    /// The driver goes on at `now`. If it was held up until then, that was a stall.
+    fn note_progress(&self, now: Moment) {
+        let stalls = self.clock.stalls();
+        if let Some(length) = stalls.turn_begins(now, || self.clock.is_virtual()) {
+            self.reporter.driver_was_stalled(length);
         }
     }
 
     /// Turns every shard up to the tick of `now`, and returns the tick of the next turn.
     fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> Tick {
+        self.note_progress(now);
         let present = self.clock.tick().current(now);
-        let late = self
-            .clock
-            .stalls()
-            .turn_begins(now, || self.clock.is_virtual());
-        self.report(late);
-        let next = running.read(|| self.fire_due(core, present, now, late.since));
+        let (next, now) = running.read(|| self.fire_due(core, present, now));
         // A timer that the turn has left in the past was linked there meanwhile.
-        self.clock.stalls().wait_from(next.max(present));
+        core.next_turn = next.max(present);
+        self.clock.stalls().turn_ends(next, now);
         next
     }
 
     /// Fires what is due at `present` in every shard, a batch of each by turns, so that none waits
-    /// for all of another. Returns the earliest expiry. A pass fires all that is due, as tokio's
-    /// does: work that was left for a task would wait in a run queue, behind tasks that are always
-    /// ready.
-    fn fire_due(&self, core: &mut Core, present: Tick, mut at: Moment, waited_since: Tick) -> Tick {
+    /// for all of another. Returns the earliest expiry, and when it had done all. A pass fires all
+    /// that is due, as tokio's does: work that was left for a task would wait in a run queue,
+    /// behind tasks that are always ready.
+    fn fire_due(&self, core: &mut Core, present: Tick, mut now: Moment) -> (Tick, Moment) {
+        let waited_since = core.next_turn;
         let Core { shards, wakers, .. } = core;
-        let mut has_woken = false;
         loop {
             let mut expiry = Tick::NEVER;
             let mut is_finished = true;
             for shard in shards.iter().filter_map(Weak::upgrade) {
-                if has_woken && shard.next_expiry() <= present {
-                    // A task that was woken may have taken its time.
-                    at = self.clock.now();
-                    has_woken = false;
+                let next = shard.next_expiry();
+                if next > present {
+                    expiry = expiry.min(next);
+                    continue;
                 }
-                match shard.fire_batch(present, at, waited_since, wakers) {
+                match shard.fire_batch(present, now, waited_since, wakers) {
                     Some(next) => expiry = expiry.min(next),
                     None => is_finished = false,
                 }
                 drop(shard);
-                has_woken |= !wakers.is_empty();
                 self.reporter.wake_all(wakers);
+                // A waker may have taken its time.
+                now = self.clock.now();
+                self.note_progress(now);
             }
             if is_finished {
-                return expiry;
+                return (expiry, now);
             }
         }
     }
@@ -249,6 +249,7 @@ impl Core {
             alarm,
             shards: shards.iter().map(Arc::downgrade).collect(),
             wakers: Vec::new(),
+            next_turn: Tick::NEVER,
         }
     }
 

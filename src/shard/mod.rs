@@ -329,10 +329,6 @@ impl Shard {
         waited_since: Tick,
         wakers: &mut Vec<Waker>,
     ) -> Option<Tick> {
-        let expiry = self.next_expiry.tick();
-        if expiry > now {
-            return Some(expiry);
-        }
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
         let mut locked = self.lock();

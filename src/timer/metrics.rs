@@ -43,14 +43,13 @@ pub struct Metrics {
     pub rescheduled: u64,
     /// How often the driver's alarm has woken it.
     pub wake_ups: u64,
-    /// How often the driver came late by more than 50 ms and 16 ticks, because something has
-    /// stopped the process or blocked the runtime's time driver. On a clock that is or was paused
-    /// nothing is a stall.
+    /// How often the driver was held up for more than 50 ms and one tick, because something has
+    /// stopped the process or blocked the runtime's time driver. Its own work does not count. On a
+    /// clock that is or was paused nothing is a stall.
     pub stalls: u64,
-    /// How long all stalls took together, in whole ticks.
+    /// How long all stalls took together.
     pub stalled: Duration,
-    /// How many deadlines passed within a stall, or before its grace was over, and were given that
-    /// grace. See [`Builder::stall_grace`](crate::Builder::stall_grace).
+    /// How many deadlines passed within a stall, or soon after it, and were given its grace. See [`Builder::stall_grace`](crate::Builder::stall_grace).
     pub spared: u64,
     /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the
     /// buckets of a histogram as Prometheus has them, whose last one, without a limit, is `fired`.
