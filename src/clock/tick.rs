@@ -306,5 +306,10 @@ mod tests {
         ] {
             assert_eq!(Duration::from(Span::from(duration)), duration);
         }
+        // More nanoseconds than a span has.
+        for nanos in [709_551_616, 999_999_999] {
+            let long = Duration::new(18_446_744_073, nanos);
+            assert_eq!(Duration::from(Span::from(long)), Duration::MAX);
+        }
     }
 }

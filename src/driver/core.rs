@@ -168,8 +168,7 @@ impl Driver {
         self.note_progress(now);
         let present = self.clock.tick().current(now);
         let (next, now) = running.read(|| self.fire_due(core, present, now));
-        // A timer that the turn has left in the past was linked there meanwhile.
-        core.next_turn = next.max(present);
+        core.next_turn = next;
         self.clock.stalls().turn_ends(next, now);
         next
     }

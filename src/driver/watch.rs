@@ -62,3 +62,26 @@ impl Drop for Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+    use tokio::task::yield_now;
+
+    use crate::Timer;
+
+    #[tokio::test]
+    async fn a_dropped_watch_leaves_no_task() {
+        let timer = Timer::new();
+        let alive = || Handle::current().metrics().num_alive_tasks();
+        let before = alive();
+        let watches: Vec<_> = (0..1_000).map(|_| timer.watch()).collect();
+        assert_eq!(alive(), before + 1_000);
+        drop(watches);
+        // The runtime drops each when it comes to it.
+        for _ in 0..1_000 {
+            yield_now().await;
+        }
+        assert_eq!(alive(), before);
+    }
+}

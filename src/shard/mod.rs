@@ -39,6 +39,8 @@ pub(crate) mod lateness;
 mod lock;
 mod locked;
 mod next_expiry;
+#[cfg(test)]
+mod tests;
 pub(crate) mod turned_to;
 pub(crate) mod word;
 

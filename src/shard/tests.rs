@@ -1,0 +1,101 @@
+//! What a shard promises beside others, at moments that a run of a whole timer seldom meets.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::thread;
+use std::time::Duration;
+
+use super::word::{Mark, Word};
+use super::*;
+use crate::Timer;
+use crate::clock::tick::TickLength;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A driver that never comes.
+struct NoDriver;
+
+impl TurnRequests for NoDriver {
+    fn request_turn_by(&self, _: Tick) -> Option<MissedTick> {
+        None
+    }
+
+    fn retract_turn_at(&self, _: Tick) -> Option<MissedTick> {
+        None
+    }
+
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+}
+
+fn shard() -> Shard {
+    let tick = TickLength::new(MS).unwrap();
+    let clock = Arc::new(Clock::of_system(tick, true));
+    Shard::new(clock, Arc::new(NoDriver), 0)
+}
+
+fn at(ms: u32) -> Moment {
+    Moment::after_epoch(ms * MS)
+}
+
+/// A thread that arms waits for the lock while the runtime ends. What it arms after that would
+/// never fire.
+#[test]
+fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
+    let shard = shard();
+    let clock = shard.clock();
+    let far = Tick::new(1 << 40);
+    thread::scope(|scope| {
+        let guard = shard.state.lock();
+        let arming = scope.spawn(|| shard.arm(far, Waker::noop().clone()));
+        let word = scope.spawn(|| {
+            let word = Arc::new(Word::new(clock.now(), 50 * MS, Mark::default()));
+            shard.arm_word(&word);
+            word.outcome()
+        });
+        thread::sleep(50 * MS);
+        clock.end();
+        drop(guard);
+        assert!(matches!(arming.join().unwrap(), Err(NotArmed::Closed)));
+        assert_eq!(word.join().unwrap(), Poll::Ready(Err(Cancelled::SHUTDOWN)));
+    });
+    assert_eq!(shard.counts().pending, 0);
+}
+
+/// A reset counts from the next millisecond, which lies ahead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_left_after_a_reset_is_at_most_the_timeout() {
+    let timeout = Duration::from_secs(60);
+    let deadline = Timer::new().deadline(timeout);
+    let handle = deadline.handle();
+    for _ in 0..1_000 {
+        assert!(handle.reset());
+        assert!(handle.remaining().unwrap() <= timeout);
+    }
+}
+
+/// The driver was to come at 300 ms, and comes at 500.
+#[test]
+fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
+    let shard = shard();
+    let word = Arc::new(Word::new(at(0), 100 * MS, Mark::default()));
+    shard.arm_word(&word);
+    let stalls = shard.clock().stalls();
+    stalls.wait_from(Tick::new(100));
+    assert!(stalls.turn_begins(at(400), || false).is_some());
+    let mut wakers = Vec::new();
+    shard.fire_batch(Tick::new(400), at(400), Tick::new(100), &mut wakers);
+    assert_eq!((shard.counts().spared, word.outcome()), (1, Poll::Pending));
+    shard.fire_batch(Tick::new(500), at(503), Tick::new(300), &mut wakers);
+    assert_eq!(shard.counts().fired.sum(), 3 * MS);
+}
+
+#[test]
+fn what_is_armed_for_the_past_is_late_from_the_turn_that_was_set() {
+    let shard = shard();
+    shard.arm(Tick::new(50), Waker::noop().clone()).unwrap();
+    let mut wakers = Vec::new();
+    shard.fire_batch(Tick::new(80), at(80), Tick::new(78), &mut wakers);
+    assert_eq!((wakers.len(), shard.counts().fired.sum()), (1, 2 * MS));
+}
