@@ -25,8 +25,6 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::task::Waker;
 
 use super::requests::{Request, RequestSet, Running};
-use super::thread_alarm::ThreadAlarm;
-use super::tokio_alarm::{SetOutcome, TokioAlarm};
 use super::{Driver, Whereabouts};
 use crate::clock::tick::{Moment, Tick};
 use crate::shard::{MissedTick, Shard};
@@ -34,7 +32,7 @@ use crate::sync::lock;
 
 /// The state that the running thread works with.
 pub(super) struct Core {
-    alarm: Alarm,
+    alarm: Box<dyn Alarm>,
     /// A shard is dropped once nobody can arm on it any more and nothing is armed in it.
     shards: Box<[Weak<Shard>]>,
     /// The turn wakes what is due from here. Outside a turn it is empty.
@@ -53,12 +51,30 @@ struct Run {
     comes_at: Tick,
 }
 
-/// The alarm that fires when the next turn is due.
-pub(super) enum Alarm {
-    /// One of a runtime's timers.
-    Tokio(TokioAlarm),
-    /// A thread, for the process's timer.
-    Thread(ThreadAlarm),
+/// What fires when the next turn is due. The running thread alone calls it.
+pub(super) trait Alarm: Send {
+    /// The tick that it is set for.
+    fn at(&self) -> Tick;
+
+    /// Sets it for the beginning of a tick, or unsets it for `NEVER`.
+    fn set(&mut self, tick: Tick) -> SetOutcome;
+
+    /// Sets it so that it fires next, where `now` is the present tick. Returns the first tick that
+    /// it is in time for too.
+    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick);
+
+    /// Notes that it has fired, at the present tick.
+    fn note_fired(&mut self, present: Tick);
+}
+
+/// The result of setting the alarm.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SetOutcome {
+    Done,
+    /// The time of this tick has passed already.
+    Passed(Tick),
+    /// The runtime's time driver has ended.
+    Ended,
 }
 
 impl Driver {
@@ -243,9 +259,9 @@ impl Driver {
 }
 
 impl Core {
-    pub(super) fn new(alarm: Alarm, shards: &[Arc<Shard>]) -> Core {
+    pub(super) fn new(alarm: impl Alarm + 'static, shards: &[Arc<Shard>]) -> Core {
         Core {
-            alarm,
+            alarm: Box::new(alarm),
             shards: shards.iter().map(Arc::downgrade).collect(),
             wakers: Vec::new(),
             next_turn: Tick::NEVER,
@@ -254,45 +270,5 @@ impl Core {
 
     fn shards(&self) -> impl Iterator<Item = Arc<Shard>> + '_ {
         self.shards.iter().filter_map(Weak::upgrade)
-    }
-}
-
-impl Alarm {
-    /// Notes that it has fired, at the present tick.
-    fn note_fired(&mut self, present: Tick) {
-        match self {
-            Alarm::Tokio(alarm) => alarm.note_fired(present),
-            Alarm::Thread(_) => {}
-        }
-    }
-
-    fn set(&mut self, tick: Tick) -> SetOutcome {
-        match self {
-            Alarm::Tokio(alarm) => alarm.set(tick),
-            Alarm::Thread(alarm) => {
-                alarm.set(tick);
-                SetOutcome::Done
-            }
-        }
-    }
-
-    /// Sets it so that it fires next, where `now` is the present tick. Returns the first tick that
-    /// it is in time for too.
-    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
-        match self {
-            Alarm::Tokio(alarm) => alarm.set_soon(now),
-            Alarm::Thread(alarm) => {
-                alarm.set(now);
-                (SetOutcome::Done, now)
-            }
-        }
-    }
-
-    /// The tick that it is set for.
-    fn at(&self) -> Tick {
-        match self {
-            Alarm::Tokio(alarm) => alarm.at(),
-            Alarm::Thread(alarm) => alarm.at(),
-        }
     }
 }

@@ -76,7 +76,7 @@ use std::task::Waker;
 use crate::runtime::Handle;
 use crate::sync::lock;
 
-use self::core::{Alarm, Core};
+use self::core::Core;
 use crate::clock::Clock;
 use crate::clock::tick::Tick;
 use crate::shard::{MissedTick, Shard, TurnRequests};
@@ -126,7 +126,7 @@ impl Driver {
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
         let alarm = TokioAlarm::new(self.clock.clone(), Arc::downgrade(self));
         *self.runtime() = Some(handle.clone());
-        *self.core() = Some(Core::new(Alarm::Tokio(alarm), shards));
+        *self.core() = Some(Core::new(alarm, shards));
     }
 
     /// Begins to drive these shards, on a thread of that name which this starts.
@@ -136,7 +136,7 @@ impl Driver {
         name: &str,
     ) -> io::Result<()> {
         let alarm = ThreadAlarm::start(self, name)?;
-        *self.core() = Some(Core::new(Alarm::Thread(alarm), shards));
+        *self.core() = Some(Core::new(alarm, shards));
         Ok(())
     }
 

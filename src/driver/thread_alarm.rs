@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::{io, thread};
 
 use super::Driver;
+use super::core::{Alarm, SetOutcome};
 use crate::clock::Clock;
 use crate::clock::tick::Tick;
 use crate::sync::{lock, unpoisoned};
@@ -41,19 +42,26 @@ impl ThreadAlarm {
             .spawn(move || of_thread.fire_for_ever(&driver))?;
         Ok(ThreadAlarm { shared })
     }
+}
 
-    /// The tick that it is set for.
-    pub(super) fn at(&self) -> Tick {
+impl Alarm for ThreadAlarm {
+    fn at(&self) -> Tick {
         *self.shared.lock()
     }
 
-    /// Sets the alarm for the beginning of a tick.
-    pub(super) fn set(&self, tick: Tick) {
+    fn set(&mut self, tick: Tick) -> SetOutcome {
         let before = std::mem::replace(&mut *self.shared.lock(), tick);
         if tick < before {
             self.shared.is_earlier.notify_one();
         }
+        SetOutcome::Done
     }
+
+    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
+        (self.set(now), now)
+    }
+
+    fn note_fired(&mut self, _: Tick) {}
 }
 
 impl Shared {

@@ -46,6 +46,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Driver;
+use super::core::{Alarm, SetOutcome};
 use crate::clock::Clock;
 use crate::clock::tick::Tick;
 use crate::runtime::coop::unconstrained;
@@ -63,16 +64,6 @@ pub(super) struct TokioAlarm {
     /// Fires when the time driver ends, and never else. On a clock that can be paused there is
     /// none.
     _end: Option<Pin<Box<Sleep>>>,
-}
-
-/// The result of setting the alarm.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SetOutcome {
-    Done,
-    /// The time of this tick has passed already.
-    Passed(Tick),
-    /// The runtime's time driver has ended.
-    Ended,
 }
 
 impl TokioAlarm {
@@ -95,21 +86,21 @@ impl TokioAlarm {
             fired_early: false,
         }
     }
+}
 
-    /// The tick that it is set for.
-    pub(super) fn at(&self) -> Tick {
+impl Alarm for TokioAlarm {
+    fn at(&self) -> Tick {
         self.at
     }
 
-    /// Notes that it has fired, at the present tick, so that its waker is spent.
-    pub(super) fn note_fired(&mut self, present: Tick) {
+    /// Its waker is spent.
+    fn note_fired(&mut self, present: Tick) {
         self.fired_early = self.at > present;
         self.is_attached = false;
         self.at = Tick::NEVER;
     }
 
-    /// Sets the alarm for the beginning of a tick, or unsets it for `NEVER`.
-    pub(super) fn set(&mut self, tick: Tick) -> SetOutcome {
+    fn set(&mut self, tick: Tick) -> SetOutcome {
         if tick == Tick::NEVER {
             return self.unset();
         }
@@ -138,7 +129,7 @@ impl TokioAlarm {
     /// is armed for it fires at once, as tokio's timers do.
     ///
     /// Returns the first tick that the alarm is in time for too.
-    pub(super) fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
+    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (SetOutcome::Done, self.at);
         }
@@ -149,7 +140,9 @@ impl TokioAlarm {
         let next = now.next();
         (self.set_to_next_millisecond(set, next), next)
     }
+}
 
+impl TokioAlarm {
     fn set_to_next_millisecond(&mut self, set: SetOutcome, tick: Tick) -> SetOutcome {
         let soon = self.clock.now_instant() + Duration::from_nanos(1);
         self.reset(soon);

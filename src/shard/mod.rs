@@ -271,28 +271,19 @@ impl Shard {
     }
 
     fn notify_driver_of(&self, change: ExpiryChange) -> bool {
-        match change {
-            ExpiryChange::None => false,
-            ExpiryChange::Earlier(tick) => self
-                .defer_after(self.driver.request_turn_by(tick))
-                .is_some_and(|passed| passed >= tick),
-            ExpiryChange::Later(tick) => {
-                self.defer_after(self.driver.retract_turn_at(tick));
-                false
-            }
-        }
-    }
-
-    /// If the tick of a requested turn has passed, the turn comes later, and the next expiry has to
-    /// say so. Otherwise a thread that arms something for such a tick would expect a turn there,
-    /// and a wheel with a cascade to do in the past goes on naming one.
-    ///
-    /// Returns the tick up to which tokio's time driver has worked.
-    #[inline]
-    fn defer_after(&self, missed: Option<MissedTick>) -> Option<Tick> {
-        let MissedTick { up_to, comes_from } = missed?;
+        let missed = match change {
+            ExpiryChange::None => None,
+            ExpiryChange::Earlier(tick) => self.driver.request_turn_by(tick),
+            ExpiryChange::Later(tick) => self.driver.retract_turn_at(tick),
+        };
+        let Some(MissedTick { up_to, comes_from }) = missed else {
+            return false;
+        };
+        // If the tick of a requested turn has passed, the turn comes later, and the next expiry has
+        // to say so. Otherwise a thread that arms something for such a tick would expect a turn
+        // there, and a wheel with a cascade to do in the past goes on naming one.
         self.lock().defer_to(comes_from);
-        Some(up_to)
+        matches!(change, ExpiryChange::Earlier(tick) if tick <= up_to)
     }
 }
 
