@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use super::word::{Mark, Word};
+use super::word::{MapTag, Word};
 use super::*;
 use crate::Timer;
 use crate::clock::tick::TickLength;
@@ -50,7 +50,7 @@ fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
         let guard = shard.state.lock();
         let arming = scope.spawn(|| shard.arm(far, Waker::noop().clone()));
         let word = scope.spawn(|| {
-            let word = Arc::new(Word::new(clock.now(), 50 * MS, Mark::default()));
+            let word = Arc::new(Word::new(clock.now(), 50 * MS, MapTag::default()));
             shard.arm_word(&word);
             word.outcome()
         });
@@ -79,7 +79,7 @@ async fn what_is_left_after_a_reset_is_at_most_the_timeout() {
 #[test]
 fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
     let shard = shard();
-    let word = Arc::new(Word::new(at(0), 100 * MS, Mark::default()));
+    let word = Arc::new(Word::new(at(0), 100 * MS, MapTag::default()));
     shard.arm_word(&word);
     let stalls = shard.clock().stalls();
     stalls.wait_from(Tick::new(100));
