@@ -181,7 +181,7 @@ impl<K, V> Inner<K, V> {
 
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
     fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
-        let earliest = part.earliest();
+        let earliest = part.earliest(self.clock().is_pausable());
         (self.earliest.write(part.index(), earliest), earliest)
     }
 
