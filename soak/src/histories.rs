@@ -30,6 +30,7 @@ const BUSY: Duration = Duration::from_millis(300);
 const SLACK: Duration = Duration::from_millis(4);
 /// Who waits for longer than this is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
+const FAR: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Copy, Debug)]
 enum Whose {
@@ -228,6 +229,15 @@ fn length(random: &mut fastrand::Rng) -> Duration {
     })
 }
 
+/// As `length`, or so long that it has to be reset before it is awaited. A reset to earlier that is
+/// lost is a timer that is lost then.
+fn any_length(random: &mut fastrand::Rng) -> Duration {
+    match random.u8(..6) {
+        0 => FAR,
+        _ => length(random),
+    }
+}
+
 /// Until some message comes: at once, after other tasks, from another task, or after a while.
 async fn message(random: &mut fastrand::Rng) {
     match random.u8(..4) {
@@ -244,7 +254,7 @@ async fn message(random: &mut fastrand::Rng) {
 
 /// A sleep that messages reset, poll and hand on, and its life at one task after the other.
 async fn nap(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
-    let due = Instant::now() + length(random);
+    let due = Instant::now() + any_length(random);
     let mut going = Some((Nap::new(whose, due), due));
     while let Some((nap, due)) = going.take() {
         if random.u8(..16) == 0 {
@@ -293,7 +303,7 @@ async fn stint(
             }
             1..4 => {
                 // To later, and mostly by a little, as each message of a connection does.
-                due += length(&mut random);
+                due += any_length(&mut random);
                 nap.reset(due);
             }
             4 => {
@@ -310,6 +320,10 @@ async fn stint(
     }
     if messages > 0 {
         return Some((nap, due));
+    }
+    if due > Instant::now() + FAR / 2 {
+        due = Instant::now() + length(&mut random);
+        nap.reset(due);
     }
     nap.await;
     book.judge(whose, "a sleep", due);
@@ -338,7 +352,7 @@ async fn timeout(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
 /// An interval that messages reset.
 async fn interval(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
     let period = length(random) + Duration::from_millis(1);
-    let mut due = Instant::now() + length(random);
+    let mut due = Instant::now() + any_length(random);
     let mut beat = match whose {
         Whose::Ours => Beat::Ours(tickwheel::time::interval_at(due, period)),
         Whose::Tokios => Beat::Tokios(tokio::time::interval_at(due, period)),
