@@ -57,7 +57,8 @@
 //! | an alarm whose tick has passed requests no turn | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
-//! | a run that finds the runtime's end goes on to defer next expiries | `sleep` |
+//! | arming looks before the lock whether the shard is closed | `sleep` |
+//! | an insert looks before the lock whether the map is closed | `deadline_map` |
 
 mod deadline;
 mod deadline_map;
