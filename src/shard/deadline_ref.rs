@@ -59,7 +59,7 @@ impl DeadlineRef<'_> {
     }
 
     pub(crate) fn is_pending(self) -> bool {
-        self.word.outcome().is_pending() && self.shard.word_is_pending(self.word, self.now())
+        self.word.outcome().is_pending() && self.reported().is_some()
     }
 
     /// When the deadline is due, and how much time is left. `None` if it has come to its end.

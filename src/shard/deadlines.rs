@@ -193,11 +193,10 @@ impl Shard {
         self.expire_if_over(&mut locked, word, now);
         let reported = {
             let word = locked.word(word);
-            word.pending().and_then(|state| {
-                Some(Report {
-                    deadline: word.due_of(state)?,
-                    left: self.left(word, state, now),
-                })
+            let state = word.state();
+            word.due_of(state).map(|deadline| Report {
+                deadline,
+                left: self.left(word, state, now),
             })
         };
         locked.unlock().wake();
@@ -211,14 +210,6 @@ impl Shard {
             State::Once(_) => word.left(said, self.clock.now()),
             State::Counting(_) | State::Settled(_) => word.left(said, now),
         }
-    }
-
-    /// Whether a word is pending.
-    pub(crate) fn word_is_pending(&self, word: &Word, now: Moment) -> bool {
-        let mut locked = self.lock();
-        let looked = self.expire_if_over(&mut locked, word, now);
-        locked.unlock().wake();
-        matches!(looked, Expiry::Later(_))
     }
 
     /// Cancels a word that nobody awaits any more.

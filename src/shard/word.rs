@@ -216,12 +216,16 @@ impl Deref for LockedWord<'_> {
 impl LockedWord<'_> {
     /// When the deadline is due; `None` once it is settled.
     pub(crate) fn due(&self) -> Option<Moment> {
-        self.due_of(self.load().into())
+        self.due_of(self.state())
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.load().into()
     }
 
     /// Whether its due was set once, and it does not count its timeout.
     pub(crate) fn is_set_once(&self) -> bool {
-        matches!(self.load().into(), State::Once(_))
+        matches!(self.state(), State::Once(_))
     }
 
     /// Expires the deadline if `has_passed` says so of its due.
@@ -273,13 +277,6 @@ impl LockedWord<'_> {
         // Relaxed: W2, the word holds no timeout. A caller that needs the new one takes the lock.
         self.timeout
             .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
-    }
-
-    /// The word's view of a pending deadline. `None` once it is settled.
-    pub(crate) fn pending(&self) -> Option<State> {
-        let state = self.load().into();
-        let is_pending = !matches!(state, State::Settled(_));
-        is_pending.then_some(state)
     }
 
     /// How much time was left at `now` of a deadline in that state, never more than what was set.
