@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::harness::Record;
-use crate::parts::{How, PARTS, Part, alt_timer};
+use crate::parts::{How, PARTS, Part};
 use crate::settings::Settings;
 
 /// Measures a part, or tells why that cannot be done.
 pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> {
     match part.how {
         How::Together(_) => records_of(inside(part.name)?, settings),
-        How::Built(build) => records_of(build(), settings),
+        How::Built(program, arguments) => records_of(cargo_run(program, arguments), settings),
         How::Apart {
             contenders, rounds, ..
         } => {
@@ -46,7 +46,7 @@ pub fn measure_inside(part: &str, contender: Option<&str>, settings: &Settings) 
     tell(&match part.how {
         How::Together(run) => run(settings),
         How::Apart { run, .. } => run(contender.expect("a contender is named"), settings),
-        How::Built(_) => alt_timer::run(settings),
+        How::Built(..) => unreachable!("another program measures it"),
     });
 }
 
@@ -60,23 +60,22 @@ pub fn tell(records: &[Record]) {
     }
 }
 
-/// A program of the package in that folder, which cargo builds first. The build has a folder of its
-/// own within this program's target folder, so that builds with other flags do not undo each other.
-pub fn cargo_run(package: &str, program: &str, target: &str) -> Command {
+/// A program of this package, which cargo builds first.
+fn cargo_run(program: &str, arguments: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .args([
-            "run",
-            "--release",
-            "--quiet",
-            "--bin",
-            program,
-            "--manifest-path",
-        ])
-        .arg(format!("{package}/Cargo.toml"));
+    command.args([
+        "run",
+        "--release",
+        "--quiet",
+        "--bin",
+        program,
+        "--manifest-path",
+    ]);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
     if let Some(own) = target_folder() {
-        command.env("CARGO_TARGET_DIR", own.join(target));
+        command.env("CARGO_TARGET_DIR", own);
     }
+    command.arg("--").args(arguments.split_whitespace());
     command
 }
 

@@ -24,12 +24,6 @@ enum Check {
         times: f64,
         in_the_median: bool,
     },
-    /// In one row at most so many times what it is in another.
-    Growth {
-        row: &'static str,
-        than: &'static str,
-        at_most: f64,
-    },
     AtMost {
         row: &'static str,
         limit: f64,
@@ -131,24 +125,13 @@ impl Goal {
                     Mark::at_least
                 };
                 Verdict {
-                    found: format!("{:.3}×", ratio.median),
+                    found: format!("{}×", apart(ratio.median, *times)),
                     mark: judge(ratio, *times),
                 }
             }
-            Check::Growth {
-                row,
-                than,
-                at_most: limit,
-            } => {
-                // The rows are not of the same moment, so that of each counts which was least
-                // disturbed.
-                let undisturbed = |row: &str| Some(results.quartiles(row, name::TICKWHEEL)?.lower);
-                let growth = undisturbed(row)? / undisturbed(than)?;
-                at_most(growth, *limit, format!("{growth:.2}×"))
-            }
             Check::AtMost { row, limit } => {
                 let found = median(row, name::TICKWHEEL)?;
-                at_most(found, *limit, readable(found))
+                at_most(found, *limit, apart(found, *limit))
             }
             Check::Share {
                 row,
@@ -157,15 +140,15 @@ impl Goal {
             } => {
                 let base = median(row, name::NO_TIMER)?;
                 let share = (median(row, name::TICKWHEEL)? - base) / (median(row, peer)? - base);
-                at_most(share, *limit, format!("{share:.2}×"))
+                at_most(share, *limit, format!("{}×", apart(share, *limit)))
             }
             Check::Above {
                 row,
                 peer,
                 at_most: limit,
             } => {
-                let above = median(row, name::TICKWHEEL)? - median(row, peer)?;
-                at_most(above, *limit, format!("{above:+.2}"))
+                let above = median(row, results.ours(row))? - median(row, peer)?;
+                at_most(above, *limit, apart(above, *limit))
             }
             Check::InTime { load } => {
                 let over = tables::lines(results)
@@ -173,15 +156,27 @@ impl Goal {
                     .filter(|line| line.load.id == *load)
                     .map(|line| line.judged() - line.limit())
                     .max_by(f64::total_cmp)?;
-                at_most(over, 0.0, format!("{over:+.1}"))
+                at_most(over, 0.0, apart(over, 0.0))
             }
         })
     }
 }
 
+/// A figure with as many digits as tell it from its goal.
+fn apart(found: f64, goal: f64) -> String {
+    if found == goal || readable(found) != readable(goal) {
+        return readable(found);
+    }
+    let exact = |digits: usize| (format!("{found:.digits$}"), format!("{goal:.digits$}"));
+    let mut pairs = (0..9).map(exact);
+    let apart = pairs.find(|(found, goal)| found != goal);
+    apart.map_or_else(|| found.to_string(), |(found, _)| found)
+}
+
 // The goals, in words and numbers.
 
-/// Under what is asked its goals: `row | ours | times | peer`, or `row | limit`.
+/// Under what is asked its goals: `row | ours | times | peer`, `row | limit | peer` or
+/// `row | limit`.
 const GOALS: &str = include_str!("goals.txt");
 
 /// All goals, in the order of the table.
@@ -194,7 +189,7 @@ pub fn goals() -> Vec<Goal> {
             None => goals.push(listed(asked, line)),
         }
     }
-    goals.extend(of_their_own());
+    goals.extend(of_lateness());
     goals
 }
 
@@ -211,6 +206,24 @@ fn listed(asked: &str, line: &'static str) -> Goal {
             check: Check::AtMost {
                 row,
                 limit: number(limit),
+            },
+        },
+        ("above a peer", [limit, peer]) => Goal {
+            what: format!("{}, {}", known.title, known.unit.name()),
+            goal: format!("≤ {limit} more than {peer}"),
+            check: Check::Above {
+                row,
+                peer,
+                at_most: number(limit),
+            },
+        },
+        ("share of the timers", [share, peer]) => Goal {
+            what: format!("{}, what timers take of it", known.title),
+            goal: format!("≤ {share}× {peer}"),
+            check: Check::Share {
+                row,
+                peer,
+                at_most: number(share),
             },
         },
         ("better" | "better in the median", [ours, times, peer]) => Goal {
@@ -232,67 +245,43 @@ fn listed(asked: &str, line: &'static str) -> Goal {
     }
 }
 
-/// Those that compare more than two contenders of a row.
-fn of_their_own() -> Vec<Goal> {
-    let goal = |what: &str, goal: &str, check| Goal {
-        what: what.to_owned(),
-        goal: goal.to_owned(),
-        check,
-    };
-    let growth = Check::Growth {
-        row: "armed-5000000",
-        than: "armed-1000",
-        at_most: 3.0,
-    };
-    let share = Check::Share {
-        row: "hyper-cpu",
-        peer: name::TOKIO,
-        at_most: 0.6,
-    };
-    let above = |row, peer, at_most| Check::Above { row, peer, at_most };
-    let sleeps = above("expire-p50", name::TOKIO, 0.5);
-    let values = above("values-max", name::DELAY_QUEUE, 5.0);
-    let mut goals = vec![
-        goal(
-            "arm and disarm, 5,000,000 armed",
-            "≤ 3× its cost with 1,000",
-            growth,
-        ),
-        goal(
-            "the timers' share of a hyper request's CPU",
-            "≤ 0.6× tokio's",
-            share,
-        ),
-        goal(
-            "median of 1,000,000 sleeps, ms late",
-            "≤ 0.5 more than tokio",
-            sleeps,
-        ),
-        goal(
-            "the latest of 1,000,000 values, ms late",
-            "≤ 5 more than DelayQueue",
-            values,
-        ),
-    ];
-    goals.extend(
-        LATENESS_LOADS
-            .iter()
-            .filter(|load| load.is_measured_here())
-            .map(|load| {
-                let Limit { of, times, plus } = load.limit;
-                goal(
-                    &format!("{}: {of}, ms above its limit", load.title),
-                    &format!("≤ {times}× {} + {plus} ms", load.peer),
-                    Check::InTime { load: load.id },
-                )
-            }),
-    );
-    goals
+/// Of the table of lateness, each load's.
+fn of_lateness() -> impl Iterator<Item = Goal> {
+    LATENESS_LOADS.iter().map(|load| {
+        let Limit {
+            of,
+            times,
+            plus,
+            at_most,
+        } = load.limit;
+        let and = match at_most {
+            f64::INFINITY => String::new(),
+            at_most => format!(", ≤ {at_most} ms"),
+        };
+        Goal {
+            what: format!("{}: {of}, ms above its limit", load.title),
+            goal: format!("≤ {times}× tokio + {plus} ms{and}"),
+            check: Check::InTime { load: load.id },
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_miss_has_the_digits_by_which_it_is_one() {
+        for (found, goal, shown) in [
+            (0.9996, 1.0, "0.9996"),
+            (1.5, 1.0, "1.50"),
+            (1.000_2, 1.0, "1.0002"),
+            (250.3, 250.0, "250.3"),
+            (1.0, 1.0, "1.00"),
+        ] {
+            assert_eq!(apart(found, goal), shown);
+        }
+    }
 
     #[test]
     fn a_goal_for_the_median_may_have_a_quartile_below() {

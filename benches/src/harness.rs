@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::io;
 use std::ops::Range;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,13 +23,15 @@ use crate::settings::Settings;
 
 // A row's contenders, and their rounds.
 
-/// A multi-threaded runtime of the kind that programs use, with this many workers.
+/// A runtime of the kind that programs use, with this many workers; with 0 it is on the current
+/// thread.
 pub fn runtime(workers: usize) -> Runtime {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .expect("the runtime starts")
+    let mut builder = match workers {
+        0 => runtime::Builder::new_current_thread(),
+        _ => runtime::Builder::new_multi_thread(),
+    };
+    let builder = builder.worker_threads(workers.max(1)).enable_all();
+    builder.build().expect("the runtime starts")
 }
 
 /// A row's contenders, which run alternately. In each round each of them has one sample, in an
@@ -53,12 +55,14 @@ struct Contender {
 
 impl Race {
     /// A race in this many tasks at once, on a runtime with a worker for each, and two at least.
+    /// With 0 it is one task on a runtime of the current thread.
     pub fn new(row: impl Into<String>, threads: usize) -> Race {
+        let workers = if threads == 0 { 0 } else { threads.max(2) };
         Race {
             row: row.into(),
-            threads,
+            threads: threads.max(1),
             pace: Pace::Continuous,
-            runtime: Rc::new(runtime(threads.max(2))),
+            runtime: Rc::new(runtime(workers)),
             contenders: Vec::new(),
         }
     }
@@ -68,20 +72,14 @@ impl Race {
     }
 
     /// Adds a contender. `make` is called once for each thread, within the runtime.
-    pub fn enter<O: Operation>(&mut self, name: &'static str, make: impl FnMut() -> O + 'static) {
-        self.enter_on(self.runtime.clone(), name, make);
-    }
-
-    /// Adds a contender that needs a runtime of its own kind.
-    pub fn enter_on<O: Operation>(
+    pub fn enter<O: Operation>(
         &mut self,
-        runtime: Rc<Runtime>,
         name: &'static str,
         mut make: impl FnMut() -> O + 'static,
     ) {
         self.contenders.push(Contender {
             name,
-            runtime,
+            runtime: self.runtime.clone(),
             make: Box::new(move || Box::new(make())),
             hands: Vec::new(),
             samples: Vec::new(),
@@ -180,34 +178,24 @@ pub fn load<C: Client>(
     let rounds = settings.either(25, 3);
     let warm_up = settings.either(Duration::from_millis(30), Duration::from_millis(20));
     let sample = settings.either(Duration::from_millis(90), Duration::from_millis(40));
-    let mut samples: Vec<Vec<Ran>> = contenders.iter().map(|_| Vec::new()).collect();
+    let mut samples = vec![[const { Vec::new() }; 2]; contenders.len()];
     let mut order: Vec<usize> = (0..contenders.len()).collect();
     for _ in 0..rounds {
         fastrand::shuffle(&mut order);
         for &index in &order {
-            samples[index].push(set_up(contenders[index]).turn(warm_up, sample));
+            let [rate, cpu] = set_up(contenders[index]).turn(warm_up, sample);
+            samples[index][0].push(rate);
+            samples[index][1].push(cpu);
         }
     }
-    let record = |row: &str, contender: &str, samples: &[Ran], figure: fn(&Ran) -> f64| {
-        let samples = samples.iter().map(figure).collect();
-        Record::new(&format!("{part}-{row}"), contender, samples)
-    };
-    let each = contenders.iter().zip(&samples);
-    each.flat_map(|(contender, samples)| {
+    let each = contenders.iter().zip(samples);
+    each.flat_map(|(contender, [rate, cpu])| {
         [
-            record("rate", contender, samples, |took| took.rate),
-            record("cpu", contender, samples, |took| took.cpu),
+            Record::new(&format!("{part}-rate"), contender, rate),
+            Record::new(&format!("{part}-cpu"), contender, cpu),
         ]
     })
     .collect()
-}
-
-/// What one contender did in one turn.
-struct Ran {
-    /// Requests a second.
-    rate: f64,
-    /// Nanoseconds of the measured thread for each request.
-    cpu: f64,
 }
 
 #[derive(Default)]
@@ -224,7 +212,8 @@ struct Look {
 }
 
 impl<C: Client> Scene<C> {
-    fn turn(mut self, warm_up: Duration, sample: Duration) -> Ran {
+    /// Requests a second, and nanoseconds of the measured thread for each.
+    fn turn(mut self, warm_up: Duration, sample: Duration) -> [f64; 2] {
         let turn = Arc::new(Turn::default());
         let tasks: Vec<_> = std::mem::take(&mut self.clients)
             .into_iter()
@@ -240,10 +229,10 @@ impl<C: Client> Scene<C> {
             self.clients.push(client.expect("no client panics"));
         }
         let requests = (after.requests - before.requests) as f64;
-        Ran {
-            rate: requests / (after.at - before.at).as_secs_f64(),
-            cpu: (after.cpu - before.cpu).as_nanos() as f64 / requests,
-        }
+        [
+            requests / (after.at - before.at).as_secs_f64(),
+            (after.cpu - before.cpu).as_nanos() as f64 / requests,
+        ]
     }
 
     /// Looks from a task: that is on the one worker, so the time of its thread is the worker's.
@@ -322,7 +311,6 @@ async fn continuous(hand: &mut dyn Operation, settings: &Settings) -> Took {
         }
         yield_now().await;
     }
-    settle(hand).await;
 
     let mut operations = 0;
     let begin = Instant::now();
@@ -331,7 +319,6 @@ async fn continuous(hand: &mut dyn Operation, settings: &Settings) -> Took {
         operations += size;
         yield_now().await;
     }
-    settle(hand).await;
     Took {
         time: begin.elapsed(),
         operations,
@@ -356,7 +343,6 @@ async fn passes(
             took.time += time;
             took.operations += size;
         }
-        settle(hand).await;
         while pass.elapsed() < every {
             yield_now().await;
         }
@@ -372,12 +358,6 @@ pub async fn batch(hand: &mut dyn Operation, size: usize) -> Duration {
         Poll::Ready(begin.elapsed())
     })
     .await
-}
-
-async fn settle(hand: &mut dyn Operation) {
-    while !hand.is_settled() {
-        yield_now().await;
-    }
 }
 
 /// Where the tasks of a sample wait for one another. They keep yielding, so the wait needs no more
@@ -411,11 +391,6 @@ pub trait Operation: Send + 'static {
 
     /// Does the operation `times` times. `cx` is the context of the task.
     fn run(&mut self, cx: &mut Context<'_>, times: usize);
-
-    /// Whether all that `run` left to other tasks or threads is done. A sample lasts until it is.
-    fn is_settled(&mut self) -> bool {
-        true
-    }
 }
 
 impl<F: FnMut(&mut Context<'_>, usize) + Send + 'static> Operation for F {
@@ -427,6 +402,26 @@ impl<F: FnMut(&mut Context<'_>, usize) + Send + 'static> Operation for F {
 /// An operation from a closure, which does it as often as its argument says.
 pub fn operation(run: impl FnMut(&mut Context<'_>, usize) + Send + 'static) -> impl Operation {
     run
+}
+
+/// Makes a future with a duration, polls it once and drops it. All futures must be ready, or none.
+pub fn polled_once<F: Future>(
+    ready: bool,
+    mut make: impl FnMut(Duration) -> F + Send + 'static,
+) -> impl Operation {
+    let durations = Durations::of_timeouts();
+    operation(move |cx, times| {
+        let mut were_ready = 0;
+        for index in 0..times {
+            let future = pin!(make(durations.get(index)));
+            were_ready += usize::from(future.poll(cx).is_ready());
+        }
+        assert_eq!(
+            were_ready,
+            if ready { times } else { 0 },
+            "measured something else"
+        );
+    })
 }
 
 // Durations that differ, at the price of one load.
@@ -503,6 +498,11 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
+    /// Of ratios: in some rounds the one was ahead, and in others the other.
+    pub fn is_equal(&self) -> bool {
+        self.lower <= 1.0 && self.upper >= 1.0
+    }
+
     /// `None` if there are no samples. Between two samples it interpolates.
     pub fn of(samples: &[f64]) -> Option<Quartiles> {
         let mut sorted = samples.to_vec();
@@ -576,9 +576,8 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::yield_now;
+    use tickwheel::Timer;
 
-    use super::runtime;
     use super::*;
 
     const WORK: Duration = Duration::from_millis(1);
@@ -607,17 +606,12 @@ mod tests {
                 other: Some(other),
                 measured,
             };
-            let took = scene.turn(Duration::from_millis(10), Duration::from_millis(300));
-            assert!(took.rate > 0.0);
+            let [rate, cpu] = scene.turn(Duration::from_millis(10), Duration::from_millis(300));
+            assert!(rate > 0.0);
             let half = WORK.as_nanos() as f64 / 2.0;
-            assert_eq!(took.cpu > half, is_measured, "{} ns", took.cpu);
+            assert_eq!(cpu > half, is_measured, "{cpu} ns");
         }
     }
-}
-
-#[cfg(test)]
-mod sample_tests {
-    use super::*;
 
     #[test]
     fn quartiles_of_few_and_of_none() {
@@ -627,5 +621,25 @@ mod sample_tests {
         let five = Quartiles::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
         assert_eq!((five.lower, five.median, five.upper), (2.0, 3.0, 4.0));
         assert_eq!(Quartiles::of(&[1.0, 2.0]).unwrap().median, 1.5);
+    }
+
+    /// A row of timeouts arms what it says, and no less because of tokio's cooperative budget.
+    #[test]
+    fn arms_as_often_as_it_says() {
+        runtime(2).block_on(async {
+            let timer = Timer::new();
+            for (ready, armed) in [(true, 0), (false, 5_000)] {
+                let mut hand: Box<dyn Operation> = if ready {
+                    let timer = timer.clone();
+                    Box::new(polled_once(ready, move |after| timer.timeout(after, Once)))
+                } else {
+                    let timer = timer.clone();
+                    Box::new(polled_once(ready, move |after| timer.timeout(after, Never)))
+                };
+                unconstrained(batch(&mut *hand, 5_000)).await;
+                let metrics = timer.metrics();
+                assert_eq!((metrics.armed, metrics.disarmed), (armed, armed));
+            }
+        });
     }
 }

@@ -4,6 +4,7 @@
 //!   main.rs     what the command line asks for
 //!   conductor   runs the parts, each in a process of its own, and gathers their records
 //!   parts/      the parts: each sets up contenders side by side and measures some rows
+//!   idioms      loops as users write them, with tokio's timers and with ours
 //!   harness     how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
 //!   goals       what tickwheel sets out to reach in which row
@@ -22,6 +23,8 @@
 //! - tokio's cooperative budget is off in the measured tasks ([`tokio::task::unconstrained`]):
 //!   after 128 polls in one go every timer would else answer "pending" without being armed, and the
 //!   row would measure nothing.
+//! - The idioms are whole programs, as users write them: no budget is off there, and the time is
+//!   that of the clock on the wall, with the channel's in it.
 //! - Durations come from a table of random ones, so that timers do not all meet in one slot.
 //! - Peers are used as their users use them, at the versions that RESULTS.md states. tokio has the
 //!   locks of `parking_lot`, which its feature `full` turns on.
@@ -33,17 +36,16 @@
 //! # What to keep in mind when reading the figures
 //!
 //! - The one-thread rows leave one core to the drivers, tokio's and tickwheel's, whose work there
-//!   is not in the figure. What it costs is in `steady` and `expire`, which count the CPU of the
+//!   is not in the figure. What it costs is in `program` and `expire`, which count the CPU of the
 //!   whole process.
 //! - The rows on several threads are worth something only if those threads really run at once: run
 //!   them on a machine that has nothing else to do.
-//! - Work that a contender leaves to another thread counts in so far as the sample waits until it
-//!   is done. The exceptions say so: the Notify loop's figure is the caller's part only.
-//! - In the rows `hyper-load`, `queries`, `proxy` and `quic` the timers are a small share of a
-//!   request: most of it is system calls, and with QUIC the cipher. What others take of the machine
-//!   moves the requests a second first. The CPU of a request moves far less.
+//! - In the rows `hyper` and `proxy` the timers are a small share of a request: most of it is
+//!   system calls. What others take of the machine moves the requests a second first. The CPU of a
+//!   request moves far less.
 //! - One thread has those timers, so they show no contention for a lock. `pending-2`, `pending-4`
-//!   and `echo` do.
+//!   and the idioms on several workers do.
+//! - A ratio whose quartiles lie on both sides of 1 says nothing, and is printed as «equal».
 //! - How late timers are has a table of its own, from the part `lateness`. A waker notes there when
 //!   it is woken. So the table tells the timers alone, and not the wait for a worker. Another
 //!   program on the machine shows in the 99 % and in the latest first.
@@ -56,6 +58,7 @@ pub mod conductor;
 pub mod goals;
 pub mod guard;
 pub mod harness;
+pub mod idioms;
 pub mod parts;
 pub mod report;
 pub mod rows;

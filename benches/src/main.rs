@@ -18,14 +18,12 @@ use tickwheel_bench::settings::Settings;
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about fourteen minutes, and the first time one more, to build tokio's
-/// alternative timer. It is kept as benches/results.json, from which it writes benches/RESULTS.md,
-/// the charts, and the table in README. A run with --quick or --only goes to the target folder
-/// instead.
+/// A whole run takes about fourteen minutes. It is kept as benches/results.json, from which it
+/// writes benches/RESULTS.md, the charts, and the tables in README. A run with --quick or --only
+/// goes to the target folder instead.
 #[derive(Parser)]
 struct Options {
-    /// A smoke run: short samples, few rounds, smaller numbers, and without the parts that build
-    /// peers of their own. Its figures say little.
+    /// A smoke run: short samples, few rounds, smaller numbers. Its figures say little.
     #[arg(long)]
     quick: bool,
 
@@ -56,11 +54,7 @@ struct Options {
 
 impl Options {
     fn ask_for(&self, part: &Part) -> bool {
-        if self.only.is_empty() {
-            !(self.quick && part.builds_peers())
-        } else {
-            self.only.iter().any(|name| name == part.name)
-        }
+        self.only.is_empty() || self.only.iter().any(|name| name == part.name)
     }
 
     fn is_whole(&self) -> bool {
@@ -121,7 +115,8 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
         println!("{goals}\n{missed} goals are missed");
         is_well &= missed == 0;
     }
-    if options.kept || is_worth_keeping(options, &run.results) {
+    // Only a whole run replaces what the repository keeps.
+    if options.kept || options.is_whole() && run.results.failures.is_empty() {
         run.save(Run::kept_in())?;
         run.publish(Run::kept_in())?;
         run.publish_summary()?;
@@ -136,11 +131,6 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
         is_well &= !options.is_whole();
     }
     Ok(is_well)
-}
-
-/// Only a whole run replaces what the repository keeps.
-fn is_worth_keeping(options: &Options, results: &Results) -> bool {
-    options.is_whole() && results.failures.is_empty()
 }
 
 fn measure(options: &Options, settings: &Settings) -> Results {
@@ -165,9 +155,9 @@ fn measure(options: &Options, settings: &Settings) -> Results {
 }
 
 fn show(results: &Results) {
-    for section in Section::ALL {
+    for (section, title) in Section::ALL {
         let rows = tables::rows(results, section, Style::Terminal);
-        println!("\n{}\n{rows}", section.title());
+        println!("\n{title}\n{rows}");
     }
     println!(
         "\nHow late\n{}\n",

@@ -1,5 +1,7 @@
 //! What each row is, in words, and in which unit. The rows themselves are in `rows.txt`.
 
+use crate::idioms::{IDIOMS, Idiom};
+
 /// A line of the table for each contender.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -7,33 +9,29 @@ pub struct Row {
     pub title: String,
     pub unit: Unit,
     pub section: Section,
+    /// What a row is for that has no peer.
+    pub purpose: String,
 }
 
 /// Which table a row stands in. [`Section::ALL`] has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
+    Idioms,
     Programs,
-    LargeFutures,
     Operations,
     Memory,
+    Costs,
 }
 
 impl Section {
-    pub const ALL: [Section; 4] = [
-        Section::Programs,
-        Section::LargeFutures,
-        Section::Operations,
-        Section::Memory,
+    /// In their order, and with their titles.
+    pub const ALL: [(Section, &str); 5] = [
+        (Section::Idioms, "Idioms"),
+        (Section::Programs, "Whole programs"),
+        (Section::Operations, "Operations"),
+        (Section::Memory, "Memory"),
+        (Section::Costs, "What is counted"),
     ];
-
-    pub fn title(self) -> &'static str {
-        match self {
-            Section::Programs => "Whole programs",
-            Section::LargeFutures => "Large futures",
-            Section::Operations => "Operations",
-            Section::Memory => "Memory",
-        }
-    }
 }
 
 /// What is counted.
@@ -49,35 +47,31 @@ pub enum Unit {
     WakeUps,
     PercentOfACore,
     RequestsASecond,
+    AtomicWrites,
+    Kilobytes,
+    CpuSeconds,
 }
 
 impl Unit {
-    const ALL: [Unit; 10] = [
-        Unit::Nanoseconds,
-        Unit::CpuNanoseconds,
-        Unit::CpuMillisecondsASecond,
-        Unit::MillisecondsLate,
-        Unit::Milliseconds,
-        Unit::Early,
-        Unit::Bytes,
-        Unit::WakeUps,
-        Unit::PercentOfACore,
-        Unit::RequestsASecond,
+    const ALL: [(Unit, &str); 13] = [
+        (Unit::Nanoseconds, "ns"),
+        (Unit::CpuNanoseconds, "ns of CPU"),
+        (Unit::CpuMillisecondsASecond, "ms of CPU/s"),
+        (Unit::MillisecondsLate, "ms late"),
+        (Unit::Milliseconds, "ms"),
+        (Unit::Early, "early"),
+        (Unit::Bytes, "bytes"),
+        (Unit::WakeUps, "wake-ups/s"),
+        (Unit::PercentOfACore, "% of a core"),
+        (Unit::RequestsASecond, "requests/s"),
+        (Unit::AtomicWrites, "atomic writes"),
+        (Unit::Kilobytes, "KB"),
+        (Unit::CpuSeconds, "s of CPU"),
     ];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds => "ns",
-            Unit::CpuNanoseconds => "ns of CPU",
-            Unit::CpuMillisecondsASecond => "ms of CPU/s",
-            Unit::MillisecondsLate => "ms late",
-            Unit::Milliseconds => "ms",
-            Unit::Early => "early",
-            Unit::Bytes => "bytes",
-            Unit::WakeUps => "wake-ups/s",
-            Unit::PercentOfACore => "% of a core",
-            Unit::RequestsASecond => "requests/s",
-        }
+        let known = Unit::ALL.iter().find(|(unit, _)| *unit == self);
+        known.expect("all are listed").1
     }
 
     pub fn more_is_better(self) -> bool {
@@ -117,34 +111,57 @@ pub fn readable(value: f64) -> String {
     text
 }
 
-/// Under the title of each section its rows: `id | unit | title`.
+/// Under the title of each section its rows: `id | unit | title`, and `| purpose` where there is no
+/// peer.
 const ROWS: &str = include_str!("rows.txt");
 
 /// All rows, in the order of the tables.
 pub fn rows() -> Vec<Row> {
-    let mut section = Section::Programs;
-    let mut rows = Vec::new();
+    let mut rows = idioms();
+    let mut section = None;
     for line in ROWS.lines().filter(|line| !line.is_empty()) {
         if let Some(title) = line.strip_prefix("# ") {
-            let known = Section::ALL
-                .into_iter()
-                .find(|known| known.title() == title);
-            section = known.unwrap_or_else(|| panic!("there is no section «{title}»"));
+            section = Section::ALL.into_iter().find(|known| known.1 == title);
             continue;
         }
-        let fields: Vec<&str> = line.splitn(3, " | ").collect();
-        let [id, unit, title] = fields[..] else {
+        let fields: Vec<&str> = line.split(" | ").collect();
+        let [id, unit, title, ref purpose @ ..] = fields[..] else {
             panic!("«{line}» has not three fields");
         };
-        let known = Unit::ALL.into_iter().find(|known| known.name() == unit);
+        let known = Unit::ALL.into_iter().find(|known| known.1 == unit);
         rows.push(Row {
             id: id.to_owned(),
             title: title.to_owned(),
-            unit: known.unwrap_or_else(|| panic!("there is no unit «{unit}»")),
-            section,
+            unit: known
+                .unwrap_or_else(|| panic!("there is no unit «{unit}»"))
+                .0,
+            section: section.expect("the section is one of those listed").0,
+            purpose: purpose.concat(),
         });
     }
     rows
+}
+
+/// A row for each idiom on each kind of runtime.
+fn idioms() -> Vec<Row> {
+    let row = |idiom: &Idiom, workers: usize| Row {
+        id: idiom.row(workers),
+        title: format!("{}, {}", idiom.title, kind_of_runtime(workers)),
+        unit: Unit::Nanoseconds,
+        section: Section::Idioms,
+        purpose: String::new(),
+    };
+    let rows = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| row(idiom, *at));
+    IDIOMS.iter().flat_map(rows).collect()
+}
+
+/// A runtime with so many workers.
+pub fn kind_of_runtime(workers: usize) -> String {
+    match workers {
+        0 => "current thread".to_owned(),
+        1 => "1 worker".to_owned(),
+        many => format!("{many} workers"),
+    }
 }
 
 #[cfg(test)]

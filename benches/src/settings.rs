@@ -38,9 +38,7 @@ impl Settings {
     pub fn either<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
-}
 
-impl Settings {
     /// For the small programs, which know `--quick` and nothing else.
     pub fn from_args() -> Settings {
         if std::env::args().any(|arg| arg == "--quick") {

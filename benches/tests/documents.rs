@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, html};
+use tickwheel_bench::parts::name;
 use tickwheel_bench::report::summary::{self, BEGIN, END};
 use tickwheel_bench::report::{Run, charts, page};
 
@@ -25,6 +26,16 @@ fn readme_results_and_charts_show_the_kept_run() {
         results == page::markdown(&run),
         "RESULTS.md shows another run; {HINT}"
     );
+}
+
+#[test]
+fn a_row_of_ours_alone_says_what_it_is_for() {
+    for (row, records) in Run::kept().unwrap().results.rows() {
+        let has_peer = records
+            .iter()
+            .any(|record| name::is_peer(&record.contender));
+        assert_eq!(row.purpose.is_empty(), has_peer, "{}", row.id);
+    }
 }
 
 /// A comment that begins a line makes an HTML block, which ends the paragraph above it and takes

@@ -11,9 +11,9 @@
 //! that were built alike.
 //!
 //! The program calls itself under callgrind, once for each row and contender, with two counts. The
-//! difference is what one operation takes: start and end drop out. Counted is the calling thread
-//! alone, and the driver is on another. A reading of the clock counts as little as a system call
-//! does, alike for all.
+//! difference is what one operation takes: start and end drop out. Of an operation the calling
+//! thread alone is counted, and the driver is on another. An idiom has all on one thread. A reading
+//! of the clock counts as little as a system call does, alike for all.
 
 #![forbid(unsafe_code)]
 
@@ -25,189 +25,152 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use comfy_table::{CellAlignment, Table};
 use std::collections::HashMap;
 use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tickwheel_bench::harness::runtime;
+use tickwheel_bench::idioms::IDIOMS;
 use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An operation, done that many times.
-type Operation = fn(usize);
+const ROWS: &[&str] = &[
+    "timeout, ready at once",
+    "sleep, armed and dropped",
+    "timeout, pending once, then dropped",
+    "timeout, pending once, then ready",
+    "sleep, boxed, armed and kept",
+    "reset of a deadline; of a sleep",
+    "deadline, made and dropped; boxed sleep",
+    "DeadlineMap::reset; mutex, map and queue",
+    "DeadlineMap: insert and drop",
+    "DelayMap: insert and remove",
+    "DelayQueue: insert and remove, 1,000 there",
+    "DelayQueue: insert",
+    "DelayQueue: receive",
+];
 
-struct Row {
-    name: &'static str,
-    ours: Operation,
-    theirs: Option<Operation>,
+/// What the queue of either crate does.
+macro_rules! queue {
+    ($queue:ty, $row:expr, $times:expr) => {{
+        let mut queue = <$queue>::new();
+        match $row {
+            "DelayQueue: insert" => {
+                let mut value = 0;
+                repeat($times, || {
+                    value += 7_919;
+                    queue.insert(value, Duration::from_micros(1_000_000 + value % 2_000_000));
+                });
+            }
+            // All are due, some in each millisecond.
+            "DelayQueue: receive" => {
+                for value in 0..$times as u64 {
+                    queue.insert(value, Duration::from_micros(value * 7_919 % 2_000_000));
+                }
+                std::thread::sleep(Duration::from_millis(2_500));
+                repeat($times, || {
+                    let expired = std::future::poll_fn(|cx| queue.poll_expired(cx));
+                    let mut expired = pin!(tokio::task::unconstrained(expired));
+                    // Until the driver has seen that the time has come.
+                    while poll(expired.as_mut()).is_pending() {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                });
+            }
+            _ => {
+                (0..1_000).for_each(|value| _ = queue.insert(value, MINUTE));
+                repeat($times, || {
+                    let key = queue.insert(black_box(1_000), MINUTE);
+                    queue.remove(&key);
+                });
+            }
+        }
+    }};
 }
 
-const ROWS: &[Row] = &[
-    Row {
-        name: "timeout, ready at once",
-        ours: |times| timer(|timer| repeat(times, || ready(timer.timeout(MINUTE, async {})))),
-        theirs: Some(|times| repeat(times, || ready(tokio::time::timeout(MINUTE, async {})))),
-    },
-    Row {
-        name: "sleep, armed and dropped",
-        ours: |times| timer(|timer| repeat(times, || armed(timer.sleep(MINUTE)))),
-        theirs: Some(|times| repeat(times, || armed(tokio::time::sleep(MINUTE)))),
-    },
-    Row {
-        name: "timeout, pending once, then dropped",
-        ours: |times| {
-            timer(|timer| repeat(times, || armed(timer.timeout(MINUTE, pending::<()>()))));
-        },
-        theirs: Some(|times| {
-            repeat(times, || {
-                armed(tokio::time::timeout(MINUTE, pending::<()>()));
-            });
-        }),
-    },
-    Row {
-        name: "timeout, pending once, then ready",
-        ours: |times| timer(|timer| repeat(times, || then_ready(timer.timeout(MINUTE, second())))),
-        theirs: Some(|times| {
-            repeat(times, || then_ready(tokio::time::timeout(MINUTE, second())));
-        }),
-    },
-    Row {
-        name: "sleep, boxed, armed and kept",
-        ours: |times| {
-            timer(|timer| {
-                let mut kept = Vec::with_capacity(times);
-                repeat(times, || kept.push(boxed(timer.sleep(MINUTE))));
-                std::mem::forget(kept);
-            });
-        },
-        theirs: Some(|times| {
+/// Does so many times what a row is about.
+fn operate(row: &str, ours: bool, timer: &Timer, times: usize) {
+    use tokio::time::{sleep, timeout};
+    match (row, ours) {
+        ("timeout, ready at once", true) => {
+            repeat(times, || ready(timer.timeout(MINUTE, async {})));
+        }
+        ("timeout, ready at once", _) => repeat(times, || ready(timeout(MINUTE, async {}))),
+        ("sleep, armed and dropped", true) => repeat(times, || armed(timer.sleep(MINUTE))),
+        ("sleep, armed and dropped", _) => repeat(times, || armed(sleep(MINUTE))),
+        ("timeout, pending once, then dropped", true) => {
+            repeat(times, || armed(timer.timeout(MINUTE, pending::<()>())));
+        }
+        ("timeout, pending once, then dropped", _) => {
+            repeat(times, || armed(timeout(MINUTE, pending::<()>())));
+        }
+        ("timeout, pending once, then ready", true) => {
+            repeat(times, || then_ready(timer.timeout(MINUTE, second())));
+        }
+        ("timeout, pending once, then ready", _) => {
+            repeat(times, || then_ready(timeout(MINUTE, second())));
+        }
+        ("sleep, boxed, armed and kept", true) => {
             let mut kept = Vec::with_capacity(times);
-            repeat(times, || kept.push(boxed(tokio::time::sleep(MINUTE))));
+            repeat(times, || kept.push(boxed(timer.sleep(MINUTE))));
             std::mem::forget(kept);
-        }),
-    },
-    Row {
-        name: "reset of a deadline; of a sleep",
-        ours: |times| {
-            timer(|timer| {
-                let deadline = timer.deadline(MINUTE);
-                let handle = deadline.handle();
-                repeat(times, || assert!(handle.reset()));
-            });
-        },
-        theirs: Some(|times| {
-            let mut sleep = boxed(tokio::time::sleep(MINUTE));
+        }
+        ("sleep, boxed, armed and kept", _) => {
+            let mut kept = Vec::with_capacity(times);
+            repeat(times, || kept.push(boxed(sleep(MINUTE))));
+            std::mem::forget(kept);
+        }
+        ("reset of a deadline; of a sleep", true) => {
+            let deadline = timer.deadline(MINUTE);
+            let handle = deadline.handle();
+            repeat(times, || assert!(handle.reset()));
+        }
+        ("reset of a deadline; of a sleep", _) => {
+            let mut sleep = boxed(sleep(MINUTE));
             repeat(times, || sleep.as_mut().reset(Instant::now() + MINUTE));
-        }),
-    },
-    Row {
-        name: "deadline, made and dropped; boxed sleep",
-        ours: |times| timer(|timer| repeat(times, || drop(timer.deadline(MINUTE)))),
-        theirs: Some(|times| repeat(times, || drop(boxed(tokio::time::sleep(MINUTE))))),
-    },
-    Row {
-        name: "DeadlineMap::reset; mutex, map and queue",
-        ours: |times| {
-            timer(|timer| {
-                let map = DeadlineMap::new(timer);
-                let _kept: Vec<_> = (0..1_000).map(|key: u64| map.insert(key, MINUTE)).collect();
-                repeat(times, || assert!(map.reset(&7)));
-            });
-        },
-        theirs: Some(|times| {
+        }
+        ("deadline, made and dropped; boxed sleep", true) => {
+            repeat(times, || drop(timer.deadline(MINUTE)));
+        }
+        ("deadline, made and dropped; boxed sleep", _) => {
+            repeat(times, || drop(boxed(sleep(MINUTE))));
+        }
+        ("DeadlineMap::reset; mutex, map and queue", true) => {
+            let map = DeadlineMap::new(timer);
+            let _kept: Vec<_> = (0..1_000).map(|key: u64| map.insert(key, MINUTE)).collect();
+            repeat(times, || assert!(map.reset(&7)));
+        }
+        ("DeadlineMap::reset; mutex, map and queue", _) => {
             let map = by_hand(1_000);
             repeat(times, || {
                 let mut map = map.lock().unwrap();
                 let (keys, queue) = &mut *map;
                 queue.reset(&keys[&7], MINUTE);
             });
-        }),
-    },
-    Row {
-        name: "DeadlineMap: insert and drop",
-        ours: |times| {
-            timer(|timer| {
-                let map = DeadlineMap::new(timer);
-                let _kept: Vec<_> = (0..1_000).map(|key: u64| map.insert(key, MINUTE)).collect();
-                repeat(times, || drop(map.insert(black_box(1_000), MINUTE)));
-            });
-        },
-        theirs: Some(|times| {
-            let map = by_hand(1_000);
-            repeat(times, || insert_and_remove_by_hand(&map));
-        }),
-    },
-    Row {
-        name: "DelayMap: insert and remove",
-        ours: |times| {
-            timer(|timer| {
-                let (map, _expired) = DelayMap::new(timer);
-                (0..1_000_u64).for_each(|key| assert!(map.insert(key, key, MINUTE).is_ok()));
-                repeat(times, || {
-                    let _ = map.insert(black_box(1_000), 1, MINUTE);
-                    assert!(map.remove(&1_000).is_some());
-                });
-            });
-        },
-        theirs: Some(|times| {
-            let map = by_hand(1_000);
-            repeat(times, || insert_and_remove_by_hand(&map));
-        }),
-    },
-    Row {
-        name: "DelayQueue: insert and remove, 1,000 there",
-        ours: |times| queue!(tickwheel::DelayQueue<u64>, insert_and_remove, times),
-        theirs: Some(|times| queue!(DelayQueue<u64>, insert_and_remove, times)),
-    },
-    Row {
-        name: "DelayQueue: insert",
-        ours: |times| queue!(tickwheel::DelayQueue<u64>, insert, times),
-        theirs: Some(|times| queue!(DelayQueue<u64>, insert, times)),
-    },
-    Row {
-        name: "DelayQueue: receive",
-        ours: |times| queue!(tickwheel::DelayQueue<u64>, receive, times),
-        theirs: Some(|times| queue!(DelayQueue<u64>, receive, times)),
-    },
-];
-
-/// What the queue of either crate does.
-macro_rules! queue {
-    ($queue:ty, insert_and_remove, $times:ident) => {{
-        let mut queue = <$queue>::new();
-        (0..1_000).for_each(|value| _ = queue.insert(value, MINUTE));
-        repeat($times, || {
-            let key = queue.insert(black_box(1_000), MINUTE);
-            queue.remove(&key);
-        });
-    }};
-    ($queue:ty, insert, $times:ident) => {{
-        let mut queue = <$queue>::new();
-        let mut value = 0;
-        repeat($times, || {
-            value += 7_919;
-            queue.insert(value, Duration::from_micros(1_000_000 + value % 2_000_000));
-        });
-    }};
-    // All are due, some in each millisecond.
-    ($queue:ty, receive, $times:ident) => {{
-        let mut queue = <$queue>::new();
-        for value in 0..$times as u64 {
-            queue.insert(value, Duration::from_micros(value * 7_919 % 2_000_000));
         }
-        std::thread::sleep(Duration::from_millis(2_500));
-        repeat($times, || {
-            let expired = std::future::poll_fn(|cx| queue.poll_expired(cx));
-            let mut expired = pin!(tokio::task::unconstrained(expired));
-            // Until the driver has seen that the time has come.
-            while poll(expired.as_mut()).is_pending() {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-        });
-    }};
+        ("DeadlineMap: insert and drop", true) => {
+            let map = DeadlineMap::new(timer);
+            let _kept: Vec<_> = (0..1_000).map(|key: u64| map.insert(key, MINUTE)).collect();
+            repeat(times, || drop(map.insert(black_box(1_000), MINUTE)));
+        }
+        ("DelayMap: insert and remove", true) => {
+            let (map, _expired) = DelayMap::new(timer);
+            (0..1_000_u64).for_each(|key| assert!(map.insert(key, key, MINUTE).is_ok()));
+            repeat(times, || {
+                let _ = map.insert(black_box(1_000), 1, MINUTE);
+                assert!(map.remove(&1_000).is_some());
+            });
+        }
+        (row, true) => queue!(tickwheel::DelayQueue<u64>, row, times),
+        (row, _) if row.starts_with("DelayQueue") => queue!(DelayQueue<u64>, row, times),
+        _ => {
+            let map = by_hand(1_000);
+            repeat(times, || insert_and_remove_by_hand(&map));
+        }
+    }
 }
-use queue;
 
 type ByHand = Mutex<(
     HashMap<u64, tokio_util::time::delay_queue::Key>,
@@ -233,7 +196,7 @@ fn insert_and_remove_by_hand(map: &ByHand) {
     queue.remove(&removed);
 }
 
-fn timer(run: impl FnOnce(&Timer)) {
+fn timer() -> Timer {
     // Under valgrind a millisecond is short. A tick as long as this sees about as many operations
     // as one of a millisecond does without valgrind.
     let timer = Timer::builder().tick(Duration::from_millis(20)).build();
@@ -241,7 +204,7 @@ fn timer(run: impl FnOnce(&Timer)) {
     // What is made once is not counted.
     armed(timer.sleep(MINUTE));
     std::thread::sleep(Duration::from_millis(50));
-    run(&timer);
+    timer
 }
 
 /// Only what runs within this function is counted.
@@ -292,15 +255,16 @@ fn second() -> impl Future {
     })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Contender {
     Tickwheel,
     Tokio,
+    NoTimer,
 }
 
 #[derive(Parser)]
 struct Options {
-    /// What the program calls itself with.
+    /// What the program calls itself with. The idioms follow on the rows.
     #[arg(long, hide = true, requires = "contender", requires = "times")]
     row: Option<usize>,
     #[arg(long, hide = true)]
@@ -312,44 +276,80 @@ struct Options {
 fn main() {
     let options = Options::parse();
     match (options.row, options.contender, options.times) {
-        (Some(row), Some(contender), Some(times)) => run(&ROWS[row], contender, times),
-        _ => table(),
+        (Some(row), Some(contender), Some(times)) => run(row, contender, times),
+        _ => {
+            println!("{}", operations());
+            println!("{}", idioms());
+        }
     }
 }
 
-/// The operations run on a thread that is none of the runtime's, beside a worker that drives.
-fn run(row: &Row, contender: Contender, times: usize) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("the runtime starts");
-    let operation = match contender {
-        Contender::Tokio => row.theirs.expect("only what there is is asked for"),
-        Contender::Tickwheel => row.ours,
-    };
-    runtime.block_on(async { operation(times) });
+/// An operation runs on a thread that is none of the runtime's, beside a worker that drives. An
+/// idiom runs on a runtime of the current thread.
+fn run(row: usize, contender: Contender, times: usize) {
+    match ROWS.get(row) {
+        Some(row) => runtime(1).block_on(async {
+            operate(row, contender == Contender::Tickwheel, &timer(), times);
+        }),
+        None => {
+            let idiom = &IDIOMS[row - ROWS.len()];
+            let program = match contender {
+                Contender::Tickwheel => idiom.tickwheel,
+                Contender::Tokio => idiom.tokio,
+                Contender::NoTimer => idiom.no_timer,
+            };
+            runtime(0).block_on(program(1, times));
+        }
+    }
     // What was kept is not dropped, and nobody waits for the worker.
     std::process::exit(0);
 }
 
-fn table() {
-    let mut table = Table::new();
-    table.set_header(["instructions", "tickwheel", "tokio"]);
-    for column in 1..3 {
-        let column = table.column_mut(column).expect("it is in the header");
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+fn operations() -> Table {
+    let mut table = right(&["instructions of an operation", "tickwheel", "tokio"]);
     for (index, row) in ROWS.iter().enumerate() {
         let cell = |contender| count(index, contender).to_string();
-        let theirs = row.theirs.map(|_| cell(Contender::Tokio));
+        let cells = [Contender::Tickwheel, Contender::Tokio].map(cell);
+        table.add_row([&[(*row).to_owned()][..], &cells].concat());
+    }
+    table
+}
+
+/// What the same program takes without timers is taken off.
+fn idioms() -> Table {
+    let head = [
+        "instructions of an idiom",
+        "tickwheel",
+        "tokio",
+        "share",
+        "goal",
+    ];
+    let mut table = right(&head);
+    for (index, idiom) in IDIOMS.iter().enumerate() {
+        let counted = |contender| count(ROWS.len() + index, contender) as f64;
+        let base = counted(Contender::NoTimer);
+        let [ours, theirs] = [Contender::Tickwheel, Contender::Tokio].map(|it| counted(it) - base);
+        let goal = if idiom.resets { 0.6 } else { 0.85 };
+        let share = ours / theirs;
+        let mark = if share <= goal { "holds" } else { "missed" };
         table.add_row([
-            row.name.to_owned(),
-            cell(Contender::Tickwheel),
-            theirs.unwrap_or_default(),
+            idiom.title.to_owned(),
+            ours.to_string(),
+            theirs.to_string(),
+            format!("{share:.3}"),
+            format!("≤ {goal}, {mark}"),
         ]);
     }
-    println!("{table}");
+    table
+}
+
+fn right(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.set_header(head);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }
 
 /// The instructions of one operation.
@@ -361,16 +361,25 @@ fn count(row: usize, contender: Contender) -> u64 {
 }
 
 fn collected(row: usize, contender: Contender, times: u64) -> u64 {
-    let output = Command::new("valgrind")
-        .args([
-            "--tool=callgrind",
-            "--callgrind-out-file=/dev/null",
-            "--fair-sched=yes",
-        ])
-        .arg("--toggle-collect=*instructions::counted*")
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args([
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        "--fair-sched=yes",
+    ]);
+    if row < ROWS.len() {
+        valgrind.arg("--toggle-collect=*instructions::counted*");
+    }
+    let output = valgrind
         .arg(std::env::current_exe().expect("the program has a path"))
         .args(["--row", &row.to_string(), "--times", &times.to_string()])
-        .args(["--contender", &format!("{contender:?}").to_lowercase()])
+        .args([
+            "--contender",
+            contender
+                .to_possible_value()
+                .expect("none is skipped")
+                .get_name(),
+        ])
         .output()
         .expect("valgrind runs; Debian's package is called so");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -2,8 +2,6 @@
 //! early.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
@@ -42,80 +40,44 @@ fn measure<F: Future<Output = ()> + Send + 'static>(
     // All tasks are to sleep before the first one is due.
     let begin = settings.either(Duration::from_millis(2_000), Duration::from_millis(300));
     let span = settings.either(Duration::from_millis(2_000), Duration::from_millis(300));
-    let sleeps = Arc::new(Sleeps::new(tasks));
     let cpu = ProcessTime::now();
-    let all = sleeps.clone();
-    runtime(2).block_on(async move {
+    let found = runtime(2).block_on(async move {
         // Spawned from a task, like the tasks of a server.
         let spawner = tokio::spawn(async move {
             let start = Instant::now();
             let tasks: Vec<_> = (0..tasks)
-                .map(|index| {
+                .map(|_| {
                     let due = start + begin + span.mul_f64(fastrand::f64());
-                    let sleeps = all.clone();
                     tokio::spawn(async move {
                         let now = Instant::now();
                         let after = due.saturating_duration_since(now);
                         sleep(after).await;
-                        sleeps.fired(index, now + after);
+                        Instant::now().checked_duration_since(now + after)
                     })
                 })
                 .collect();
+            let (mut late, mut early) = (Histogram::<u64>::new(3).expect("it is allowed"), 0);
             for task in tasks {
-                task.await.expect("a sleep does not panic");
+                match task.await.expect("a sleep does not panic") {
+                    Some(time) => late += time.as_micros() as u64,
+                    None => early += 1,
+                }
             }
+            (late, early)
         });
-        spawner.await.expect("no task panics");
+        spawner.await.expect("no task panics")
     });
     let cpu = cpu.elapsed().as_nanos() as f64 / tasks as f64;
 
     let record = |row, value| Record::new(row, contender, vec![value]);
     let mut records = vec![record("expire-cpu", cpu)];
     if contender != name::NO_TIMER {
-        let late = sleeps.lateness();
+        let (late, early) = found;
         let late = |quantile| late.value_at_quantile(quantile) as f64 / 1e3;
         records.push(record("expire-p50", late(0.5)));
         records.push(record("expire-p99", late(0.99)));
         records.push(record("expire-max", late(1.0)));
-        records.push(record(
-            "expire-early",
-            sleeps.early.load(Ordering::Relaxed) as f64,
-        ));
+        records.push(record("expire-early", f64::from(early)));
     }
     records
-}
-
-/// How late each sleep fired.
-struct Sleeps {
-    micros_late: Vec<AtomicU64>,
-    early: AtomicU64,
-}
-
-impl Sleeps {
-    fn new(count: usize) -> Sleeps {
-        Sleeps {
-            micros_late: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            early: AtomicU64::new(0),
-        }
-    }
-
-    fn fired(&self, index: usize, due: Instant) {
-        match Instant::now().checked_duration_since(due) {
-            Some(late) => self.micros_late[index].store(late.as_micros() as u64, Ordering::Relaxed),
-            None => {
-                self.early.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// In microseconds.
-    fn lateness(&self) -> Histogram<u64> {
-        let mut histogram = Histogram::new(3).expect("three digits are allowed");
-        for late in &self.micros_late {
-            histogram
-                .record(late.load(Ordering::Relaxed))
-                .expect("it grows by itself");
-        }
-        histogram
-    }
 }

@@ -1,47 +1,58 @@
-//! A hyper server over real sockets, with a timeout for each request's head and for each request:
-//! what the timers take of the CPU of a request. Beside it the same server with a timer for hyper
-//! that does nothing, and with no timer at all.
+//! A hyper HTTP/1 server under the full load of a client that keeps its connections alive, with a
+//! timeout for each request's head and for each answer. Beside it the same server with no timer.
+//!
+//! The server and its client have a thread each, and the CPU is the server's alone.
 
-use std::time::{Duration, Instant};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
 
-use cpu_time::ProcessTime;
-use hyper_util::rt::TokioTimer;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, rt};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tickwheel::Timer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::yield_now;
 
-use super::http_server::{Answer, HttpClient, TIMEOUT, serve};
-use super::loopback::Listener;
+use super::loopback::{Listener, connect};
 use super::{How, Part, name};
-use crate::harness::{Client, Never, Record, runtime};
+use crate::harness::{Client, Record, Scene, load, runtime};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "hyper",
-    about: "hyper server, 64 connections, timeouts for heads and requests: CPU of a request",
-    how: How::Apart {
-        contenders: &[name::TICKWHEEL, name::TOKIO, name::NO_OP, name::NO_TIMER],
-        rounds: 5,
-        run,
-    },
+    about: "hyper server, 64 connections kept alive, timeouts for heads and answers",
+    how: How::Together(run),
 };
 
 const CONNECTIONS: usize = 64;
+const TIMEOUT: Duration = Duration::from_secs(30);
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const CONTENDERS: [&str; 3] = [name::TICKWHEEL, name::TOKIO, name::NO_TIMER];
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
-    let settings = settings.clone();
-    let contender = contender.to_owned();
-    runtime(2).block_on(async move {
+fn run(settings: &Settings) -> Vec<Record> {
+    load(PART.name, &CONTENDERS, settings, set_up)
+}
+
+fn set_up(contender: &str) -> Scene<HttpClient> {
+    let (measured, other) = (runtime(1), runtime(1));
+    let address = measured.block_on(async {
         let listener = Listener::bind().await.expect("there is a free port");
         let address = listener.address;
-        let server = match &*contender {
+        match contender {
             name::TICKWHEEL => {
-                let timer = tickwheel::Timer::current();
-                tokio::spawn(serve(
-                    listener,
-                    Some(timer.clone()),
-                    move |answer: Answer| {
-                        let timeout = timer.timeout(TIMEOUT, answer);
-                        async { timeout.await.expect("it is in time") }
-                    },
-                ))
+                let timer = Timer::current();
+                let bounds = timer.clone();
+                tokio::spawn(serve(listener, Some(timer), move |answer: Answer| {
+                    let timeout = bounds.timeout(TIMEOUT, answer);
+                    async { timeout.await.expect("it is in time") }
+                }))
             }
             name::TOKIO => {
                 let timer = Some(TokioTimer::new());
@@ -50,30 +61,83 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
                     async { timeout.await.expect("it is in time") }
                 }))
             }
-            name::NO_OP => tokio::spawn(serve(listener, Some(Never), |answer| answer)),
-            _ => tokio::spawn(serve(listener, None::<Never>, |answer| answer)),
+            _ => tokio::spawn(serve(listener, None::<TokioTimer>, |answer| answer)),
         };
-        let time = settings.either(Duration::from_secs(2), Duration::from_millis(200));
-        let cpu = ProcessTime::now();
-        let clients: Vec<_> = (0..CONNECTIONS)
-            .map(|_| {
-                tokio::spawn(async move {
-                    let mut client = HttpClient::connect(address).await.expect("it listens");
-                    let (mut requests, begin) = (0, Instant::now());
-                    while begin.elapsed() < time {
-                        client.request().await.expect("it is answered");
-                        requests += 1;
-                    }
-                    requests
-                })
-            })
-            .collect();
-        let mut requests = 0;
-        for client in clients {
-            requests += client.await.expect("the client does not panic");
+        address
+    });
+    let clients = other.block_on(async {
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            clients.push(HttpClient {
+                stream: connect(address).await.expect("it listens"),
+                buffer: [0; 1024],
+            });
         }
-        let cpu = cpu.elapsed().as_nanos() as f64 / f64::from(requests);
-        server.abort();
-        vec![Record::new("hyper-cpu", &contender, vec![cpu])]
+        clients
+    });
+    Scene {
+        clients,
+        clients_on: other.handle().clone(),
+        other: Some(other),
+        measured,
+    }
+}
+
+/// What a request takes.
+type Answer = Pin<Box<dyn Future<Output = Response<Full<Bytes>>> + Send>>;
+
+/// It is pending once, as one is that asks somebody else.
+fn answer(_: Request<Incoming>) -> Answer {
+    Box::pin(async {
+        yield_now().await;
+        Response::new(Full::new(Bytes::from_static(b"Hello, World!")))
     })
+}
+
+/// Serves until it is dropped. A request's head has a timeout, if there is a timer for it, and
+/// `bounded` may put one around the answer.
+async fn serve<F>(
+    listener: Listener,
+    timer: Option<impl rt::Timer + Send + Sync + 'static>,
+    bounded: impl Fn(Answer) -> F + Clone + Send + Sync + 'static,
+) where
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let mut builder = http1::Builder::new();
+    if let Some(timer) = timer {
+        builder.timer(timer).header_read_timeout(TIMEOUT);
+    } else {
+        builder.header_read_timeout(None);
+    }
+    loop {
+        let stream = listener.accept().await.expect("the listener is open");
+        let bounded = bounded.clone();
+        let service = service_fn(move |request| {
+            let response = bounded(answer(request));
+            async move { Ok::<_, Infallible>(response.await) }
+        });
+        // A client that leaves is no error.
+        tokio::spawn(builder.serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+/// Sends request after request over one connection that is kept alive.
+struct HttpClient {
+    stream: TcpStream,
+    buffer: [u8; 1024],
+}
+
+impl Client for HttpClient {
+    async fn request(&mut self) -> io::Result<()> {
+        self.stream.write_all(REQUEST).await?;
+        let mut read = 0;
+        while !self.buffer[..read].ends_with(b"Hello, World!") {
+            let more = self.stream.read(&mut self.buffer[read..]).await?;
+            if more == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            read += more;
+        }
+        Ok(())
+    }
 }

@@ -1,8 +1,7 @@
 //! 100,000 deadlines an hour away: how often the process wakes for nothing.
 //!
 //! The part counts the voluntary context switches of all threads of the process, which Linux tells.
-//! It also counts the wake-ups of tickwheel's driver, which the driver tells. pingora-timeout hands
-//! over to tokio beyond 15 minutes, so its own deadlines are nearer.
+//! It also counts the wake-ups of tickwheel's driver, which the driver tells.
 
 use std::fs;
 use std::thread;
@@ -23,7 +22,6 @@ pub const PART: Part = Part {
             name::TICKWHEEL,
             name::TOKIO,
             name::DELAY_QUEUE,
-            PINGORA,
             name::NO_TIMER,
         ],
         rounds: 1,
@@ -31,7 +29,6 @@ pub const PART: Part = Part {
     },
 };
 
-const PINGORA: &str = "pingora-timeout, 14 minutes away";
 const DEADLINES: usize = 100_000;
 
 fn run(contender: &str, settings: &Settings) -> Vec<Record> {
@@ -52,10 +49,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
                 queue.insert((), after);
             }
             tokio::spawn(async move { std::future::poll_fn(|cx| queue.poll_expired(cx)).await });
-        }
-        PINGORA => {
-            let after = Duration::from_secs(14 * 60);
-            (0..DEADLINES).for_each(|_| drop(tokio::spawn(pingora_timeout::sleep(after))));
         }
         _ => {}
     }

@@ -8,13 +8,13 @@
 //!
 //! The longest turn is the longest that a task which does nothing but yield was kept waiting, while
 //! all of the timers become due within a second. They were armed more than four seconds ahead, so
-//! they come down from a coarse slot first. A `DelayQueue` is turned by the task that polls it.
+//! they come down from a coarse slot first.
 //!
 //! The maps are measured in the same way: the longest insert of a key while two million come in,
 //! and the longest removal while all of them go, in random order.
 
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::hint::black_box;
 use std::ops::Range;
 use std::pin::Pin;
@@ -36,12 +36,7 @@ pub const PART: Part = Part {
     name: "longest",
     about: "the longest single insert, reset, drop and turn at 2,000,000 timers or keys",
     how: How::Apart {
-        contenders: &[
-            name::TICKWHEEL,
-            name::TOKIO,
-            name::DELAY_QUEUE,
-            name::MUTEX_MAP,
-        ],
+        contenders: &[name::TICKWHEEL, name::TOKIO, name::MUTEX_MAP],
         rounds: 3,
         run,
     },
@@ -68,7 +63,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
             found
         }),
         name::TOKIO => Box::pin(sleeps(scale, tokio::time::sleep, tokio::time::Sleep::reset)),
-        name::DELAY_QUEUE => Box::pin(queue(scale)),
         _ => Box::pin(async move { mutex_map(scale) }),
     };
     settle_the_allocator();
@@ -143,11 +137,9 @@ async fn sleeps<S: Future<Output = ()>>(
     }
     let is_over = |slot: &mut Pin<Box<Option<S>>>| poll(slot).is_ready();
     let end = scale.end();
-    let turn = longest_turn(
-        &mut sleeps,
-        |_, _| (),
-        |sleeps| Instant::now() >= end && sleeps.iter_mut().all(is_over),
-    );
+    let turn = longest_turn(&mut sleeps, |sleeps| {
+        Instant::now() >= end && sleeps.iter_mut().all(is_over)
+    });
     let turn = turn.await;
     vec![
         ("insert", insert),
@@ -164,36 +156,6 @@ fn arm<S: Future>(slot: &mut Pin<Box<Option<S>>>) {
 fn poll<S: Future>(slot: &mut Pin<Box<Option<S>>>) -> Poll<S::Output> {
     let sleep = slot.as_mut().as_pin_mut().expect("it is not dropped yet");
     sleep.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// The same of a `DelayQueue`.
-async fn queue(scale: Scale) -> Found {
-    let mut queue = DelayQueue::new();
-    let mut keys = Vec::with_capacity(scale.timers);
-    let insert = longest(0..scale.timers, |_| {
-        keys.push(queue.insert((), within(FAR)));
-    });
-    fastrand::shuffle(&mut keys);
-    let reset = longest(&keys, |key| queue.reset(key, within(FAR)));
-    fastrand::shuffle(&mut keys);
-    let drop = longest(&keys, |key| {
-        queue.remove(key);
-    });
-    for _ in 0..scale.timers {
-        queue.insert((), within(scale.near()));
-    }
-    let turn = longest_turn(
-        &mut queue,
-        |queue, cx| while let Poll::Ready(Some(_)) = queue.poll_expired(cx) {},
-        |queue| queue.is_empty(),
-    );
-    let turn = turn.await;
-    vec![
-        ("insert", insert),
-        ("reset", reset),
-        ("drop", drop),
-        ("turn", turn),
-    ]
 }
 
 fn delay_map(scale: Scale, timer: &Timer) -> Found {
@@ -267,21 +229,12 @@ fn longest<T>(all: impl IntoIterator<Item = T>, mut call: impl FnMut(T)) -> Dura
 }
 
 /// Turns until all timers have fired, by whatever else this thread does between two polls of the
-/// task. `turn` is what the task does itself. To ask whether they have is not measured.
-async fn longest_turn<T>(
-    timers: &mut T,
-    turn: impl Fn(&mut T, &mut Context<'_>),
-    is_over: impl Fn(&mut T) -> bool,
-) -> Duration {
+/// task. To ask whether they have is not measured.
+async fn longest_turn<T>(timers: &mut T, is_over: impl Fn(&mut T) -> bool) -> Duration {
     let mut longest = Longest::begin();
     while !is_over(timers) {
         longest.last = ThreadTime::now().as_duration();
         yield_now().await;
-        poll_fn(|cx| {
-            turn(timers, cx);
-            Poll::Ready(())
-        })
-        .await;
         longest.ended();
     }
     longest.longest

@@ -7,33 +7,25 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
-use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tickwheel::{DeadlineMap, DelayMap, DelayQueue as OurQueue, Timer};
 use tokio::task::unconstrained;
 use tokio_util::time::DelayQueue;
 
 use super::{How, Part, name};
-use crate::conductor::cargo_run;
 use crate::harness::{Durations, Never, Record, runtime};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "memory",
     about: "bytes for each armed timer, at 1,000,000, and for eleven that are left",
-    how: How::Built(build),
+    how: How::Built("tickwheel-bench-memory", ""),
 };
-
-fn build() -> Command {
-    let mut command = cargo_run(env!("CARGO_MANIFEST_DIR"), "tickwheel-bench-memory", "");
-    command.arg("--");
-    command
-}
 
 /// Only in a program whose global allocator is a [`PeakAlloc`].
 pub fn run(settings: &Settings) -> Vec<Record> {
@@ -61,26 +53,21 @@ pub fn run(settings: &Settings) -> Vec<Record> {
                 |after, cx| armed(pingora_timeout::timeout(after, Never), cx)
             })
         });
-        add(name::QUEUE, {
-            held(count, || {
-                let queue = Rc::new(RefCell::new(tickwheel::DelayQueue::new()));
-                move |after, _| {
-                    let key = Box::new(queue.borrow_mut().insert((), after));
-                    let queue = queue.clone();
-                    OnDrop(move || _ = queue.borrow_mut().remove(&key))
-                }
-            })
-        });
-        add(name::DELAY_QUEUE, {
-            held(count, || {
-                let queue = Rc::new(RefCell::new(DelayQueue::new()));
-                move |after, _| {
-                    let key = Box::new(queue.borrow_mut().insert((), after));
-                    let queue = queue.clone();
-                    OnDrop(move || _ = queue.borrow_mut().remove(&key))
-                }
-            })
-        });
+        /// Of either crate.
+        macro_rules! queue {
+            ($queue:ident) => {
+                held(count, || {
+                    let queue = Rc::new(RefCell::new($queue::new()));
+                    move |after, _| {
+                        let key = Box::new(queue.borrow_mut().insert((), after));
+                        let queue = queue.clone();
+                        OnDrop(move || _ = queue.borrow_mut().remove(&key))
+                    }
+                })
+            };
+        }
+        add(name::QUEUE, queue!(OurQueue));
+        add(name::DELAY_QUEUE, queue!(DelayQueue));
     }
     let mut add = |rows: &[&str], held: Held| held.record(rows, name::TICKWHEEL, &mut records);
     add(&["memory-delay-map", "survivors-delay-map"], {

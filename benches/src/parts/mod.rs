@@ -1,45 +1,29 @@
 //! The parts: each sets up contenders side by side and measures some rows.
 //!
 //! Every part runs in a process of its own. The parts that are about CPU or wake-ups have a process
-//! for each contender. The parts that need another build start that build.
+//! for each contender. The parts that need another program build it first.
 
-pub mod alt_timer;
 mod armed;
-mod by_hand;
-mod by_task;
-mod delay_map;
-mod drain;
-mod echo;
 mod expire;
-mod http_server;
 mod hyper;
-mod hyper_load;
+mod idioms;
 mod idle;
-mod large_futures;
+mod keyed;
 pub mod lateness;
 mod longest;
 mod loopback;
-mod map;
 pub mod memory;
-pub mod pending;
+mod pending;
 mod program;
 mod proxy;
-mod queries;
-mod quic;
 mod ready;
-mod reset_many;
-mod reset_one;
+mod reset;
 mod resets;
-mod sizing;
-mod steady;
-mod timeouts;
 mod values;
 
-use std::process::Command;
-
 pub use armed::SIZES as ARMED_SIZES;
-pub use large_futures::SIZES as FUTURE_SIZES;
 pub use program::{LOADS, RATES};
+pub use ready::SIZES as FUTURE_SIZES;
 pub use resets::RATES as RESET_RATES;
 
 use crate::harness::Record;
@@ -50,26 +34,24 @@ pub mod name {
     pub const TICKWHEEL: &str = "tickwheel";
     pub const DROP_IN: &str = "tickwheel drop-in";
     pub const GLOBAL: &str = "tickwheel global";
+    pub const PARTS_256: &str = "tickwheel, 256 parts";
+    pub const RECV_MANY: &str = "tickwheel, recv_many";
     pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
     pub const QUEUE: &str = "tickwheel, DelayQueue";
     pub const TOKIO: &str = "tokio";
-    pub const ALT_TIMER: &str = "tokio alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";
     pub const PINGORA: &str = "pingora-timeout";
     pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
-    pub const NOTIFY: &str = "Notify loop, caller's part";
     pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
-    pub const BY_TASK: &str = "a wheel that a task turns";
     pub const EACH_MILLISECOND: &str = "tickwheel, ticks of 1 ms";
     pub const EACH_TENTH: &str = "tickwheel, ticks of 100 ms";
-    pub const NO_OP: &str = "timer that does nothing";
     pub const NO_TIMER: &str = "no timer at all";
     pub const CLOCK: &str = "one reading of the clock";
 
     /// Neither ours nor only something to compare a figure with.
     pub fn is_peer(contender: &str) -> bool {
-        !contender.starts_with(TICKWHEEL) && ![NO_OP, NO_TIMER, CLOCK, BY_TASK].contains(&contender)
+        !contender.starts_with(TICKWHEEL) && ![NO_TIMER, CLOCK].contains(&contender)
     }
 }
 
@@ -78,13 +60,6 @@ pub struct Part {
     pub name: &'static str,
     pub about: &'static str,
     pub how: How,
-}
-
-impl Part {
-    /// Whether it builds much the first time: tokio and all that stands on it.
-    pub fn builds_peers(&self) -> bool {
-        self.name == alt_timer::PART.name
-    }
 }
 
 /// In which processes a part runs.
@@ -97,37 +72,39 @@ pub enum How {
         rounds: usize,
         run: fn(&str, &Settings) -> Vec<Record>,
     },
-    /// A program of its own, or this one built otherwise.
-    Built(fn() -> Command),
+    /// In another program of this package, with these arguments.
+    Built(&'static str, &'static str),
 }
+
+/// What a million deadlines that are pushed back cost, with a tick of 1 ms and of 100 ms. The
+/// program `connections` measures it, with an allocator that counts and a driver that has a thread
+/// to itself.
+const SIZING: Part = Part {
+    name: "sizing",
+    about: "1,000,000 deadlines that are pushed back: the driver's CPU, with two ticks",
+    how: How::Built(
+        "connections",
+        "--records --connections 1000000 --timeout 10s --heartbeat 3s --run-time 5s",
+    ),
+};
 
 /// All of them, in the order in which they run.
 pub const PARTS: &[Part] = &[
+    idioms::PART,
     program::PART,
     resets::PART,
-    by_task::PART,
-    steady::PART,
     hyper::PART,
-    hyper_load::PART,
-    queries::PART,
     proxy::PART,
-    quic::PART,
-    echo::PART,
     expire::PART,
     values::PART,
     idle::PART,
-    sizing::PART,
+    SIZING,
     lateness::PART,
-    large_futures::PART,
     ready::PART,
     pending::PART,
-    alt_timer::PART,
-    reset_one::PART,
-    reset_many::PART,
-    map::PART,
-    delay_map::PART,
+    reset::PART,
+    keyed::PART,
     armed::PART,
     longest::PART,
-    drain::PART,
     memory::PART,
 ];

@@ -41,10 +41,11 @@ pub const LOADS: &[(&str, Duration)] = &[
 pub(super) const TASKS: u32 = 4;
 
 fn run(contender: &str, settings: &Settings) -> Vec<Record> {
-    match contender {
-        name::DROP_IN => {
-            let mut records = few(contender, settings, tickwheel::sleep, || {
-                let mut ticks = tickwheel::interval(PERIOD);
+    /// With the same functions of either crate.
+    macro_rules! free {
+        ($($time:ident)::+) => {{
+            let mut records = few(contender, settings, $($time)::+::sleep, || {
+                let mut ticks = $($time)::+::interval(PERIOD);
                 async move {
                     loop {
                         ticks.tick().await;
@@ -52,29 +53,19 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
                 }
             });
             records.extend(loads(contender, settings, || {
-                |pending| async { tickwheel::timeout(TIMEOUT, pending).await.ok() }
+                |pending| async { $($time)::+::timeout(TIMEOUT, pending).await.ok() }
             }));
             records
-        }
+        }};
+    }
+    match contender {
+        name::DROP_IN => free!(tickwheel::time),
+        name::TOKIO => free!(tokio::time),
         name::TICKWHEEL => loads(contender, settings, || {
             // For as long as the process runs, which has this one load.
             let timer: &Timer = Box::leak(Box::new(Timer::current()));
             move |pending| async { timer.timeout(TIMEOUT, pending).await.ok() }
         }),
-        name::TOKIO => {
-            let mut records = few(contender, settings, tokio::time::sleep, || {
-                let mut ticks = tokio::time::interval(PERIOD);
-                async move {
-                    loop {
-                        ticks.tick().await;
-                    }
-                }
-            });
-            records.extend(loads(contender, settings, || {
-                |pending| async { tokio::time::timeout(TIMEOUT, pending).await.ok() }
-            }));
-            records
-        }
         _ => loads(contender, settings, || {
             |pending| async {
                 pending.await;
@@ -100,7 +91,7 @@ where
 {
     let sleeps = settings.either(500_u32, 100);
     let mut records = Vec::new();
-    for workers in [1, 2] {
+    for workers in [0, 1, 2] {
         let cpu = cpu_of(workers, async move {
             for _ in 0..sleeps {
                 sleep(Duration::from_millis(1)).await;

@@ -5,15 +5,10 @@
 //! connection has a task of its own that waits, and the four tasks hold what resets it. tokio's
 //! sleeps belong to the four tasks, because only the owner can reset one.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
-use tickwheel::Timer;
-
-use super::by_hand::LastSeen;
 use super::program::{Bursts, LOADS, TASKS, cpu_while};
-use super::reset_many::{HANDLES, TIMEOUT, in_random_order};
+use super::reset::{HANDLES, LastSeen, connect, in_random_order, owned, reset_owned};
 use super::{How, Part, name};
 use crate::harness::{Record, runtime};
 use crate::settings::Settings;
@@ -41,35 +36,11 @@ const SETTLES: Duration = Duration::from_millis(50);
 
 fn run(contender: &str, settings: &Settings) -> Vec<Record> {
     match contender {
-        name::TICKWHEEL => {
-            let connect = || {
-                let deadline = Timer::current().deadline(TIMEOUT);
-                let handle = deadline.handle();
-                tokio::spawn(deadline);
-                handle
-            };
-            measure(contender, settings, connect, |handle| {
-                assert!(handle.reset());
-            })
-        }
-        name::TOKIO => {
-            let connect = || {
-                let mut sleep = Box::pin(tokio::time::sleep(TIMEOUT));
-                assert!(sleep.as_mut().now_or_never().is_none());
-                sleep
-            };
-            measure(contender, settings, connect, |sleep| {
-                sleep.as_mut().reset(tokio::time::Instant::now() + TIMEOUT);
-            })
-        }
-        name::LAST_SEEN => {
-            let connect = || {
-                let seen = Arc::new(LastSeen::new());
-                tokio::spawn(seen.clone().expire(TIMEOUT));
-                seen
-            };
-            measure(contender, settings, connect, |seen| seen.touch())
-        }
+        name::TICKWHEEL => measure(contender, settings, connect, |handle| {
+            assert!(handle.reset());
+        }),
+        name::TOKIO => measure(contender, settings, owned, reset_owned),
+        name::LAST_SEEN => measure(contender, settings, LastSeen::start, |seen| seen.touch()),
         _ => measure(contender, settings, || (), |()| ()),
     }
 }
@@ -95,7 +66,7 @@ async fn millis_of_cpu<T: Send + 'static>(
     connect: fn() -> T,
     reset: fn(&mut T),
 ) -> f64 {
-    let mut all = in_random_order(connect);
+    let mut all = in_random_order(HANDLES, connect);
     tokio::time::sleep(SETTLES).await;
     let (_, pause) = LOADS[0];
     let begin = Instant::now();

@@ -1,5 +1,5 @@
-//! A million values that wait and come out of one stream, and 10,000 at a time: what each costs from
-//! its insert on, and how late it is.
+//! A million values that wait and come out of one stream, and 10,000 at a time: what each costs
+//! from its insert on, and how late it is.
 //!
 //! Both `DelayQueue`s know no keys of the program's, and one task alone can use them. The `DelayMap`
 //! knows keys, and any task can use it.
@@ -21,7 +21,13 @@ pub const PART: Part = Part {
     name: "values",
     about: "1,000,000 values out of one stream over 2 s, and 10,000 at a time: CPU, lateness",
     how: How::Apart {
-        contenders: &[name::TICKWHEEL, name::QUEUE, name::DELAY_QUEUE],
+        contenders: &[
+            name::TICKWHEEL,
+            name::RECV_MANY,
+            name::PARTS_256,
+            name::QUEUE,
+            name::DELAY_QUEUE,
+        ],
         rounds: 5,
         run,
     },
@@ -45,7 +51,9 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
             let values = Values::new(count, settings);
             let times = settings.either(times, 1);
             let found = match contender {
-                name::TICKWHEEL => measure(through_map(values, times)),
+                name::TICKWHEEL => measure(through_map(values, times, (None, 1))),
+                name::RECV_MANY => measure(through_map(values, times, (None, 256))),
+                name::PARTS_256 => measure(through_map(values, times, (Some(256), 1))),
                 name::QUEUE => measure(through(
                     values,
                     times,
@@ -67,8 +75,16 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
         .collect()
 }
 
-async fn through_map(mut values: Values, times: u32) -> Values {
-    let (map, mut expired) = DelayMap::new(&Timer::current());
+/// How many shards the timer has, and how many values are taken at once.
+type Way = (Option<usize>, usize);
+
+async fn through_map(mut values: Values, times: u32, (shards, limit): Way) -> Values {
+    let timer = match shards {
+        Some(shards) => Timer::builder().shards(shards).build(),
+        None => Ok(Timer::current()),
+    };
+    let (map, mut expired) = DelayMap::new(&timer.expect("so many are allowed"));
+    let mut some = Vec::with_capacity(limit);
     for _ in 0..times {
         values.start();
         for key in 0..values.count {
@@ -77,7 +93,13 @@ async fn through_map(mut values: Values, times: u32) -> Values {
             map.insert(key, due, after).expect("the map is open");
         }
         while values.left > 0 {
-            values.took(expired.recv().await.expect("the map is open").value);
+            if limit == 1 {
+                values.took(expired.recv().await.expect("the map is open").value);
+                continue;
+            }
+            assert_ne!(expired.recv_many(&mut some, limit).await, 0);
+            some.drain(..)
+                .for_each(|expired| values.took(expired.value));
         }
     }
     values

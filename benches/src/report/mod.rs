@@ -17,7 +17,7 @@ use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
 use crate::harness::{Quartiles, Record};
 use crate::parts::name;
-use crate::rows::{Row, rows};
+use crate::rows::{Row, Unit, rows};
 
 /// What was measured, and with what.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -78,7 +78,6 @@ const PACKAGES: &[&str] = &[
     "hyper",
     "hyper-util",
     "tokio-io-timeout",
-    "quinn",
 ];
 
 /// Which locks tokio has in this build. `tests/tokio_features.rs` holds that it is so.
@@ -157,43 +156,17 @@ impl Results {
         self.record(row, contender)?.quartiles()
     }
 
-    /// How many times better one contender is than the other in that row, taken round by round.
+    /// How many times better one contender is than the other in that row, taken round by round. A
+    /// row of the table of lateness counts what is earlier.
     pub fn times_better(&self, row: &str, one: &str, other: &str) -> Option<Quartiles> {
-        let unit = rows().into_iter().find(|known| known.id == row)?.unit;
-        Quartiles::of(
-            &self.each_round(row, one, other, |one, other| unit.times_better(one, other))?,
-        )
-    }
-
-    /// What comes of the samples of two contenders in each round.
-    fn each_round<T>(
-        &self,
-        row: &str,
-        one: &str,
-        other: &str,
-        compare: impl Fn(f64, f64) -> T,
-    ) -> Option<Vec<T>> {
+        let known = rows().into_iter().find(|known| known.id == row);
+        let unit = known.map_or(Unit::MillisecondsLate, |row| row.unit);
         let (one, other) = (self.record(row, one)?, self.record(row, other)?);
         let rounds = one.samples.iter().zip(&other.samples);
-        Some(rounds.map(|(one, other)| compare(*one, *other)).collect())
-    }
-
-    /// Whether the first of two contenders is the better one in more than half of the rounds. A row
-    /// of the table of lateness counts what is earlier.
-    pub fn leads(&self, row: &str, one: &str, other: &str) -> bool {
-        let known = rows().into_iter().find(|known| known.id == row);
-        let more_is_better = known.is_some_and(|row| row.unit.more_is_better());
-        let is_ahead = |one: f64, other: f64| {
-            if more_is_better {
-                one > other
-            } else {
-                one < other
-            }
-        };
-        self.each_round(row, one, other, is_ahead)
-            .is_some_and(|rounds| {
-                2 * rounds.iter().filter(|is_ahead| **is_ahead).count() > rounds.len()
-            })
+        let ratios: Vec<f64> = rounds
+            .map(|(one, other)| unit.times_better(*one, *other))
+            .collect();
+        Quartiles::of(&ratios)
     }
 
     /// Under which name tickwheel runs in a row: with its explicit timer, or else as a drop-in.
@@ -216,17 +189,16 @@ impl Results {
             .collect()
     }
 
-    /// In which rows a peer is ahead of one of ours in most rounds, and by how much.
+    /// In which rows a peer is ahead of one of ours, and by how much.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();
         for (row, records) in self.rows() {
             let names = || records.iter().map(|record| &*record.contender);
             for ours in names().filter(|name| name.starts_with(name::TICKWHEEL)) {
                 for peer in names().filter(|name| name::is_peer(name)) {
-                    if !self.leads(&row.id, peer, ours) {
-                        continue;
-                    }
-                    losses.extend(self.times_better(&row.id, peer, ours).map(|ratio| Loss {
+                    let ratio = self.times_better(&row.id, peer, ours);
+                    let ahead = ratio.filter(|ratio| ratio.median > 1.0 && !ratio.is_equal());
+                    losses.extend(ahead.map(|ratio| Loss {
                         row: row.title.clone(),
                         ours: ours.to_owned(),
                         peer: peer.to_owned(),
@@ -236,6 +208,15 @@ impl Results {
             }
         }
         losses
+    }
+}
+
+/// A ratio as the tables show it. Where the rounds went either way, there is none to show.
+pub fn ratio(found: Quartiles) -> String {
+    match found {
+        found if !found.median.is_finite() => String::new(),
+        found if found.is_equal() => "equal".to_owned(),
+        found => format!("{:.2}×", found.median),
     }
 }
 
@@ -270,17 +251,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_leads_in_most_rounds_is_listed_however_the_others_went() {
-        let record = |who, samples: &[f64]| Record::new("quic-rate", who, samples.to_vec());
-        let results = Results {
-            records: vec![
-                record(name::TICKWHEEL, &[100.0, 100.0, 100.0, 100.0, 100.0]),
-                record(name::TOKIO, &[10.0, 20.0, 101.0, 102.0, 103.0]),
-            ],
-            ..Results::default()
-        };
-        let losses = results.losses();
-        assert_eq!(losses.len(), 1);
-        assert_eq!((&*losses[0].peer, losses[0].times), (name::TOKIO, 1.01));
+    fn a_ratio_that_goes_either_way_is_equal_and_no_loss() {
+        let record = |who, samples: &[f64]| Record::new("hyper-rate", who, samples.to_vec());
+        for (theirs, shown, losses) in [
+            ([99.0, 101.0, 102.0, 103.0, 104.0], "0.98×", 1),
+            ([10.0, 20.0, 101.0, 102.0, 103.0], "equal", 0),
+            ([50.0, 50.0, 50.0, 99.0, 101.0], "2.00×", 0),
+        ] {
+            let results = Results {
+                records: vec![
+                    record(name::TICKWHEEL, &[100.0; 5]),
+                    record(name::TOKIO, &theirs),
+                ],
+                ..Results::default()
+            };
+            let found = results.times_better("hyper-rate", name::TICKWHEEL, name::TOKIO);
+            assert_eq!(ratio(found.unwrap()), shown);
+            assert_eq!(results.losses().len(), losses);
+        }
     }
 }

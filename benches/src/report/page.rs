@@ -24,27 +24,30 @@ pub fn markdown(run: &Run) -> String {
          - **free function**: `tickwheel::timeout` and the like, as after a change of `use`.\n\
          - **global timer**: the functions of `tickwheel::global`.\n\
          - **tickwheel is**: how many times better tickwheel is. This is the median of the rounds\' ratios, and not the\n  \
-           ratio of the medians. Below 1 the peer is ahead.\n\n\
+           ratio of the medians. Below 1 the peer is ahead. «equal» is a ratio whose quartiles lie on both sides of 1.\n\n\
          {}\n\n\
          ![CPU of a program against its rate of timeouts](charts/programs.svg)\n\n\
-         The run:\n\n- {}\n- {}\n- {}\n- rustc {}, {} × {}, {}\n\n\
+         The run:\n\n- {}\n- {}\n- {}\n- rustc {}, {} cores of {}, {}\n\n\
          ## Where others are better\n\n\
-         Every row in which a peer is ahead in most rounds:\n\n{}\n\
+         Every row in which a peer is ahead, but those of lateness:\n\n{}\n\
          ## Goals that are not reached\n\n\
          {missed} are missed. On the line is a goal that lies between the quartiles.\n\n{goals}\n\n\
+         ## Idioms\n\n\
+         With the free functions, the time of the channel included.\n\n{}\n\n\
          ## Whole programs\n\n{}\n\n\
          ## How late\n\n\
          In milliseconds, ours and then the peer\'s: each figure is the median of the rounds, and «max» is the latest timer of\n\
          a round. With 0 workers the runtime is on the current thread. `benches/src/parts/lateness/` has the loads.\n\n\
          {}\n\n\
-         ## Large futures\n\n{}\n\n\
          ## Operations\n\n\
          Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread waits for a\n\
          core is not counted.\n\n\
-         ![bars](charts/rows.svg)\n\n![threads](charts/threads.svg)\n\n\
          {}\n\n\
          ![growth](charts/armed.svg)\n\n![growth, at random](charts/replace.svg)\n\n\
-         ## Memory\n\n{}\n",
+         ## Memory\n\n{}\n\n\
+         ## What is counted\n\n\
+         Atomic writes are instructions with `lock`, and `xchg` with memory, that a call on a worker executes. Shared are those\n\
+         to cache lines that calls on two workers write.\n\n{}\n",
         summary::table(results),
         facts.date,
         packages.join(", "),
@@ -54,10 +57,11 @@ pub fn markdown(run: &Run) -> String {
         facts.cpu,
         facts.system,
         tables::where_we_lose(results),
+        section(Section::Idioms),
         section(Section::Programs),
         tables::lateness(results, Style::Markdown),
-        section(Section::LargeFutures),
         section(Section::Operations),
         section(Section::Memory),
+        section(Section::Costs),
     )
 }

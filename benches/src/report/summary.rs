@@ -4,7 +4,7 @@
 use comfy_table::{Cell, Table};
 
 use super::tables::{self, Style, right};
-use super::{Results, how_called};
+use super::{Results, how_called, ratio};
 use crate::parts::name;
 use crate::rows::{Row, readable};
 
@@ -18,24 +18,21 @@ pub const END: &str = "<!-- end of the table -->";
 const ROWS: &[(&str, &str, &str)] = &[
     ("bursts-100000", name::DROP_IN, name::TOKIO),
     ("bursts-1000000", name::DROP_IN, name::TOKIO),
-    ("resets-1000000", name::TICKWHEEL, name::TOKIO),
-    ("ready-1", name::DROP_IN, name::TOKIO),
-    ("ready-2", name::DROP_IN, name::TOKIO),
-    ("pending-1", name::TICKWHEEL, name::TOKIO),
     ("pending-2", name::DROP_IN, name::TOKIO),
     ("pending-2", name::TICKWHEEL, name::TOKIO),
+    ("resets-1000000", name::TICKWHEEL, name::TOKIO),
+    ("resets-1000000", name::TICKWHEEL, name::LAST_SEEN),
     ("reset-many", name::TICKWHEEL, name::TOKIO),
+    ("reset-many", name::TICKWHEEL, name::LAST_SEEN),
     ("map-2", name::TICKWHEEL, name::MUTEX_MAP),
     ("expire-p99", name::TICKWHEEL, name::TOKIO),
-    ("hyper-load-rate", name::TICKWHEEL, name::TOKIO),
-    ("quic-rate", name::TICKWHEEL, name::TOKIO),
+    ("hyper-rate", name::TICKWHEEL, name::TOKIO),
     ("sparse-2", name::DROP_IN, name::TOKIO),
     ("values-cpu", name::TICKWHEEL, name::DELAY_QUEUE),
     ("memory-sleep", name::TICKWHEEL, name::TOKIO),
-    ("memory-sleep-1060000", name::TICKWHEEL, name::TOKIO),
 ];
 
-/// The rows of the summary that this run has.
+/// First what a change of `use` gives, then the rows of the summary that this run has.
 pub fn table(results: &Results) -> String {
     let head = ["what", "called by", "tickwheel", "peer", "", "tickwheel is"];
     let mut table: Table = tables::table(Style::Markdown, &head);
@@ -46,19 +43,21 @@ pub fn table(results: &Results) -> String {
         };
         table.add_rows(line(results, row, ours, peer));
     }
-    table.to_string()
+    let idioms = tables::idioms(results, Style::Markdown);
+    let both = idioms.into_iter().chain([table.to_string()]);
+    both.collect::<Vec<_>>().join("\n\n")
 }
 
 fn line(results: &Results, row: &Row, ours: &str, peer: &str) -> Option<Vec<Cell>> {
     let median = |who| Some(readable(results.quartiles(&row.id, who)?.median));
-    let ratio = results.times_better(&row.id, ours, peer)?.median;
+    let found = results.times_better(&row.id, ours, peer)?;
     Some(vec![
         Cell::new(format!("{}, {}", row.title, row.unit.name())),
         Cell::new(how_called(ours)),
         right(median(ours)?),
         right(median(peer)?),
         Cell::new(peer),
-        right(format!("{ratio:.2}×")),
+        right(ratio(found)),
     ])
 }
 
@@ -78,11 +77,11 @@ mod tests {
 
     #[test]
     fn a_line_has_both_medians_and_the_ratio_by_rounds() {
-        let record = |who, samples: &[f64]| Record::new("ready-1", who, samples.to_vec());
+        let record = |who, samples: &[f64]| Record::new("pending-2", who, samples.to_vec());
         let results = Results {
             records: vec![
                 record(name::DROP_IN, &[10.0, 20.0, 40.0]),
-                record(name::TOKIO, &[30.0, 10.0, 44.0]),
+                record(name::TOKIO, &[30.0, 21.0, 44.0]),
             ],
             ..Results::default()
         };

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{self, Runtime};
 use tokio::task::{JoinHandle, unconstrained, yield_now};
 
 use super::probes::{Found, Probes};
@@ -37,13 +37,7 @@ impl Turn {
     where
         F: Future<Output = Found> + Send + 'static,
     {
-        let runtime: Runtime = match self.workers {
-            0 => runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("the runtime starts"),
-            workers => runtime(workers),
-        };
+        let runtime = runtime(self.workers);
         let _within = runtime.enter();
         let load = load(Timers::of(self.contender));
         let task = runtime.spawn(unconstrained(load));
@@ -151,17 +145,21 @@ pub fn stall(turn: Turn) -> Found {
     })
 }
 
-/// Very many timers are due at one instant, beside tasks that are always ready.
-pub fn burst(turn: Turn, kind: Kind) -> Found {
+/// Very many timers are due at one instant, beside tasks that are always ready: of each kind in
+/// turn.
+pub fn burst(turn: Turn) -> Found {
     turn.run(move |timers| async move {
-        let mut probes = Probes::new(&timers);
-        let due = Instant::now() + Duration::from_millis(150);
-        for _ in 0..turn.either(20_000, 5_000) {
-            probes.arm(kind, due.saturating_duration_since(Instant::now()));
+        let mut found = Found::default();
+        for kind in [Kind::Sleep, Kind::Timeout, Kind::Deadline] {
+            let mut probes = Probes::new(&timers);
+            let due = Instant::now() + Duration::from_millis(150);
+            for _ in 0..turn.either(20_000, 5_000) {
+                probes.arm(kind, due.saturating_duration_since(Instant::now()));
+            }
+            let ready = Background::start(ALWAYS_READY, always_ready);
+            found.merge(probes.collect().await);
+            ready.stop().await;
         }
-        let ready = Background::start(ALWAYS_READY, always_ready);
-        let found = probes.collect().await;
-        ready.stop().await;
         found
     })
 }
@@ -206,6 +204,35 @@ pub fn cascade(turn: Turn) -> Found {
         }
         let found = probes.collect().await;
         ready.stop().await;
+        found
+    })
+}
+
+/// Very many timers lie over a minute, and some of them are looked at while a slot of the third
+/// level comes down.
+pub fn full(turn: Turn) -> Found {
+    turn.run(move |timers| async move {
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let timers = timers.clone();
+                let count = turn.either(625_000, 12_500);
+                tokio::spawn(unconstrained(async move {
+                    let other = |_| timers.wait(Kind::Sleep, random(100..60_000), Waker::noop());
+                    (0..count).map(other).collect::<Vec<_>>()
+                }))
+            })
+            .collect();
+        let mut others = Vec::new();
+        for task in tasks {
+            others.push(task.await.expect("arming does not panic"));
+        }
+        let mut probes = Probes::new(&timers);
+        let most = turn.either(CASCADE_AT.as_millis() as u64 + 300, 300);
+        for _ in 0..5_000 {
+            probes.arm(Kind::Sleep, random(100..most));
+        }
+        let found = probes.collect().await;
+        drop(others);
         found
     })
 }

@@ -29,7 +29,7 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "lateness",
-    about: "how late sleeps, timeouts, deadlines and values are, under seven loads",
+    about: "how late sleeps, timeouts, deadlines and values are, under eight loads",
     how: How::Together(run),
 };
 
@@ -43,20 +43,20 @@ pub struct Load {
     /// On how many workers it runs; 0 is a runtime on the current thread.
     pub workers: &'static [usize],
     pub kinds: &'static [Kind],
-    /// Whose timers ours are compared with.
-    pub peer: &'static str,
     /// How late its timers may be.
     pub limit: Limit,
     rounds: usize,
     turn: Run,
 }
 
-/// One of [`QUANTILES`] may be as late as tokio's times a factor, and some milliseconds more.
+/// One of [`QUANTILES`] may be as late as tokio's times a factor, and some milliseconds more, and
+/// never later than so many.
 #[derive(Clone, Copy)]
 pub struct Limit {
     pub of: &'static str,
     pub times: f64,
     pub plus: f64,
+    pub at_most: f64,
 }
 
 enum Run {
@@ -64,10 +64,6 @@ enum Run {
     AllKinds(fn(Turn) -> Found),
     /// The same. The next turn begins so long after this one, while this one only waits.
     Overlapped(Duration, fn(Turn) -> Found),
-    /// A turn for each kind.
-    KindByKind(fn(Turn, Kind) -> Found),
-    /// Another part measures it.
-    Elsewhere,
 }
 
 /// All loads, in the order of the table.
@@ -77,7 +73,6 @@ pub const LOADS: &[Load] = &[
         title: "at rest",
         workers: &[0, 2],
         kinds: Kind::ALL,
-        peer: name::TOKIO,
         limit: p99(1.0, 1.0),
         rounds: 9,
         turn: Run::AllKinds(loads::at_rest),
@@ -87,7 +82,6 @@ pub const LOADS: &[Load] = &[
         title: "1,000,000 timeouts a second",
         workers: &[0, 1, 2],
         kinds: Kind::ALL,
-        peer: name::TOKIO,
         limit: p99(1.0, 2.0),
         rounds: 5,
         turn: Run::AllKinds(loads::timeouts),
@@ -106,7 +100,6 @@ pub const LOADS: &[Load] = &[
         title: "stall: a task blocks for 500 ms",
         workers: &[0, 1],
         kinds: Kind::ALL,
-        peer: name::TOKIO,
         limit: p99(1.0, 3.0),
         rounds: 2,
         turn: Run::Overlapped(loads::LOAD, loads::stall),
@@ -116,32 +109,38 @@ pub const LOADS: &[Load] = &[
         title: "burst: 20,000 at one instant",
         workers: &[0, 1, 2],
         kinds: &[Kind::Sleep, Kind::Timeout, Kind::Deadline],
-        peer: name::TOKIO,
         limit: Limit {
             of: "max",
             times: 1.5,
             plus: 2.0,
+            at_most: f64::INFINITY,
         },
         rounds: 5,
-        turn: Run::KindByKind(loads::burst),
+        turn: Run::AllKinds(loads::burst),
     },
     Load {
         id: "cascade",
         title: "cascade: 200,000 others",
         workers: &[0, 1, 2],
         kinds: &[Kind::Sleep],
-        peer: name::TOKIO,
         limit: p99(1.5, 2.0),
         rounds: 1,
         turn: Run::Overlapped(loads::CASCADE, loads::cascade),
     },
-    elsewhere("expire", "1,000,000 tasks", &[Kind::Sleep], name::TOKIO),
-    elsewhere(
-        "values",
-        "1,000,000 values",
-        &[Kind::Value],
-        name::DELAY_QUEUE,
-    ),
+    Load {
+        id: "full",
+        title: "full: 5,000,000 others over 60 s",
+        workers: &[2],
+        kinds: &[Kind::Sleep],
+        limit: Limit {
+            of: "max",
+            times: 1.0,
+            plus: 0.0,
+            at_most: 5.0,
+        },
+        rounds: 2,
+        turn: Run::AllKinds(loads::full),
+    },
 ];
 
 const fn busy(id: &'static str, title: &'static str, turn: fn(Turn) -> Found) -> Load {
@@ -150,28 +149,9 @@ const fn busy(id: &'static str, title: &'static str, turn: fn(Turn) -> Found) ->
         title,
         workers: &[0, 1, 2],
         kinds: Kind::ALL,
-        peer: name::TOKIO,
         limit: p99(1.0, 3.0),
         rounds: 1,
         turn: Run::Overlapped(loads::LOAD, turn),
-    }
-}
-
-const fn elsewhere(
-    id: &'static str,
-    title: &'static str,
-    kinds: &'static [Kind],
-    peer: &'static str,
-) -> Load {
-    Load {
-        id,
-        title,
-        workers: &[2],
-        kinds,
-        peer,
-        limit: p99(1.0, 2.0),
-        rounds: 0,
-        turn: Run::Elsewhere,
     }
 }
 
@@ -180,22 +160,14 @@ const fn p99(times: f64, plus: f64) -> Limit {
         of: "p99",
         times,
         plus,
+        at_most: f64::INFINITY,
     }
 }
 
 impl Load {
     /// The row of one of [`QUANTILES`].
     pub fn row(&self, workers: usize, kind: Kind, quantile: &str) -> String {
-        if self.is_measured_here() {
-            format!("lateness-{}-{workers}-{kind:?}-{quantile}", self.id)
-        } else {
-            format!("{}-{quantile}", self.id)
-        }
-    }
-
-    /// Whether this part measures it, and not another one.
-    pub fn is_measured_here(&self) -> bool {
-        !matches!(self.turn, Run::Elsewhere)
+        format!("lateness-{}-{workers}-{kind:?}-{quantile}", self.id)
     }
 
     /// Both contenders in an order of chance, and with each what its turn found.
@@ -223,12 +195,6 @@ impl Load {
                     .map(|(contender, turn)| (contender, turn.join().expect("no load panics")))
                     .collect()
             }),
-            Run::KindByKind(run) => self
-                .kinds
-                .iter()
-                .flat_map(|kind| turns.map(|turn| (turn.contender, run(turn, *kind))))
-                .collect(),
-            Run::Elsewhere => Vec::new(),
         }
     }
 }
@@ -239,11 +205,11 @@ fn run(settings: &Settings) -> Vec<Record> {
         Record::gather(&mut records, Record::new(row, contender, vec![sample]));
     };
     let mut early = [0; 2];
-    let too_long = ["busy-2", "busy-10"];
-    for load in LOADS {
-        if settings.quick && too_long.contains(&load.id) {
-            continue;
-        }
+    let is_short = |load: &&Load| !["busy-2", "busy-10"].contains(&load.id);
+    for load in LOADS
+        .iter()
+        .filter(|load| !settings.quick || is_short(load))
+    {
         let most_workers = &load.workers[load.workers.len() - 1..];
         for &workers in settings.either(load.workers, most_workers) {
             for _ in 0..settings.either(load.rounds, 1) {

@@ -1,0 +1,245 @@
+//! Loops as the users of tokio write them, each compiled with `tokio::time` and with
+//! `tickwheel::time`: the text is one, and the `use` differs.
+//!
+//! A task sends messages over a bounded channel, and another receives them. Nothing times out. The
+//! last two are workloads of tokio's own repository, `benches/time_timeout.rs` and
+//! `benches/time_many_timers.rs`; a sleep that is made and dropped is an idiom and a workload.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::JoinHandle;
+
+/// What a program does with its timers.
+pub struct Idiom {
+    pub id: &'static str,
+    pub title: &'static str,
+    /// On how many workers it has a row. 0 is a runtime on the current thread.
+    pub workers: &'static [usize],
+    /// Whether it resets a timer with each message.
+    pub resets: bool,
+    pub tokio: Program,
+    pub tickwheel: Program,
+    /// The same messages, or turns of a loop, without a timer.
+    pub no_timer: Program,
+}
+
+impl Idiom {
+    /// Its row with so many workers.
+    pub fn row(&self, workers: usize) -> String {
+        format!("idiom-{}-{workers}", self.id.replace('_', "-"))
+    }
+}
+
+/// Runs so many times in so many tasks at once.
+pub type Program = fn(tasks: usize, times: usize) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Much longer than a run.
+const IDLE: Duration = Duration::from_secs(30);
+/// How many messages a channel holds.
+const CAPACITY: usize = 32;
+
+macro_rules! written_with {
+    ($module:ident, $($time:ident)::+) => {
+        mod $module {
+            use std::future::{Future as _, poll_fn};
+            use std::hint::black_box;
+            use std::task::Poll;
+
+            use tokio::select;
+            use tokio::sync::mpsc::Receiver;
+            use tokio::time::Instant;
+            use $($time)::+::{interval, sleep, timeout};
+
+            use super::IDLE;
+
+            type Messages = Receiver<usize>;
+
+            pub(super) async fn timeout_each(mut messages: Messages) {
+                while let Ok(Some(message)) = timeout(IDLE, messages.recv()).await {
+                    black_box(message);
+                }
+            }
+
+            pub(super) async fn select_sleep(mut messages: Messages) {
+                loop {
+                    select! {
+                        message = messages.recv() => match message {
+                            Some(message) => _ = black_box(message),
+                            None => break,
+                        },
+                        () = sleep(IDLE) => break,
+                    }
+                }
+            }
+
+            pub(super) async fn select_pinned(mut messages: Messages) {
+                let idle = sleep(IDLE);
+                tokio::pin!(idle);
+                loop {
+                    select! {
+                        message = messages.recv() => match message {
+                            Some(message) => {
+                                black_box(message);
+                                idle.as_mut().reset(Instant::now() + IDLE);
+                            }
+                            None => break,
+                        },
+                        () = &mut idle => break,
+                    }
+                }
+            }
+
+            pub(super) async fn select_biased(mut messages: Messages) {
+                let idle = sleep(IDLE);
+                tokio::pin!(idle);
+                loop {
+                    select! {
+                        biased;
+                        () = &mut idle => break,
+                        message = messages.recv() => match message {
+                            Some(message) => {
+                                black_box(message);
+                                idle.as_mut().reset(Instant::now() + IDLE);
+                            }
+                            None => break,
+                        },
+                    }
+                }
+            }
+
+            pub(super) async fn select_interval(mut messages: Messages) {
+                let mut ticks = interval(IDLE);
+                loop {
+                    select! {
+                        message = messages.recv() => match message {
+                            Some(message) => _ = black_box(message),
+                            None => break,
+                        },
+                        _ = ticks.tick() => {}
+                    }
+                }
+            }
+
+            pub(super) async fn interval_reset(mut messages: Messages) {
+                let mut ticks = interval(IDLE);
+                loop {
+                    select! {
+                        message = messages.recv() => match message {
+                            Some(message) => {
+                                black_box(message);
+                                ticks.reset();
+                            }
+                            None => break,
+                        },
+                        _ = ticks.tick() => {}
+                    }
+                }
+            }
+
+            pub(super) async fn timeout_hundred(mut messages: Messages) {
+                let mut hundred = async || {
+                    for _ in 0..100 {
+                        black_box(messages.recv().await?);
+                    }
+                    Some(())
+                };
+                while let Ok(Some(())) = timeout(IDLE, hundred()).await {}
+            }
+
+            pub(super) async fn made(times: usize) {
+                for _ in 0..times {
+                    let _made = black_box(sleep(IDLE));
+                }
+            }
+
+            pub(super) async fn ready(times: usize) {
+                for _ in 0..times {
+                    assert!(timeout(IDLE, async { black_box(1) }).await.is_ok());
+                }
+            }
+
+            pub(super) async fn many(times: usize) {
+                let mut sleeps = Vec::with_capacity(times);
+                sleeps.extend((0..times).map(|_| Box::pin(sleep(IDLE))));
+                for mut sleep in sleeps {
+                    let _ = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+                }
+            }
+        }
+    };
+}
+
+written_with!(with_tokio, tokio::time);
+written_with!(with_tickwheel, tickwheel::time);
+
+async fn received(mut messages: Receiver<usize>) {
+    while let Some(message) = messages.recv().await {
+        black_box(message);
+    }
+}
+
+async fn looped(times: usize) {
+    (0..times).for_each(|time| _ = black_box(time));
+}
+
+/// A sender and a receiver for each of the tasks.
+async fn pairs<F>(tasks: usize, times: usize, receive: fn(Receiver<usize>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let start = |_| {
+        let (sender, messages) = channel(CAPACITY);
+        tokio::spawn(async move {
+            for message in 0..times {
+                sender.send(message).await.expect("the receiver is there");
+            }
+        });
+        tokio::spawn(receive(messages))
+    };
+    ended((0..tasks).map(start).collect()).await;
+}
+
+async fn alone<F>(tasks: usize, times: usize, run: fn(usize) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    ended((0..tasks).map(|_| tokio::spawn(run(times))).collect()).await;
+}
+
+async fn ended(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        task.await.expect("no task panics");
+    }
+}
+
+/// The idioms, in the order of the tables.
+macro_rules! idioms {
+    ($($how:ident $bare:ident $id:ident $workers:expr, $resets:expr, $title:expr;)+) => {
+        pub const IDIOMS: &[Idiom] = &[$(Idiom {
+            id: stringify!($id),
+            title: $title,
+            workers: &$workers,
+            resets: $resets,
+            tokio: |tasks, times| Box::pin($how(tasks, times, with_tokio::$id)),
+            tickwheel: |tasks, times| Box::pin($how(tasks, times, with_tickwheel::$id)),
+            no_timer: |tasks, times| Box::pin($how(tasks, times, $bare)),
+        }),+];
+    };
+}
+
+idioms! {
+    pairs received timeout_each [0, 1, 2], false, "`timeout(30 s, rx.recv())` for each message";
+    pairs received select_sleep [0, 1, 2], false, "`select!` of `rx.recv()` and a fresh `sleep(30 s)`";
+    pairs received select_pinned [0, 1, 2], true, "`select!` with a pinned sleep that each message resets";
+    pairs received select_biased [0, 1, 2], true, "the same, `biased`, the sleep first";
+    pairs received select_interval [0, 1, 2], false, "`select!` with an interval";
+    pairs received interval_reset [0, 1, 2], true, "`select!` with an interval that each message resets";
+    pairs received timeout_hundred [0, 1, 2], false, "one `timeout` around a hundred messages";
+    alone looped made [0, 1, 2, 8], false, "`sleep(30 s)`, made and dropped";
+    alone looped ready [0, 8], false, "`timeout` around what is ready";
+    alone looped many [0, 8], false, "many sleeps, each polled once and dropped";
+}

@@ -1,0 +1,165 @@
+//! Deadlines that are pushed back, as a keepalive is at each read: one over and over while the
+//! ticks pass, and 10,000 in random order, each time in a new tick. And one that is made and
+//! dropped.
+//!
+//! Another task awaits tickwheel's deadline and the hand-written pattern. Only the owner of tokio's
+//! `Sleep` or of a `DelayQueue` can reset it, so here the measured task owns them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tickwheel::{ResetHandle, Timer};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio_util::time::DelayQueue;
+
+use super::{How, Part, name};
+use crate::harness::{Operation, Pace, Race, Record, operation};
+use crate::settings::Settings;
+
+pub const PART: Part = Part {
+    name: "reset",
+    about: "one deadline reset over and over, 10,000 at random, and one made and dropped",
+    how: How::Together(run),
+};
+
+pub(super) const HANDLES: usize = 10_000;
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than a millisecond, so that each reset is the first one in its own, and writes.
+const EVERY: Duration = Duration::from_micros(2_200);
+
+fn run(settings: &Settings) -> Vec<Record> {
+    let many = Race::new("reset-many", 1).paced(Pace::Passes {
+        size: HANDLES,
+        every: EVERY,
+    });
+    let races = [
+        resets(Race::new("reset-one", 1), 1),
+        resets(Race::new("reset-one-0", 0), 1),
+        resets_after(Race::new("reset-after", 1)),
+        resets(many, HANDLES),
+        made(Race::new("deadline-1", 1)),
+        made(Race::new("deadline-0", 0)),
+    ];
+    let records = races.into_iter().flat_map(|race| race.run(settings));
+    records.collect()
+}
+
+fn resets(mut race: Race, count: usize) -> Race {
+    race.enter(name::TICKWHEEL, move || {
+        in_turn(count, connect, |handle| assert!(handle.reset()))
+    });
+    race.enter(name::TOKIO, move || in_turn(count, owned, reset_owned));
+    race.enter(name::DELAY_QUEUE, move || {
+        let mut queue = DelayQueue::new();
+        let mut keys = in_random_order(count, || queue.insert((), TIMEOUT))
+            .into_iter()
+            .cycle();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(queue.poll_expired(&mut cx).is_pending());
+        operation(move |_, times| {
+            for key in keys.by_ref().take(times) {
+                queue.reset(&key, TIMEOUT);
+            }
+        })
+    });
+    race.enter(name::LAST_SEEN, move || {
+        in_turn(count, LastSeen::start, |seen| seen.touch())
+    });
+    race
+}
+
+/// Takes the lock of the shard, which a reset does not.
+fn resets_after(mut race: Race) -> Race {
+    race.enter(name::TICKWHEEL, || {
+        in_turn(1, connect, |handle| assert!(handle.reset_after(TIMEOUT)))
+    });
+    race.enter(name::TOKIO, || in_turn(1, owned, reset_owned));
+    race
+}
+
+fn made(mut race: Race) -> Race {
+    race.enter(name::TICKWHEEL, || {
+        let timer = Timer::current();
+        operation(move |_, times| (0..times).for_each(|_| drop(timer.deadline(TIMEOUT))))
+    });
+    race.enter(name::TOKIO, || {
+        operation(|_, times| (0..times).for_each(|_| drop(owned())))
+    });
+    race
+}
+
+fn in_turn<T: Send + 'static>(count: usize, make: fn() -> T, reset: fn(&mut T)) -> impl Operation {
+    let mut all = in_random_order(count, make);
+    let mut next = 0;
+    operation(move |_, times| {
+        for _ in 0..times {
+            reset(&mut all[next]);
+            next = if next + 1 == count { 0 } else { next + 1 };
+        }
+    })
+}
+
+/// So many of what `make` makes, in a random order.
+pub(super) fn in_random_order<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
+    let mut all: Vec<T> = std::iter::repeat_with(make).take(count).collect();
+    fastrand::shuffle(&mut all);
+    all
+}
+
+// How each contender holds a deadline, and resets it.
+
+/// A task awaits the deadline.
+pub(super) fn connect() -> ResetHandle {
+    let deadline = Timer::current().deadline(TIMEOUT);
+    let handle = deadline.handle();
+    tokio::spawn(deadline);
+    handle
+}
+
+pub(super) fn owned() -> Pin<Box<Sleep>> {
+    let mut sleep = Box::pin(sleep(TIMEOUT));
+    assert!(sleep.as_mut().now_or_never().is_none());
+    sleep
+}
+
+pub(super) fn reset_owned(sleep: &mut Pin<Box<Sleep>>) {
+    sleep.as_mut().reset(Instant::now() + TIMEOUT);
+}
+
+/// Written by hand: an atomic holds when something was last seen. A task sleeps, looks, and sleeps
+/// again.
+pub(super) struct LastSeen {
+    start: Instant,
+    millis: AtomicU64,
+}
+
+impl LastSeen {
+    pub(super) fn start() -> Arc<LastSeen> {
+        let seen = Arc::new(LastSeen {
+            start: Instant::now(),
+            millis: AtomicU64::new(0),
+        });
+        tokio::spawn(seen.clone().expire());
+        seen
+    }
+
+    pub(super) fn touch(&self) {
+        let millis = self.start.elapsed().as_millis() as u64;
+        self.millis.store(millis, Ordering::Relaxed);
+    }
+
+    async fn expire(self: Arc<Self>) {
+        loop {
+            let seen = Duration::from_millis(self.millis.load(Ordering::Relaxed));
+            let due = self.start + seen + TIMEOUT;
+            if due <= Instant::now() {
+                return;
+            }
+            sleep_until(due).await;
+        }
+    }
+}
