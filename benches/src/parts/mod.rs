@@ -3,6 +3,7 @@
 //! Every part runs in a process of its own. The parts that are about CPU or wake-ups have a process
 //! for each contender. The parts that need another program build it first.
 
+mod advance;
 mod armed;
 mod expire;
 mod hyper;
@@ -105,6 +106,7 @@ pub const PARTS: &[Part] = &[
     reset::PART,
     keyed::PART,
     armed::PART,
+    advance::PART,
     longest::PART,
     memory::PART,
 ];
