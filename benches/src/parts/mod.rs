@@ -21,6 +21,7 @@ mod ready;
 mod reset;
 mod resets;
 mod values;
+mod writes;
 
 pub use armed::SIZES as ARMED_SIZES;
 pub use program::{LOADS, RATES};
@@ -109,4 +110,5 @@ pub const PARTS: &[Part] = &[
     advance::PART,
     longest::PART,
     memory::PART,
+    writes::PART,
 ];
