@@ -5,6 +5,7 @@
 
 mod advance;
 mod armed;
+mod build;
 mod expire;
 mod hyper;
 mod idioms;
@@ -111,4 +112,5 @@ pub const PARTS: &[Part] = &[
     longest::PART,
     memory::PART,
     writes::PART,
+    build::PART,
 ];
