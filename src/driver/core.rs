@@ -101,12 +101,7 @@ impl Driver {
                     // This thread takes it next, because it is still running.
                     let _ = self.requests.submit(Request::Turn);
                 }
-                SetOutcome::Ended => {
-                    // The shards are closed. A next expiry that went on would say that all their
-                    // timers have fired.
-                    run.passed = None;
-                    self.end(core, running);
-                }
+                SetOutcome::Ended => self.end(core, running),
             }
         });
         run.passed.map(|up_to| MissedTick {
