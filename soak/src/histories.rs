@@ -1,12 +1,12 @@
 //! Random histories of timers as users hold them: a `select!` with a pinned sleep that messages
-//! reset, a timeout, an interval, a deadline that another task resets, a map. They are polled, moved
-//! to other tasks, polled by another waker, reset to later and earlier, and dropped, on a runtime
-//! whose workers are blocked now and then and which ends while some are pending.
+//! reset, a timeout, an interval, a deadline that another task resets, a map. They are polled,
+//! moved to other tasks, polled by another waker, reset to later and earlier, and dropped, on a
+//! runtime whose workers are blocked now and then and which ends while some are pending.
 //!
 //! Each history with a like among tokio's timers runs on those too, with the same seed, in the same
 //! runtime and at the same time. So nothing is early by the clock, none is lost, and ours are as
-//! late as tokio's. How late they are says something only beside tokio's, and only if it is worse in
-//! each of three tries.
+//! late as tokio's. How late they are says something only beside tokio's, and only if it is worse
+//! in each of three tries.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;

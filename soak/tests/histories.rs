@@ -1,5 +1,5 @@
-//! Random histories of timers as users hold them, beside tokio's: `ORACLE_SEED` says where the seeds
-//! begin. And how often a task is woken.
+//! Random histories of timers as users hold them, beside tokio's: `ORACLE_SEED` says where the
+//! seeds begin. And how often a task is woken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Wake for Count {
     }
 }
 
-/// It may be woken at the instant for which it was armed, and then at the one to which it was reset.
+/// It may be woken at the instant for which it was armed, and then at the one to which it was
+/// reset.
 #[test]
 fn a_reset_to_later_wakes_at_most_once_for_each_arming() {
     let runtime = Builder::new_multi_thread()

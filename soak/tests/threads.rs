@@ -1,5 +1,5 @@
-//! The random programs of the soak, for some seconds. `ORACLE_SEED` says where the seeds begin, and a
-//! failure names the command that runs its program again.
+//! The random programs of the soak, for some seconds. `ORACLE_SEED` says where the seeds begin, and
+//! a failure names the command that runs its program again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

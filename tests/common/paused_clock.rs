@@ -1,7 +1,7 @@
 //! Tokio's paused clock: let the runtime come round, move the clock alone, and let it be idle.
 //!
-//! It needs tokio's `test-util`, so it is no part of `common`, which is compiled without that too. A
-//! test program says `#[path = "common/paused_clock.rs"] mod paused_clock;`.
+//! It needs tokio's `test-util`, so it is no part of `common`, which is compiled without that too.
+//! A test program says `#[path = "common/paused_clock.rs"] mod paused_clock;`.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 

@@ -1,5 +1,5 @@
-//! What may be said of a deadline or of a delayed value, by the calls that were made on it: the model
-//! that the soak and the random schedules share.
+//! What may be said of a deadline or of a delayed value, by the calls that were made on it: the
+//! model that the soak and the random schedules share.
 //!
 //! From the record of the calls on one deadline or one key it decides whether their answers and the
 //! outcome are possible. Each call took effect at one moment between the two readings of the clock

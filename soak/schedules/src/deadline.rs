@@ -80,8 +80,8 @@ impl Future for Warned {
     }
 }
 
-/// Returns every call that may have moved the deadline, and how many dues it may have had. `has_look` says that the task may arm a timer
-/// beside it.
+/// Returns every call that may have moved the deadline, and how many dues it may have had.
+/// `has_look` says that the task may arm a timer beside it.
 fn await_among_calls<F>(
     has_look: bool,
     awaited: impl FnOnce(Deadline) -> F,

@@ -8,9 +8,9 @@
 //! cargo run --release -p tickwheel-schedules -- --only delay_map --replay /tmp/schedule000.txt
 //! ```
 //!
-//! Each run begins at another seed, and prints it. It fails at the first schedule in which something impossible happens. It writes that schedule to
-//! a file, and says which. `--replay` runs that one again and tells every call, every step of the
-//! clock and every wake-up.
+//! Each run begins at another seed, and prints it. It fails at the first schedule in which
+//! something impossible happens. It writes that schedule to a file, and says which. `--replay` runs
+//! that one again and tells every call, every step of the clock and every wake-up.
 //!
 //! # How
 //!

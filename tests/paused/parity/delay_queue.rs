@@ -1,6 +1,6 @@
 //! A program written for tokio-util's `DelayQueue` compiles after a change of its `use` line, and
-//! panics where it did. What its calls do the oracle compares, but for what is held here: lengths of
-//! time, places, budgets, and runtimes that end.
+//! panics where it did. What its calls do the oracle compares, but for what is held here: lengths
+//! of time, places, budgets, and runtimes that end.
 
 use std::fmt::Debug;
 use std::future::{pending, poll_fn};

@@ -8,12 +8,12 @@
 //! `Runtime` has what a program calls, and what tokio does not have. The feature `test-util` is
 //! tokio's: with it a clock may be paused.
 //!
-//! `shuttle-tokio` 1.0, from shuttle's own authors, does not serve in its place. It says that it does
-//! not model time: a sleep is ready at its first poll, or never if it is a year away; `reset` wakes
-//! nobody; `Instant` is the system's clock, and `pause` and `advance` do nothing. So nothing would
-//! ever call the driver of the crate. It has one runtime, without `Handle::enter`, `worker_index`, a
-//! flavour or an end: no runtime drops its tasks and then fires its timers. It has no
-//! `coop::poll_proceed`, and counts no workers.
+//! `shuttle-tokio` 1.0, from shuttle's own authors, does not serve in its place. It says that it
+//! does not model time: a sleep is ready at its first poll, or never if it is a year away; `reset`
+//! wakes nobody; `Instant` is the system's clock, and `pause` and `advance` do nothing. So nothing
+//! would ever call the driver of the crate. It has one runtime, without `Handle::enter`,
+//! `worker_index`, a flavour or an end: no runtime drops its tasks and then fires its timers. It
+//! has no `coop::poll_proceed`, and counts no workers.
 
 pub mod runtime;
 pub mod sync;
