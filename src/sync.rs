@@ -5,7 +5,7 @@
 //!
 //! Invariant: `tests/loom/sync.rs` has everything that is here, under the same names.
 
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{LockResult, PoisonError};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 

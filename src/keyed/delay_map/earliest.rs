@@ -9,11 +9,10 @@
 //! it does not come before that. A thread that read the clock before the stream did may come later,
 //! so each tick that is lowered makes the stream compare again.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use crate::clock::tick::Tick;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-pub(super) struct Earliest {
+pub(crate) struct Earliest {
     parts: Box<[AtomicU64]>,
     /// Set after a tick was lowered, cleared before the parts are compared.
     was_lowered: AtomicBool,
@@ -21,14 +20,14 @@ pub(super) struct Earliest {
 
 /// The part that comes first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct First {
-    pub(super) part: usize,
+pub(crate) struct First {
+    pub(crate) part: usize,
     /// Up to this tick nothing in another part comes before what is in this one.
-    pub(super) limit: Tick,
+    pub(crate) limit: Tick,
 }
 
 impl Earliest {
-    pub(super) fn new(parts: usize) -> Earliest {
+    pub(crate) fn new(parts: usize) -> Earliest {
         let never = || AtomicU64::new(Tick::NEVER.get());
         Earliest {
             parts: (0..parts).map(|_| never()).collect(),
@@ -37,20 +36,20 @@ impl Earliest {
     }
 
     /// The tick before which nothing is due in a part.
-    pub(super) fn of(&self, part: usize) -> Tick {
+    pub(crate) fn of(&self, part: usize) -> Tick {
         // Acquire: pairs with `write`, so that the reader's next reading of the clock is no earlier
         // than the writer's. That the stream sees the tick in time is due to the fences of
         // `clock::next_check`.
         Tick::new(self.parts[part].load(Ordering::Acquire))
     }
 
-    pub(super) fn of_all(&self) -> Tick {
+    pub(crate) fn of_all(&self) -> Tick {
         let all = (0..self.parts.len()).map(|part| self.of(part));
         all.min().unwrap_or(Tick::NEVER)
     }
 
     /// Writes the tick of a part that is locked. Returns the one before it.
-    pub(super) fn write(&self, part: usize, tick: Tick) -> Tick {
+    pub(crate) fn write(&self, part: usize, tick: Tick) -> Tick {
         let written = &self.parts[part];
         // Relaxed: only threads that had the part's lock have written it.
         let before = Tick::new(written.load(Ordering::Relaxed));
@@ -66,7 +65,7 @@ impl Earliest {
 
     /// As `write`, but leaves a tick that is earlier. Returns whether it has lowered the tick.
     #[inline]
-    pub(super) fn lower(&self, part: usize, tick: Tick) -> bool {
+    pub(crate) fn lower(&self, part: usize, tick: Tick) -> bool {
         let written = &self.parts[part];
         // As in `write`.
         let is_earlier = tick < Tick::new(written.load(Ordering::Relaxed));
@@ -86,7 +85,7 @@ impl Earliest {
     /// The part whose earliest tick is the smallest, the lowest number on ties, if that tick is no
     /// later than `by`. That tick may be too early. `remembered` is the answer of another call with
     /// no later `by`.
-    pub(super) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
+    pub(crate) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
         if self.was_lowered.load(Ordering::Relaxed) {
             // Acquire: as said in `lowered`.
             self.was_lowered.swap(false, Ordering::Acquire);
@@ -109,52 +108,5 @@ impl Earliest {
             part: number,
             limit,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BY: Tick = Tick::new(9);
-
-    /// The number of the first part, and up to which tick it is.
-    fn first(earliest: &Earliest, remembered: Option<First>) -> Option<(usize, u64)> {
-        let first = earliest.first(BY, remembered)?;
-        Some((first.part, first.limit.get()))
-    }
-
-    #[test]
-    fn the_first_part_has_the_smallest_tick_and_the_lowest_number() {
-        let earliest = Earliest::new(4);
-        assert_eq!(first(&earliest, None), None);
-        for (part, tick, expected) in [
-            (2, 10, None),
-            (2, 9, Some((2, 9))),
-            (1, 5, Some((1, 9))),
-            (3, 5, Some((1, 5))),
-            (0, 7, Some((1, 5))),
-            // The later of two parts comes before the other only up to the tick before.
-            (1, 8, Some((3, 6))),
-            (3, 9, Some((0, 8))),
-        ] {
-            earliest.write(part, Tick::new(tick));
-            assert_eq!(first(&earliest, None), expected, "{part} at {tick}");
-        }
-        assert_eq!(earliest.of_all(), Tick::new(7));
-    }
-
-    #[test]
-    fn parts_are_compared_again_only_after_a_tick_was_lowered() {
-        let earliest = Earliest::new(4);
-        assert!(earliest.lower(2, Tick::new(5)) && !earliest.lower(2, Tick::new(6)));
-        let remembered = earliest.first(BY, None);
-        earliest.write(2, Tick::new(8));
-        assert_eq!(first(&earliest, remembered), Some((2, 9)), "as it was");
-        earliest.lower(1, Tick::new(6));
-        assert_eq!(first(&earliest, remembered), Some((1, 8)));
-        earliest.write(0, Tick::new(3));
-        let remembered = earliest.first(BY, remembered);
-        assert_eq!(first(&earliest, remembered), Some((0, 6)));
     }
 }

@@ -35,6 +35,8 @@
 
 mod all;
 mod earliest;
+#[cfg(test)]
+mod earliest_tests;
 mod inner;
 mod metrics;
 mod part;

@@ -1,6 +1,7 @@
 //! One file for each part that is modelled. Each model names the mutation under which it was seen
 //! to fail.
 
+mod earliest;
 mod requests;
 mod stalls;
 mod stream_waker;
