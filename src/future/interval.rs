@@ -67,6 +67,7 @@ impl Interval {
     /// # Panics
     ///
     /// When the runtime that drives the timer has shut down.
+    #[inline]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let tick = ready!(self.try_poll_tick(cx));
         Poll::Ready(tick.unwrap_or_else(|_| panic_shut_down()))
@@ -78,6 +79,7 @@ impl Interval {
     /// # Errors
     ///
     /// [`Cancelled`] if that runtime has shut down, as for [`Sleep::try_poll`], with an example.
+    #[inline]
     pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
         if let Err(cancelled) = ready!(self.sleep.try_poll(cx)) {
             return Poll::Ready(Err(cancelled));
@@ -89,6 +91,7 @@ impl Interval {
     }
 
     /// Makes the next tick come one period from now.
+    #[inline]
     pub fn reset(&mut self) {
         self.sleep.reset_after(self.period);
     }

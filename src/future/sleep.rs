@@ -213,6 +213,7 @@ impl Sleep {
     }
 
     /// As [`reset_at`](Sleep::reset_at), to `duration` from now.
+    #[inline]
     pub fn reset_after(&mut self, duration: Duration) {
         let deadline = match &self.shard {
             Some(shard) => deadline_after(shard, duration),
@@ -439,7 +440,7 @@ impl Sleep {
         Poll::Ready(ended)
     }
 
-    #[inline]
+    #[inline(always)] // Nearly every sleep is polled so once.
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let deadline = self.deadline;
         let first_poll = match &self.state {

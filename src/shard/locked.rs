@@ -204,7 +204,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
-    #[inline(always)] // Into `disarm`, which is half of arming and disarming.
+    #[inline(never)] // `unlink_alone` is the hot one.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
         debug_assert!(
             self.after.waker.is_none(),

@@ -81,7 +81,7 @@ impl<T> Wheel<T> {
     /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
     /// drop. Then nothing is copied out of the storage. Returns what `take` returns, and what is
     /// left of the timer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn disarm<R>(
         &mut self,
         key: Key,
