@@ -184,6 +184,15 @@ impl<P> Table<P> {
         made.map(|part| part.permits.load(Ordering::Acquire)).sum()
     }
 
+    /// Whether no permit is taken, at one moment of the call. A count that is not zero is proof
+    /// enough, and only their sum of zero is of no one moment.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0 && {
+            let _all = self.lock_all();
+            self.len() == 0
+        }
+    }
+
     #[inline]
     fn made(&self, index: usize) -> Option<&Part<P>> {
         Some(self.groups[index / GROUP].get()?[index % GROUP].get()?)

@@ -387,9 +387,10 @@ impl<K, S> DeadlineMap<K, S> {
         self.inner.table.len()
     }
 
-    /// Whether no key is in the map.
+    /// Whether no key is in the map, at one moment of the call. It takes no lock unless the map
+    /// seems empty, and then those of all parts.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.inner.table.is_empty()
     }
 
     /// Whether the map was [closed](DeadlineMap::close), so that every insert is refused. It takes

@@ -18,9 +18,10 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.len()
     }
 
-    /// Whether no value is in the map.
+    /// Whether no value is in the map, at one moment of the call. It takes no lock unless the map
+    /// seems empty, and then those of all parts.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.inner.table.is_empty()
     }
 
     /// The keys, in no order. Each was in the map at some moment of the call.
