@@ -59,7 +59,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    if !local::is_on_known_worker() {
+    if !local::is_on_worker() {
         return Sleep::until(local::shard(), deadline);
     }
     Sleep::unbound(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
@@ -222,8 +222,9 @@ impl<F: Future + ?Sized> FutureExt for F {}
 /// arms. `None` elsewhere, where a look-up that fails has to panic at the caller's line, and for
 /// no time and for what overflows.
 #[inline(always)]
+#[track_caller]
 fn noted_deadline(duration: Duration) -> Option<Instant> {
-    if duration.is_zero() || !local::is_on_known_worker() {
+    if duration.is_zero() || !local::is_on_worker() {
         return None;
     }
     Instant::now().checked_add(duration)

@@ -138,9 +138,14 @@ impl Clock {
         if !self.is_pausable() {
             return false;
         }
-        let before = system_now();
-        let reading = self.now_instant();
-        reading < before || reading > system_now()
+        // A clock that stands may happen to show the system's time once, but not twice.
+        let mut last = system_now();
+        let mut is_late = || {
+            let reading = self.now_instant();
+            let before = std::mem::replace(&mut last, system_now());
+            reading < before || reading > last
+        };
+        is_late() || is_late()
     }
 
     #[inline]

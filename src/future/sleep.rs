@@ -24,9 +24,10 @@
 //! that its whole duration passes, and no lock. On a clock that can be paused the timer is moved at
 //! once, so that a test sees the wake-ups that it would see with tokio.
 //!
-//! Invariant: a sleep holds a key only while it is armed, and takes its timer out before it forgets
-//! the key. The timer fires at a tick that begins at the deadline or later, unless it is postponed.
-//! So if it has fired and is not postponed, the deadline has passed.
+//! Invariant: a sleep holds a key only while it is armed, and forgets the key of no timer that stays
+//! in the wheel beyond the turn that is being made. The timer fires at a tick that begins at the
+//! deadline or later, unless it is postponed. So if it has fired and is not postponed, the deadline
+//! has passed.
 //!
 //! As with tokio's, an armed sleep is ready when the driver has fired it, and its poll reads no
 //! clock. So if a message came before the deadline, a task that is polled after the deadline finds
@@ -45,7 +46,7 @@ use tokio::time::Instant;
 use crate::clock::pausable::HAS_TEST_UTIL;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
-use crate::runtime::coop;
+use crate::runtime::{coop, worker_index};
 use crate::shard::turned_to::WakerId;
 use crate::shard::{NotArmed, Shard};
 use crate::wheel::Key;
@@ -58,7 +59,7 @@ use crate::wheel::Key;
 ///
 /// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
 ///   millisecond and its scheduling come on top.
-/// - A sleep whose deadline is now or in the past is ready at the first poll.
+/// - A sleep that was due when it was made or reset is ready at the first poll.
 /// - Nothing is armed before the first poll that is pending. To make a sleep and drop it before
 ///   that takes no lock.
 /// - To drop it is to cancel it. The timer's memory and the waker are given back at once, in O(1).
@@ -173,7 +174,10 @@ impl Sleep {
             (State::Unbound { start, .. }, _) => !start.is_new && self.deadline <= Instant::now(),
             (State::Unarmed(start), Some(shard)) => {
                 let (due, tick) = due_on(shard, self.deadline);
-                !start.is_new && start.first_poll.finds_due(shard, due, tick)
+                // On a clock that can be paused the driver may have yet to fire it.
+                !start.is_new
+                    && (start.first_poll.finds_due(shard, due, tick)
+                        || !shard.clock().is_pausable() && self.has_passed())
             }
             (
                 &State::Armed {
@@ -198,15 +202,15 @@ impl Sleep {
 
     /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
-    /// A task that waits for this sleep stays registered. If the deadline becomes earlier, the task
-    /// is woken at the new one. If that has passed and the driver has come by since then, the task
-    /// is woken before this returns. Such a call takes one lock of the timer's shard if the sleep
-    /// is armed.
-    ///
     /// If the deadline becomes later or stays, the call writes it into the sleep and does nothing
-    /// else. The task may then be woken once at the old deadline, and has to poll the sleep for
-    /// being woken at the new one. A future that polls what it waits for whenever it is woken, as
-    /// `select!` and `.await` do, sees no difference.
+    /// else. The task that waits is then woken once at the old deadline, and that poll of the sleep
+    /// arms it for the new one. So poll the sleep after a reset before you return `Pending`, as
+    /// `select!` and `.await` do. A future that resets the sleep and does not poll it again may
+    /// never be woken.
+    ///
+    /// If the deadline becomes earlier, the task is woken at the new one. If that has passed and
+    /// the driver has come by since then, the task is woken before this returns. Such a call takes
+    /// one lock of the timer's shard if the sleep is armed.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_to(deadline, FirstPoll::ReadsClock);
@@ -249,7 +253,7 @@ impl Sleep {
             _ => State::Unarmed(start),
         };
         // What `is_elapsed` says of it hangs on the grid of its clock, if that may be paused.
-        if HAS_TEST_UTIL {
+        if HAS_TEST_UTIL && worker_index().is_some() {
             self.bind();
         }
     }
@@ -493,6 +497,8 @@ impl Sleep {
         }
         if !has_fired {
             let (due, _) = due_on(shard, self.deadline);
+            // The drop of the former waker may panic.
+            *waker = WakerId::NONE;
             match shard.poll_armed(key, due, cx.waker()) {
                 Ok(registered) => {
                     *waker = registered;

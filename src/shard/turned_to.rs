@@ -60,6 +60,9 @@ pub(crate) struct WakerId {
 }
 
 impl WakerId {
+    /// That of no waker.
+    pub(crate) const NONE: WakerId = WakerId { data: 0, vtable: 0 };
+
     #[inline]
     pub(crate) fn of(waker: &Waker) -> WakerId {
         WakerId {

@@ -46,7 +46,7 @@ thread_local! {
 }
 
 std::thread_local! {
-    /// Whether the last look-up of this thread was on a worker.
+    /// Whether this thread has found a timer as a worker.
     static HAS_FOUND: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -91,11 +91,20 @@ pub(crate) fn shard_of_poller() -> Arc<Shard> {
     }
 }
 
-/// Whether this thread drives a runtime, and has found the timer of one there before. So its
-/// runtime surely has a time driver, unless it drives another one by now.
+/// Whether this thread drives a runtime. One that has found no timer before finds that of the
+/// runtime now, so that a call panics where the runtime has no time driver. A thread that drives
+/// another runtime later finds out by the poll.
 #[inline]
-pub(crate) fn is_on_known_worker() -> bool {
-    HAS_FOUND.with(Cell::get) && runtime::worker_index().is_some()
+#[track_caller]
+pub(crate) fn is_on_worker() -> bool {
+    runtime::worker_index().is_some() && (HAS_FOUND.with(Cell::get) || find_first())
+}
+
+#[cold]
+#[track_caller]
+fn find_first() -> bool {
+    drop(look_up(&current_runtime()));
+    true
 }
 
 /// A handle of the current runtime. To clone and to drop it writes a count that all threads share.
@@ -131,7 +140,9 @@ fn look_up(runtime: &Handle) -> Timer {
     if !timer.is_pausable() {
         remember(id, &timer);
     }
-    HAS_FOUND.with(|found| found.set(runtime::worker_index().is_some()));
+    if runtime::worker_index().is_some() {
+        HAS_FOUND.with(|found| found.set(true));
+    }
     timer
 }
 

@@ -9,6 +9,7 @@ mod map_threads;
 #[path = "../../../tests/common/paused_clock.rs"]
 mod paused_clock;
 mod shutdown;
+mod sleep;
 mod sockets;
 mod wall_clock;
 mod wandering;

@@ -343,7 +343,7 @@ impl<K, V> Inner<K, V> {
         // sum below counts what each handle put in and took out.
         let nothing_comes = self.table.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
         // Nothing is put in any more, so a sum of zero stays zero.
-        nothing_comes && self.table.len() == 0
+        nothing_comes && self.table.is_empty()
     }
 
     /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.

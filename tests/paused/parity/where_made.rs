@@ -145,6 +145,16 @@ fn made_on_a_paused_clock_and_polled_on_another_it_keeps_its_instant() {
 }
 
 #[test]
+fn the_first_sleep_of_a_thread_finds_its_timer_when_it_arms_too() {
+    let other = multi_thread(1);
+    for one in [multi_thread(1), current_thread()] {
+        let made = one.block_on(async { tokio::spawn(async { sleep(MS) }).await.unwrap() });
+        drop(one);
+        other.block_on(made);
+    }
+}
+
+#[test]
 fn a_sleep_and_an_interval_find_their_timer_when_they_arm() {
     let (one, other) = (multi_thread(1), multi_thread(1));
     let timers = [&one, &other].map(|runtime| runtime.block_on(async { Timer::current() }));

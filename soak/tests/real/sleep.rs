@@ -1,0 +1,79 @@
+//! A sleep that is reset, and polled by one waker and another, on the system's clock.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use futures::task::noop_waker;
+use tickwheel::{Sleep, Timer, sleep};
+
+use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread};
+
+#[test]
+fn a_sleep_that_is_reset_and_not_polled_elapses_by_its_clock() {
+    for runtime in [multi_thread(1), current_thread()] {
+        runtime.block_on(async {
+            let (mut fired, mut new) = (sleep(MS), Timer::current().sleep(HOUR));
+            (&mut fired).await;
+            for nap in [&mut fired, &mut new] {
+                nap.reset_after(2 * MS);
+                assert!(!nap.is_elapsed() || nap.remaining().is_zero());
+            }
+            tokio::time::sleep(5 * MS).await;
+            assert!(fired.is_elapsed() && new.is_elapsed());
+        });
+    }
+}
+
+/// Counts how often it is woken, and may panic when it is dropped.
+#[derive(Default)]
+struct Panicking {
+    is_armed: AtomicBool,
+    woken: AtomicU32,
+}
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        assert!(!self.is_armed.load(Ordering::Relaxed), "the drop panics");
+    }
+}
+
+fn poll(nap: &mut Sleep, waker: &Waker) -> bool {
+    nap.try_poll(&mut Context::from_waker(waker)).is_pending()
+}
+
+#[test]
+fn a_waker_whose_drop_panics_loses_no_wake_up_of_the_next() {
+    let runtime = multi_thread(1);
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let mut nap = timer.sleep(20 * MS);
+    let first = Arc::new(Panicking::default());
+    let weak = Arc::downgrade(&first);
+    let waker = Waker::from(first);
+    assert!(poll(&mut nap, &waker));
+    // The timer has the last clone.
+    drop(waker);
+    weak.upgrade()
+        .unwrap()
+        .is_armed
+        .store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut nap, &noop_waker()))).is_err());
+    let last = Arc::new(Panicking::default());
+    let waker = Waker::from(last.clone());
+    let begin = std::time::Instant::now();
+    if poll(&mut nap, &waker) {
+        while last.woken.load(Ordering::Relaxed) == 0 {
+            assert!(begin.elapsed() < PATIENCE, "it is not woken");
+            thread::sleep(MS);
+        }
+    }
+    assert!(!poll(&mut nap, &waker));
+}
