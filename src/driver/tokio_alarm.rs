@@ -1,10 +1,7 @@
 //! The alarm of a runtime's timer: the one timer of tokio's that its driver has.
 //!
-//! It is a [`tokio::time::Sleep`] beside the driver, in no task. Its waker makes the turn where
-//! tokio's own timers fire. A thread that arms something earlier than the alarm is set for resets
-//! it, in the way that tokio's own sleeps register themselves. A `tokio::time::Interval` is the
-//! same sleep within. But it forgets its waker at each tick, and has to be polled before it can be
-//! set again.
+//! It is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own timers fire.
+//! A thread that arms something earlier than the alarm is set for resets it.
 //!
 //! ```text
 //!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
@@ -12,28 +9,25 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! Beside that, the alarm is *attached* while the time driver would wake its waker. Firing it and
-//! every reset end that, as a reset is muted and may swallow a firing. A poll attaches it again.
+//! The alarm is *attached* while the time driver would wake its waker. Firing it detaches it, and so
+//! does every reset, because a reset is muted and may swallow a firing. A poll attaches it again.
 //!
-//! Any thread attaches it, since neither a reset nor a poll needs a runtime's context. A poll
-//! panics once the runtime's time driver has ended. So each sleep here is polled only right after a
-//! reset that has shown the time driver alive, the first time too. If the runtime ends between the
-//! two, the panic is caught, and counts as the end. A panic hook sees it, and `panic = "abort"`
-//! leaves nothing to catch: tokio offers no poll that reports the end in another way.
+//! Neither a reset nor a poll needs a runtime's context. But a poll panics once the runtime's time
+//! driver has ended. So each sleep here is polled only right after a reset that has shown the time
+//! driver alive. If the runtime ends between the two, the panic is caught, and counts as the end. A
+//! panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio offers no poll that
+//! reports the end in another way.
 //!
 //! The time driver fires all of its timers when it ends, after the last task was dropped. So an
 //! alarm that is set learns of the end by its waker. From then on, each sleep that is reset has
-//! elapsed at once. Therefore an alarm that has elapsed, while the instant that it was reset to
-//! lies ahead, shows the end for certain, on any thread.
+//! elapsed at once. So an alarm that has elapsed, while the instant that it was reset to lies ahead,
+//! shows the end for certain, on any thread.
 //!
-//! While nothing is armed, the alarm is unset. On a clock that can be paused virtual time would run
-//! to it, because it runs to the next timer whatever that is. On the system's clock a second sleep
-//! of tokio's lies at the end of time from the start, and reports the runtime's end. To set the
-//! alarm itself there each time that it fires would cost a system call: tokio wakes its time driver
-//! for whatever comes before all else that it has.
+//! While nothing is armed, the alarm is unset. A clock that can be paused would run to it. On the
+//! system's clock a second sleep of tokio's lies at the end of time from the start, and reports the
+//! runtime's end. To set the alarm itself there each time that it fires would cost a system call.
 //!
-//! Invariant: once it was noted that the alarm has fired, it is not attached before the next poll.
-//! Only the running thread sets, unsets and polls it.
+//! Invariant: only the running thread sets, unsets and polls it.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,8 +64,8 @@ impl TokioAlarm {
     /// A new alarm, which is unset. Call this in the context of the runtime that drives it.
     pub(super) fn new(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
         // One of its own, which is never muted.
-        let end_waker = Waker::from(Arc::new(AlarmWaker::new(driver.clone())));
-        let alarm_waker = Arc::new(AlarmWaker::new(driver));
+        let end_waker = Waker::from(AlarmWaker::new(driver.clone()));
+        let alarm_waker = AlarmWaker::new(driver);
         let end = (!clock.is_pausable())
             .then(|| end_of_time_driver(clock.start_of(clock.last_tick()), &end_waker));
         TokioAlarm {
@@ -104,17 +98,15 @@ impl Alarm for TokioAlarm {
         if tick == Tick::NEVER {
             return self.unset();
         }
-        let tick = tick.min(self.clock.last_tick());
         let before = self.at;
         let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
-        let set = self.reset_to(tick);
+        let set = self.set_to(tick.min(self.clock.last_tick()));
         if !was_set || !matches!(set, SetOutcome::Passed(_)) {
-            return self.attach_if(set);
+            return set;
         }
         // It goes on to wait for what it was set for. On a clock that stands, this may be overdue,
         // and yet come before the next millisecond.
-        let again = self.reset_to(before);
-        match self.attach_if(again) {
+        match self.set_to(before) {
             SetOutcome::Done => set,
             other => other,
         }
@@ -133,35 +125,25 @@ impl Alarm for TokioAlarm {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (SetOutcome::Done, self.at);
         }
-        let set = self.reset_to(now);
+        let set = self.set_to(now);
         if !matches!(set, SetOutcome::Passed(_)) {
-            return (self.attach_if(set), now);
+            return (set, now);
         }
-        let next = now.next();
-        (self.set_to_next_millisecond(set, next), next)
+        let soon = self.clock.now_instant() + Duration::from_nanos(1);
+        match self.set_at(soon, now.next()) {
+            // The time driver has come by meanwhile.
+            SetOutcome::Passed(_) => (set, now.next()),
+            other => (other, now.next()),
+        }
     }
 }
 
 impl TokioAlarm {
-    fn set_to_next_millisecond(&mut self, set: SetOutcome, tick: Tick) -> SetOutcome {
-        let soon = self.clock.now_instant() + Duration::from_nanos(1);
-        self.reset(soon);
-        self.at = tick;
-        if !self.sleep.is_elapsed() {
-            return self.attach();
-        }
-        // The time driver has come by meanwhile, or has ended.
-        match self.reset_to(self.clock.last_tick()) {
-            SetOutcome::Done => set,
-            ended => ended,
-        }
-    }
-
     /// Unsets it. If it fired early, it first finds out whether the time driver has ended: it may
     /// also have been set for later while it fired.
     fn unset(&mut self) -> SetOutcome {
         let fired_early = std::mem::take(&mut self.fired_early);
-        if fired_early && self.reset_to(self.clock.last_tick()) == SetOutcome::Ended {
+        if fired_early && self.set_to(self.clock.last_tick()) == SetOutcome::Ended {
             return SetOutcome::Ended;
         }
         if self.at != Tick::NEVER {
@@ -172,63 +154,51 @@ impl TokioAlarm {
         SetOutcome::Done
     }
 
-    fn reset_to(&mut self, tick: Tick) -> SetOutcome {
-        self.reset(self.clock.start_of(tick));
+    fn set_to(&mut self, tick: Tick) -> SetOutcome {
+        self.set_at(self.clock.start_of(tick), tick)
+    }
+
+    /// Resets tokio's sleep to an instant of that tick, and attaches it.
+    fn set_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
+        self.reset(instant);
         self.at = tick;
-        if self.sleep.is_elapsed() {
-            self.passed_or_ended()
+        let polled = if self.sleep.is_elapsed() {
+            Some(Poll::Ready(()))
         } else {
-            SetOutcome::Done
+            poll_alive(self.sleep.as_mut(), &self.waker)
+        };
+        self.is_attached = polled == Some(Poll::Pending);
+        match polled {
+            None => SetOutcome::Ended,
+            Some(Poll::Pending) => SetOutcome::Done,
+            Some(Poll::Ready(())) if self.time_driver_has_ended(instant) => SetOutcome::Ended,
+            // Nothing comes after the end of time.
+            Some(Poll::Ready(())) if tick >= self.clock.last_tick() => SetOutcome::Done,
+            Some(Poll::Ready(())) => SetOutcome::Passed(tick),
         }
     }
 
-    /// Sets tokio's sleep. Where that lies in the past, it elapses at once and would wake the
-    /// waker, which is for the time driver alone. A wake of the time driver meanwhile is muted
-    /// too. So it has to be attached anew, and that finds out.
+    /// Resets tokio's sleep. Where that lies in the past, it elapses at once and would wake the
+    /// waker, which is for the time driver alone. A wake of the time driver meanwhile is muted too.
+    /// So it has to be attached again, and that finds out.
     fn reset(&mut self, instant: Instant) {
-        self.alarm_waker
-            .while_muted(|| self.sleep.as_mut().reset(instant));
         self.is_attached = false;
+        // Relaxed, here and in `wake_by_ref`: the alarm elapses within `reset`, on this thread. If
+        // another thread fires it meanwhile, it fires what is being unset, and may read either.
+        self.alarm_waker.is_muted.store(true, Ordering::Relaxed);
+        self.sleep.as_mut().reset(instant);
+        self.alarm_waker.is_muted.store(false, Ordering::Relaxed);
     }
 
-    /// It has elapsed. Has its time passed?
-    fn passed_or_ended(&mut self) -> SetOutcome {
+    /// Whether a sleep that has elapsed shows the end, and not that `instant` has passed.
+    fn time_driver_has_ended(&mut self, instant: Instant) -> bool {
         // The clock is read after that: in a runtime that is alive it has reached the instant.
-        let starts = self.clock.start_of(self.at);
-        let is_ahead = self.clock.try_now().map(|now| now < starts);
-        let has_ended = is_ahead.unwrap_or_else(|| {
+        let is_ahead = self.clock.try_now().map(|now| now < instant);
+        is_ahead.unwrap_or_else(|| {
             // Where the clock cannot be read, try the end of time. It has passed for nobody.
             self.reset(self.clock.start_of(self.clock.last_tick()));
             self.sleep.is_elapsed()
-        });
-        match has_ended {
-            true => SetOutcome::Ended,
-            // Nothing comes after the end of time.
-            false if self.at >= self.clock.last_tick() => SetOutcome::Done,
-            false => SetOutcome::Passed(self.at),
-        }
-    }
-
-    fn attach_if(&mut self, set: SetOutcome) -> SetOutcome {
-        match set {
-            SetOutcome::Done => self.attach(),
-            passed_or_ended => passed_or_ended,
-        }
-    }
-
-    /// Gives tokio the waker, right after a reset that has shown the time driver alive.
-    fn attach(&mut self) -> SetOutcome {
-        if self.is_attached {
-            return SetOutcome::Done;
-        }
-        let Some(polled) = poll_alive(self.sleep.as_mut(), &self.waker) else {
-            return SetOutcome::Ended;
-        };
-        self.is_attached = true;
-        match polled {
-            Poll::Pending => SetOutcome::Done,
-            Poll::Ready(()) => self.passed_or_ended(),
-        }
+        })
     }
 }
 
@@ -263,19 +233,11 @@ struct AlarmWaker {
 }
 
 impl AlarmWaker {
-    fn new(driver: Weak<Driver>) -> AlarmWaker {
-        AlarmWaker {
+    fn new(driver: Weak<Driver>) -> Arc<AlarmWaker> {
+        Arc::new(AlarmWaker {
             driver,
             is_muted: AtomicBool::new(false),
-        }
-    }
-
-    fn while_muted(&self, act: impl FnOnce()) {
-        // Relaxed, here and in `wake_by_ref`: the alarm elapses within `act`, on this thread. If
-        // another thread fires it meanwhile, it fires what is being unset, and may read either.
-        self.is_muted.store(true, Ordering::Relaxed);
-        act();
-        self.is_muted.store(false, Ordering::Relaxed);
+        })
     }
 }
 
