@@ -129,7 +129,7 @@ impl Clock {
         };
         match self.pausable() {
             None => !can_be_paused(&caller),
-            Some(clock) => clock.is_of(&caller) && self.ended.get().is_none(),
+            Some(clock) => clock.is_of(&caller) && !self.has_ended(),
         }
     }
 
@@ -216,12 +216,12 @@ impl Clock {
         /// Some platforms cannot name an instant as far away as `Moment::MAX`. 30 years is tokio's
         /// bound too.
         const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-        let before = moment.until_epoch();
+        let before = Moment::EPOCH.since(moment);
         if before > Duration::ZERO {
             return self.epoch.checked_sub(before).unwrap_or(self.epoch);
         }
         self.epoch
-            .checked_add(moment.since_epoch())
+            .checked_add(moment.since(Moment::EPOCH))
             .unwrap_or_else(|| self.epoch + FAR_FUTURE)
     }
 
@@ -240,6 +240,11 @@ impl Clock {
     #[inline]
     pub(crate) fn ended(&self) -> Option<Moment> {
         self.ended.get().copied()
+    }
+
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
     }
 
     /// The runtime has shut down. A clock of its own stands still from now on, and forgets the

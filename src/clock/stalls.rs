@@ -239,14 +239,14 @@ impl Stall {
         let after = due.since(self.end);
         // A deadline that was reset since then is due its timeout after the end at the earliest.
         let was_set_before = after.is_zero() || !is_set_once && after < timeout;
-        let moved = due.after(self.length.saturating_sub(after / MADE_UP).into());
-        let earliest = self.end.after(SHORTEST_GRACE.into());
-        let end = moved.max(earliest).min(self.end.after(timeout.into()));
+        let moved = due.after(self.length.saturating_sub(after / MADE_UP));
+        let earliest = self.end.after(SHORTEST_GRACE);
+        let end = moved.max(earliest).min(self.end.after(timeout));
         (was_set_before && end > due).then_some(end)
     }
 
     /// From when on it moves nothing that is due then, and all that it has moved has ended.
     fn is_made_up_at(&self) -> Moment {
-        self.end.after((self.length * MADE_UP).into())
+        self.end.after(self.length * MADE_UP)
     }
 }

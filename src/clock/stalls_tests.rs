@@ -140,7 +140,7 @@ fn expire(stalls: &Stalls, gap: Duration, cost: Duration) -> Vec<Moment> {
                 Some(end) => drop(linked.insert((end, due), due)),
                 None => {
                     expired.push(now);
-                    now = now.after(cost.into());
+                    now = now.after(cost);
                 }
             }
             batch += 1;
@@ -159,7 +159,7 @@ fn deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due() {
     let mut within_20_ms = BTreeMap::new();
     for expired in expired {
         *within_20_ms
-            .entry(expired.since_epoch().as_millis() / 20)
+            .entry(expired.since(Moment::EPOCH).as_millis() / 20)
             .or_default() += 1;
     }
     let fullest: u32 = within_20_ms.into_values().max().unwrap();

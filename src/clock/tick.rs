@@ -57,7 +57,7 @@ impl Moment {
 
     /// The moment that lies `distance` after the epoch.
     pub(crate) fn after_epoch(distance: Duration) -> Moment {
-        Moment(saturating_nanos(distance).min(Moment::MAX.0 as u64) as i64)
+        Moment(to_nanos(distance).min(Moment::MAX.0 as u64) as i64)
     }
 
     /// The moment that lies `distance` before the epoch.
@@ -65,19 +65,15 @@ impl Moment {
         Moment(-Moment::after_epoch(distance).0)
     }
 
-    /// The moment `span` later.
-    pub(crate) fn after(self, span: Span) -> Moment {
-        Moment(self.0.saturating_add_unsigned(span.0)).min(Moment::MAX)
+    /// The moment that lies `duration` after this one.
+    pub(crate) fn after(self, duration: Duration) -> Moment {
+        self.after_nanos(to_nanos(duration))
     }
 
-    /// How far this moment lies after the epoch. Zero if it lies before.
-    pub(crate) fn since_epoch(self) -> Duration {
-        self.since(Moment::EPOCH)
-    }
-
-    /// How far this moment lies before the epoch. Zero if it lies after.
-    pub(crate) fn until_epoch(self) -> Duration {
-        Moment::EPOCH.since(self)
+    /// As `after`, for a duration as `to_nanos` gives it.
+    #[inline]
+    pub(crate) fn after_nanos(self, nanos: u64) -> Moment {
+        Moment(self.0.saturating_add_unsigned(nanos)).min(Moment::MAX)
     }
 
     /// The time from `earlier` to this moment. Zero if this moment is not later.
@@ -96,36 +92,6 @@ impl Moment {
     }
 }
 
-/// A distance in time, 64 bits wide. The greatest value stands for `Duration::MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span(u64);
-
-impl Span {
-    pub(crate) fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn from_bits(bits: u64) -> Span {
-        Span(bits)
-    }
-}
-
-impl From<Duration> for Span {
-    fn from(duration: Duration) -> Span {
-        Span(saturating_nanos(duration))
-    }
-}
-
-impl From<Span> for Duration {
-    fn from(span: Span) -> Duration {
-        if span.0 == u64::MAX {
-            Duration::MAX
-        } else {
-            Duration::from_nanos(span.0)
-        }
-    }
-}
-
 /// The length of one tick; never zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
@@ -139,13 +105,10 @@ pub(crate) struct TickLength {
 impl TickLength {
     /// `None` for a length of zero.
     pub(crate) fn new(length: Duration) -> Option<TickLength> {
-        let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-        if nanos == 0 {
-            return None;
-        }
+        let nanos = to_nanos(length);
         Some(TickLength {
             nanos,
-            reciprocal: u64::MAX / nanos,
+            reciprocal: u64::MAX.checked_div(nanos)?,
             last: Moment::MAX.to_bits() / nanos,
         })
     }
@@ -157,7 +120,8 @@ impl TickLength {
     /// The first tick that does not begin before `deadline`, from which a timer may fire. It is
     /// never later than the last tick to which a clock comes.
     pub(crate) fn due(self, deadline: Moment) -> Tick {
-        Tick(self.rounded_up(deadline.to_bits()).min(self.last))
+        let (ticks, rest) = self.divided(deadline.to_bits());
+        Tick((ticks + u64::from(rest > 0)).min(self.last))
     }
 
     /// The first moment at or after `now` from which a reset counts. They lie a millisecond apart,
@@ -183,12 +147,6 @@ impl TickLength {
         Moment::from_bits(tick.0.saturating_mul(self.nanos))
     }
 
-    #[inline]
-    fn rounded_up(self, nanos: u64) -> u64 {
-        let (ticks, rest) = self.divided(nanos);
-        ticks + u64::from(rest > 0)
-    }
-
     /// The quotient and the rest of a division by the length, without the division (Granlund and
     /// Montgomery 1994).
     #[inline]
@@ -209,8 +167,9 @@ impl TickLength {
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
+/// A duration as nanoseconds. The greatest number stands for `Duration::MAX`.
 #[inline]
-fn saturating_nanos(duration: Duration) -> u64 {
+pub(crate) fn to_nanos(duration: Duration) -> u64 {
     /// All of such a second fits.
     const SECONDS: u64 = u64::MAX / NANOS_PER_SECOND;
     match duration.as_secs() {
@@ -218,6 +177,14 @@ fn saturating_nanos(duration: Duration) -> u64 {
             seconds * NANOS_PER_SECOND + u64::from(duration.subsec_nanos())
         }
         _ => u64::MAX,
+    }
+}
+
+/// The duration of which `to_nanos` made that number.
+pub(crate) fn from_nanos(nanos: u64) -> Duration {
+    match nanos {
+        u64::MAX => Duration::MAX,
+        _ => Duration::from_nanos(nanos),
     }
 }
 
@@ -276,7 +243,7 @@ mod tests {
             let start = tick.reset_start(now);
             let step = Duration::from_nanos(length).min(Duration::from_millis(1));
             prop_assert!(start >= now && start.since(now) < step);
-            prop_assert_eq!(start.since_epoch().as_nanos() % step.as_nanos(), 0);
+            prop_assert_eq!(start.since(Moment::EPOCH).as_nanos() % step.as_nanos(), 0);
             prop_assert_eq!(tick.reset_start(start), start);
         }
     }
@@ -285,8 +252,8 @@ mod tests {
     fn durations_and_uptimes_beyond_the_range_saturate() {
         let far = Moment::after_epoch(100 * YEAR);
         assert!(far < Moment::MAX);
-        assert_eq!(far.after(Duration::MAX.into()), Moment::MAX);
-        assert_eq!(Moment::MAX.after(Duration::MAX.into()), Moment::MAX);
+        assert_eq!(far.after(Duration::MAX), Moment::MAX);
+        assert_eq!(Moment::MAX.after(Duration::MAX), Moment::MAX);
         assert_eq!(Moment::after_epoch(Duration::MAX), Moment::MAX);
         assert_eq!(Moment::before_epoch(Duration::MAX).to_bits(), 0);
         assert_eq!(Moment::from_bits(Moment::MAX.to_bits()), Moment::MAX);
@@ -296,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_gives_back_its_duration() {
+    fn nanoseconds_give_back_their_duration() {
         for duration in [
             Duration::ZERO,
             Duration::from_nanos(1),
@@ -304,12 +271,12 @@ mod tests {
             500 * YEAR,
             Duration::MAX,
         ] {
-            assert_eq!(Duration::from(Span::from(duration)), duration);
+            assert_eq!(from_nanos(to_nanos(duration)), duration);
         }
-        // More nanoseconds than a span has.
+        // More nanoseconds than 64 bits hold.
         for nanos in [709_551_616, 999_999_999] {
             let long = Duration::new(18_446_744_073, nanos);
-            assert_eq!(Duration::from(Span::from(long)), Duration::MAX);
+            assert_eq!(from_nanos(to_nanos(long)), Duration::MAX);
         }
     }
 }

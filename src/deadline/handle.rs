@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::Cancelled;
-use crate::shard::deadline_ref::DeadlineRef;
 use crate::shard::word::{EXPIRED, Word};
-use crate::shard::{Change, Report, Shard};
+use crate::shard::{Change, DeadlineRef, Shard};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
@@ -70,7 +69,7 @@ impl ResetHandle {
     /// cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();
-        deadline.change(Change::MoveTo(deadline.now().after(delay.into())))
+        deadline.change(Change::MoveTo(deadline.now().after(delay)))
     }
 
     /// As [`reset_after`](ResetHandle::reset_after), to an instant. One that has passed expires the
@@ -88,7 +87,7 @@ impl ResetHandle {
     /// that moment. A deadline that has passed, and is in its grace after a stall, is extended from
     /// now, and ends no earlier than its grace.
     pub fn extend(&self, by: Duration) -> bool {
-        self.as_ref().change(Change::Extend(by.into()))
+        self.as_ref().change(Change::Extend(by))
     }
 
     /// Changes the timeout. A pending deadline counts it from its last
@@ -110,13 +109,13 @@ impl ResetHandle {
     /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
     /// cancelled before.
     pub fn cancel(&self) -> bool {
-        self.as_ref().settle(Err(Cancelled::BY_HANDLE))
+        self.as_ref().settle(Err(Cancelled::BY_HANDLE)).is_some()
     }
 
     /// Expires the deadline now, which resolves to `Ok(())`. `false` if it has expired or was
     /// cancelled before.
     pub fn expire(&self) -> bool {
-        self.as_ref().settle(EXPIRED)
+        self.as_ref().settle(EXPIRED).is_some()
     }
 
     /// Whether the deadline has neither expired nor been cancelled.
@@ -127,15 +126,14 @@ impl ResetHandle {
     /// When the deadline expires if nothing resets it. This is never before the last reset plus the
     /// timeout. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
-        let Report { deadline, .. } = self.as_ref().reported()?;
-        Some(self.shard.clock().instant(deadline))
+        self.as_ref().deadline()
     }
 
     /// The time that is left. It is zero if the deadline is just about to expire. After a
     /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
     /// no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
-        Some(self.as_ref().reported()?.left)
+        self.as_ref().remaining()
     }
 
     /// Whether both handles are of the same [`Deadline`](crate::Deadline). A deadline stays the

@@ -14,17 +14,14 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::tick::Moment;
 use crate::error::Cancelled;
-use crate::runtime::coop;
 use crate::shard::Shard;
-use crate::shard::deadline_ref::DeadlineRef;
-use crate::shard::word::{MapTag, Word};
+use crate::shard::word::MapTag;
 pub use handle::ResetHandle;
 
 /// A deadline that one task awaits and any task pushes back:
@@ -69,7 +66,7 @@ pub struct Deadline {
 impl Deadline {
     pub(crate) fn new(shard: Arc<Shard>, timeout: Duration) -> Deadline {
         let now = shard.clock().now();
-        let word = arm(&shard, now, timeout, MapTag::default());
+        let word = shard.arm_deadline(now, timeout, MapTag::default());
         Deadline {
             handle: ResetHandle::new(shard, word),
         }
@@ -105,7 +102,7 @@ impl Future for Deadline {
     type Output = Result<(), Cancelled>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        poll(self.handle.as_ref(), cx)
+        self.handle.as_ref().poll(cx)
     }
 }
 
@@ -113,25 +110,6 @@ impl Drop for Deadline {
     fn drop(&mut self) {
         self.handle.as_ref().cancel_unawaited();
     }
-}
-
-/// Arms a deadline that is made at `now`.
-pub(crate) fn arm(shard: &Shard, now: Moment, timeout: Duration, tag: MapTag) -> Arc<Word> {
-    let word = Arc::new(Word::new(now, timeout, tag));
-    shard.arm_word(&word);
-    word
-}
-
-pub(crate) fn poll(deadline: DeadlineRef<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-    let coop = ready!(coop::poll_proceed(cx));
-    let DeadlineRef { shard, word } = deadline;
-    let outcome = match word.outcome() {
-        // A deadline that has passed is ready, whether or not the driver has come to it.
-        Poll::Pending => ready!(shard.poll_word(word, cx.waker())),
-        Poll::Ready(outcome) => outcome,
-    };
-    coop.made_progress();
-    Poll::Ready(outcome)
 }
 
 impl fmt::Debug for Deadline {

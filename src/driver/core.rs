@@ -3,13 +3,14 @@
 //!
 //! ```text
 //!   submit --(nobody runs)--> take the core --> serve the requests --> put the core back --> release
-//!                                ^                 turn, or see which turn is the next          |
+//!                                ^                 turn, or find when the next turn is           |
 //!                                |                 set the alarm                                |
 //!                                +--------------------(requested meanwhile)---------------------+
 //! ```
 //!
 //! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
-//! thread. Elsewhere it sets the alarm for the next moment.
+//! thread. So a waker that blocks holds up what it would hold up with tokio. Elsewhere the running
+//! thread sets the alarm for the next moment.
 //!
 //! Invariants:
 //!
@@ -17,20 +18,18 @@
 //!   the time driver ended, it ends the driver.
 //! - The clock is read before any shard is turned, and the shards are turned to the floor of that
 //!   reading.
-//! - Wakers are user code. They run outside every lock, and a panic in one stops neither the turn
-//!   nor the batch. They run where tokio's own timers run theirs. So a waker that blocks holds up
-//!   what it would hold up with tokio.
+//! - Wakers run outside every lock, and a panic in one stops neither the turn nor the batch.
 
 use std::sync::{Arc, MutexGuard, Weak};
 use std::task::Waker;
 
+use super::Driver;
 use super::requests::{Request, RequestSet, Running};
-use super::{Driver, Whereabouts};
 use crate::clock::tick::{Moment, Tick};
 use crate::shard::{MissedTick, Shard};
 use crate::sync::lock;
 
-/// The state that the running thread works with.
+/// The state that only the running thread works with.
 pub(super) struct Core {
     alarm: Box<dyn Alarm>,
     /// A shard is dropped once nobody can arm on it any more and nothing is armed in it.
@@ -43,12 +42,12 @@ pub(super) struct Core {
 
 /// What one run of the driver has learnt so far.
 struct Run {
+    /// Whether it is made within tokio's time driver, or on the alarm's own thread.
+    is_in_time_driver: bool,
     /// The tick at which it began, once that was read.
     began: Option<Tick>,
     /// The tick up to which tokio's time driver has worked already, if the alarm was set for it.
     passed: Option<Tick>,
-    /// The tick that the alarm is set for then.
-    comes_at: Tick,
 }
 
 /// What fires when the next turn is due. The running thread alone calls it.
@@ -80,33 +79,32 @@ pub(super) enum SetOutcome {
 impl Driver {
     /// Submits a request, and runs the driver if no other thread does. Returns what it found of a
     /// tick that had passed already when the alarm was set for it.
-    pub(super) fn run(&self, request: Request, whereabouts: Whereabouts) -> Option<MissedTick> {
+    pub(super) fn run(&self, request: Request) -> Option<MissedTick> {
         let mut run = Run {
+            is_in_time_driver: request == Request::Fired,
             began: None,
             passed: None,
-            comes_at: Tick::NEVER,
         };
+        let mut comes_at = Tick::NEVER;
         self.requests.run(request, |running, requests| {
             let Some(mut core) = self.core().take() else {
                 return;
             };
-            match self.serve(&mut core, running, requests, whereabouts, &mut run) {
-                SetOutcome::Done => {
-                    run.comes_at = core.alarm.at();
-                    *self.core() = Some(core);
-                }
-                SetOutcome::Passed(tick) => {
-                    run.passed = run.passed.max(Some(tick));
-                    *self.core() = Some(core);
-                    // This thread takes it next, because it is still running.
-                    let _ = self.requests.submit(Request::Turn);
-                }
-                SetOutcome::Ended => self.end(core, running),
+            let set = self.serve(&mut core, running, requests, &mut run);
+            if set == SetOutcome::Ended {
+                return self.end(core, running);
+            }
+            comes_at = core.alarm.at();
+            *self.core() = Some(core);
+            if let SetOutcome::Passed(tick) = set {
+                run.passed = run.passed.max(Some(tick));
+                // This thread takes it next, because it is still running.
+                let _ = self.requests.submit(Request::Turn);
             }
         });
         run.passed.map(|up_to| MissedTick {
             up_to,
-            comes_from: self.clock.first_tick_with(run.comes_at),
+            comes_from: self.clock.first_tick_with(comes_at),
         })
     }
 
@@ -116,7 +114,6 @@ impl Driver {
         core: &mut Core,
         running: &mut Running<'_>,
         requests: RequestSet,
-        whereabouts: Whereabouts,
         run: &mut Run,
     ) -> SetOutcome {
         let has_fired = requests.has(Request::Fired);
@@ -131,8 +128,7 @@ impl Driver {
         if has_fired {
             core.alarm.note_fired(present);
         }
-        // A call that sets the alarm to the past lets it fire too, and is no time driver.
-        if whereabouts != Whereabouts::TimeDriver {
+        if !run.is_in_time_driver {
             self.note_wait(core, present, run);
             let (set, tick) = core.alarm.set_soon(present);
             if tick > present {
@@ -142,9 +138,12 @@ impl Driver {
             return set;
         }
         run.began.get_or_insert(present);
-        let tick = self.turn(core, running, now);
-        running.set_for(tick);
-        core.alarm.set(tick)
+        self.note_progress(now);
+        let (next, now) = running.read(|| self.fire_due(core, present, now));
+        core.next_turn = next;
+        self.clock.stalls().turn_ends(next, now);
+        running.set_for(next);
+        core.alarm.set(next)
     }
 
     /// The alarm is going to be set for `tick`, and no turn happens now. What is overdue keeps
@@ -172,16 +171,6 @@ impl Driver {
         if let Some(length) = stalls.turn_begins(now, || self.clock.is_virtual()) {
             self.reporter.driver_was_stalled(length);
         }
-    }
-
-    /// Turns every shard up to the tick of `now`, and returns the tick of the next turn.
-    fn turn(&self, core: &mut Core, running: &mut Running<'_>, now: Moment) -> Tick {
-        self.note_progress(now);
-        let present = self.clock.tick().current(now);
-        let (next, now) = running.read(|| self.fire_due(core, present, now));
-        core.next_turn = next;
-        self.clock.stalls().turn_ends(next, now);
-        next
     }
 
     /// Fires what is due at `present` in every shard, a batch of each by turns, so that none waits
@@ -236,7 +225,7 @@ impl Driver {
         // It comes before the shards are closed, so a thread that finds one closed, under its lock,
         // finds the driver ended.
         self.clock.end();
-        // Nobody needs to tell it anything any more, and nothing waits.
+        // Nothing need be notified or waits any more.
         running.set_for(Tick::FIRST);
         self.clock.stalls().wait_from(Tick::NEVER);
         let runtime = self.runtime().take();

@@ -7,48 +7,43 @@
 //!   Driver::handle_alarm           mod            counts the wake-up
 //!     Requests::run                requests       this thread becomes the running thread, or leaves
 //!                                                 the request to it
-//!       Driver::serve              core           reads the clock before it looks at any shard
-//!         Driver::turn             core
-//!           Stalls::turn_begins    clock          notes a stall, if the driver comes late by one
-//!           Driver::fire_due       core           each shard, until none has more than a batch:
-//!             Shard::fire_batch    shard            locks it
-//!               Wheel::turn        wheel            finds what is due, cascades
-//!               Word::expire_if    shard            judges a deadline (W1)
-//!               NextExpiry::set    shard
-//!             Reporter::wake_all   waking           wakes the tasks, under no lock
-//!           Stalls::wait_from      clock          what is due next waits from then on
+//!       Driver::serve              core           reads the clock before any shard
+//!         Stalls::turn_begins      clock          notes a stall, if the driver comes late by one
+//!         Driver::fire_due         core           each shard, until none has more than a batch:
+//!           Shard::fire_batch      shard            locks it
+//!             Wheel::turn          wheel            finds what is due, cascades
+//!             Word::expire_if      shard            judges a deadline (W1)
+//!             NextExpiry::set      shard
+//!           Reporter::wake_all     waking           wakes the tasks, under no lock
+//!         Stalls::turn_ends        clock          what is due next waits from then on
 //!         Alarm::set               tokio_alarm    for the earliest expiry of all shards
 //!
 //! a thread arms something for earlier than the next expiry of its shard
 //!   Shard::notify_driver           shard
-//!     Driver::request_turn_by      mod            done, if the alarm is set early enough
+//!     Driver::request_turn         mod            done, if the alarm is set early enough
 //!       Requests::run              requests       as above
 //!         Driver::note_wait        core           what is overdue keeps waiting
 //!         Alarm::set               tokio_alarm
 //! ```
 //!
-//! There is no driver task. The waker of one tokio timer, the [alarm](tokio_alarm), makes the turn
-//! and sets it again, where tokio wakes its own timers. So no task and no queue stands between a
-//! due and its timer. A turn fires all that is due, as a pass of tokio's time driver does. The
-//! [requests] settle which thread does this work: the [running thread](self::core).
-//!
-//! The process's timer has no runtime. Its alarm is a thread, and all else is the same.
+//! There is no driver task, so no task and no queue stands between a due and its timer. The waker
+//! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers, and
+//! sets the alarm again. The process's timer has no runtime: its alarm is a [thread](thread_alarm).
 //!
 //! Invariants:
 //!
 //! - One turn is made at a time, by the running thread. It holds no lock meanwhile: it alone has
-//!   the core, which holds what it works with.
-//! - A thread that arms never turns. Wakers are user code, and run only where tokio would run them,
-//!   but for those that are woken when a thread finds that the runtime has ended.
+//!   the core.
+//! - A thread that arms never turns, because wakers are user code and run only where tokio would run
+//!   them. Those that a thread wakes because it finds the runtime ended are the exception.
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
-//!   being made or requested. While nothing is armed it wakes nobody. On a clock that can be paused
-//!   there is then no tokio timer at all. So whoever waits with nothing armed takes a [`Watch`].
+//!   being made or requested. While nothing is armed it wakes nobody, and on a clock that can be
+//!   paused there is no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
-//!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver. When
-//!   the last of them has let go, all of it is dropped.
-//! - The shards are closed when the runtime's time driver has ended. The waker that the time driver
-//!   then fires closes them, after every task was dropped. Or the running thread closes them that
-//!   finds the time driver ended when it sets the alarm (see `tokio_alarm`).
+//!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
+//! - The shards are closed when the runtime's time driver has ended, after every task was dropped:
+//!   by the waker that the time driver then fires, or by the running thread that finds it ended when
+//!   it sets the alarm (see `tokio_alarm`).
 //!
 //! # When does the driver come?
 //!
@@ -67,7 +62,6 @@ mod thread_alarm;
 mod tokio_alarm;
 mod watch;
 
-use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -78,8 +72,7 @@ use crate::sync::lock;
 
 use self::core::Core;
 use crate::clock::Clock;
-use crate::clock::tick::Tick;
-use crate::shard::{MissedTick, Shard, TurnRequests};
+use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
 use crate::waking::Reporter;
 use requests::{Request, Requests};
 use thread_alarm::ThreadAlarm;
@@ -97,15 +90,6 @@ pub(crate) struct Driver {
     reporter: Reporter,
     /// The runtime that drives this; `None` for the process's timer, and once the driver has ended.
     runtime: Mutex<Option<Handle>>,
-}
-
-/// Where the running thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whereabouts {
-    /// Within tokio's time driver, where it fires its timers; or on the alarm's own thread.
-    TimeDriver,
-    /// Anywhere: in a call of the user's.
-    Caller,
 }
 
 impl Driver {
@@ -140,12 +124,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether the runtime has shut down, as far as anybody has noticed.
-    #[inline]
-    pub(crate) fn has_ended(&self) -> bool {
-        self.clock.ended().is_some()
-    }
-
     #[inline]
     pub(crate) fn reporter(&self) -> &Reporter {
         &self.reporter
@@ -165,39 +143,24 @@ impl Driver {
     fn handle_alarm(&self) {
         // Relaxed: a count that nothing else hangs on.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.run(Request::Fired, Whereabouts::TimeDriver);
+        self.run(Request::Fired);
     }
 }
 
 impl TurnRequests for Driver {
-    fn request_turn_by(&self, tick: Tick) -> Option<MissedTick> {
-        if self.requests.is_set_by(tick) {
-            return None;
+    fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick> {
+        let is_set_by = |tick| self.requests.is_set_by(tick);
+        match change {
+            ExpiryChange::Earlier(tick) if !is_set_by(tick) => self.requests.ask_for(tick),
+            // The alarm is deferred too, unless it is set for an earlier tick.
+            ExpiryChange::Later(tick) if !tick.before().is_some_and(is_set_by) => {}
+            _ => return None,
         }
-        self.requests.ask_for(tick);
-        self.run(Request::SetAlarm, Whereabouts::Caller)
-    }
-
-    /// Defers the alarm too, if it is set for `tick`.
-    fn retract_turn_at(&self, tick: Tick) -> Option<MissedTick> {
-        let before = tick.before();
-        if before.is_some_and(|before| self.requests.is_set_by(before)) {
-            return None;
-        }
-        self.run(Request::SetAlarm, Whereabouts::Caller)
+        self.run(Request::SetAlarm)
     }
 
     fn wake(&self, waker: Waker) {
         self.reporter.wake(waker);
-    }
-}
-
-impl fmt::Debug for Driver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver")
-            .field("requests", &self.requests)
-            .field("has_ended", &self.has_ended())
-            .finish_non_exhaustive()
     }
 }
 
@@ -206,7 +169,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::tick::TickLength;
+    use crate::clock::tick::{Tick, TickLength};
     use tokio::time::{Instant, sleep};
 
     /// Two threads notify the driver in the wrong order: of an expiry, and that it was deferred.
@@ -217,8 +180,8 @@ mod tests {
         let clock = Clock::new(&runtime, tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime);
-        driver.retract_turn_at(Tick::new(10));
-        driver.request_turn_by(Tick::new(10));
+        driver.request_turn(ExpiryChange::Later(Tick::new(10)));
+        driver.request_turn(ExpiryChange::Earlier(Tick::new(10)));
         sleep(Duration::from_millis(20)).await;
         assert_eq!(driver.wake_ups(), 0);
     }

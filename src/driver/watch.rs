@@ -1,9 +1,8 @@
-//! A watch: how a wait with nothing armed learns of the runtime's end.
+//! Tells a task that has no timer armed that the runtime has shut down.
 //!
-//! With nothing armed there may be no tokio timer, and so the alarm cannot report the end. A watch
-//! spawns a task on the runtime that never ends by itself. A runtime that shuts down drops it, and
-//! its `JoinHandle` then wakes whoever waits, on any thread. A runtime that has shut down drops the
-//! task when it is spawned, so a watch that comes too late is ready at once.
+//! With nothing armed there may be no tokio timer that reports the end. So a watch spawns a task
+//! that never ends by itself. A runtime that shuts down drops it, at once if it is spawned after
+//! that, and its `JoinHandle` wakes the waiting task, on any thread.
 
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -14,7 +13,6 @@ use super::Driver;
 use crate::runtime::{JoinHandle, coop};
 
 /// Waits for the end of the runtime. Dropping it takes the task back.
-#[derive(Debug)]
 pub(crate) struct Watch {
     driver: Arc<Driver>,
     /// `None` for a driver that has ended, or that needs no runtime and never ends.
@@ -36,7 +34,7 @@ impl Watch {
     pub(crate) fn has_ended(&self) -> bool {
         match &self.task {
             Some(task) if task.is_finished() => true,
-            _ => self.driver.has_ended(),
+            _ => self.driver.clock.has_ended(),
         }
     }
 
@@ -44,7 +42,8 @@ impl Watch {
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(task) = &mut self.task else {
             // The driver says that it has ended before it lets the runtime go.
-            return if self.driver.has_ended() {
+            let has_ended = self.driver.clock.has_ended();
+            return if has_ended {
                 Poll::Ready(())
             } else {
                 Poll::Pending

@@ -157,5 +157,5 @@ pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
     }
     // The rest is counted from the later reading, so that it is not too little.
     let left = deadline.saturating_duration_since(here);
-    clock.instant(clock.moment(after).after(left.into()))
+    clock.instant(clock.moment(after).after(left))
 }

@@ -1,16 +1,9 @@
-//! A shard whose lock is held: the only way to its wheel.
+//! A shard whose lock is held. What links or unlinks a timer goes through here, and so keeps the
+//! [next expiry](super::next_expiry) right. What must follow the lock waits in the [`Locked`] until
+//! that is unlocked: the driver is notified, and a task is woken.
 //!
-//! All code that changes the wheel goes through here, and so through the next expiry. It takes four
-//! steps, which are written once: lock, change, [`unlock`](Locked::unlock), and then what is left
-//! to do [after](Deferred) the lock. The last step notifies the driver and wakes. It does nothing
-//! under the lock.
-//!
-//! Invariants:
-//!
-//! - Each function here that links or unlinks a timer keeps the [next expiry](super::next_expiry)
-//!   right.
-//! - No user code runs before `unlock`. The waker of an unlinked entry lies in the `Deferred`, and
-//!   is dropped or woken from there.
+//! Invariant: no user code runs before that. The waker of an unlinked entry is dropped or woken
+//! after the lock.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,15 +12,15 @@ use super::lock::{LockHeld, ShardGuard};
 use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockedWord, Word};
 use super::{Counts, NotArmed, Shard};
-use crate::clock::Clock;
-use crate::clock::tick::{Tick, TickLength};
-use crate::wheel::{Decision, Key, SlotCounts, Unlinked, Wheel};
+use crate::clock::tick::Tick;
+use crate::wheel::{Key, Unlinked, Wheel};
 
 /// The state that the lock of a shard guards.
+#[derive(Default)]
 pub(super) struct ShardState {
-    wheel: Wheel<Entry>,
+    pub(super) wheel: Wheel<Entry>,
     /// All but what the wheel counts.
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 /// The entry of a timer, as its slot needs it.
@@ -40,52 +33,26 @@ pub(super) struct Entry {
 
 /// A shard whose lock is held.
 pub(super) struct Locked<'a> {
-    shard: &'a Shard,
-    state: ShardGuard<'a, ShardState>,
-    after: Deferred<'a>,
-}
-
-/// The work that is left once the lock is let go.
-#[must_use = "the driver may have to be notified, and a task may wait to be woken"]
-pub(super) struct Deferred<'a> {
-    shard: &'a Shard,
+    pub(super) shard: &'a Shard,
+    pub(super) state: ShardGuard<'a, ShardState>,
     change: ExpiryChange,
     /// The waker of what was unlinked, if anything.
     waker: Option<Waker>,
 }
 
+/// Half of all calls arm or disarm a timer and do nothing else. These two go without a [`Locked`]:
+/// that has something to drop if a panic comes, so the compiler would keep it in memory.
 impl Shard {
-    #[inline(always)]
-    pub(super) fn lock(&self) -> Locked<'_> {
-        Locked {
-            shard: self,
-            state: self.state.lock(),
-            after: Deferred {
-                shard: self,
-                change: ExpiryChange::None,
-                waker: None,
-            },
-        }
-    }
-}
-
-/// Half of all calls arm or disarm a timer and do nothing else. These two do what a [`Locked`]
-/// would do for them, each in one piece: a `Locked` has something to drop if a panic comes, so the
-/// compiler keeps it in memory.
-impl Shard {
-    /// Locks, links a new timer, and lets the lock go. Not if the shard is closed, or if the wheel
-    /// was turned to that tick already.
-    #[inline(always)]
-    pub(super) fn link_alone(
-        &self,
-        tick: Tick,
-        waker: Waker,
-    ) -> Result<(Key, ExpiryChange), NotArmed> {
+    /// Arms a timer that wakes `waker` at `tick`.
+    ///
+    /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
+    /// up to it. Then the timer has fired, and nothing is armed.
+    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
         let mut state = self.state.lock();
-        let is_closed = self.clock.ended().is_some();
+        // The clock says so before the shard is closed: what is armed meanwhile is taken out by that.
+        let is_closed = self.clock.has_ended();
         if is_closed || tick.get() <= state.wheel.now() {
             drop(state);
-            // The waker was made before the lock, and is dropped here, after it.
             drop(waker);
             return Err(if is_closed {
                 NotArmed::Closed
@@ -94,21 +61,40 @@ impl Shard {
             });
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
-        Ok((key, self.next_expiry.lower_to(tick, state.held())))
+        let change = self.next_expiry.lower_to(tick, state.held());
+        drop(state);
+        if self.notify_driver(change) {
+            self.disarm(key);
+            return Err(NotArmed::Fired);
+        }
+        Ok(key)
     }
 
-    /// Locks, takes a timer out if it has not fired, and lets the lock go. Returns its waker.
-    #[inline(always)]
-    pub(super) fn unlink_alone(&self, key: Key) -> Option<(Option<Waker>, ExpiryChange)> {
+    /// Takes a timer out if it has not fired.
+    pub(crate) fn disarm(&self, key: Key) {
         let mut state = self.state.lock();
-        let (waker, unlinked) = state.wheel.disarm(key, Entry::empty)?;
+        let Some((waker, unlinked)) = state.wheel.disarm(key, Entry::empty) else {
+            return;
+        };
         let change = self.defer_without(&state.wheel, unlinked, state.held());
-        Some((waker, change))
+        drop(state);
+        self.notify_driver(change);
+        drop(waker);
     }
 
-    /// Looks for the next expiry anew after a timer was unlinked from its slot. On the system's
-    /// clock a next expiry that is too early costs one empty turn. On a clock that can be paused it
-    /// would pull virtual time along.
+    #[inline(always)]
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked {
+            shard: self,
+            state: self.state.lock(),
+            change: ExpiryChange::None,
+            waker: None,
+        }
+    }
+
+    /// Finds the next expiry after a timer was unlinked from its slot. On the system's clock a next
+    /// expiry that is too early costs one empty turn. On a clock that can be paused it would pull
+    /// virtual time along.
     #[inline]
     fn defer_without(
         &self,
@@ -116,62 +102,46 @@ impl Shard {
         unlinked: Unlinked,
         held: LockHeld<'_>,
     ) -> ExpiryChange {
-        if self.clock.is_pausable() {
-            self.defer_on_pausable(wheel, unlinked, held)
+        let may_change = || wheel.may_change(unlinked, self.next_expiry.tick_about().get());
+        if self.clock.is_pausable() && may_change() {
+            self.next_expiry.defer_to(self.earliest_in(wheel), held)
         } else {
             ExpiryChange::None
         }
     }
 
-    #[inline(never)]
-    fn defer_on_pausable(
-        &self,
-        wheel: &Wheel<Entry>,
-        unlinked: Unlinked,
-        held: LockHeld<'_>,
-    ) -> ExpiryChange {
-        self.next_expiry.defer(held, |expiry| {
-            wheel
-                .may_change(unlinked, expiry.get())
-                .then(|| earliest_in(wheel, &self.clock))
-        })
+    /// The tick at which the driver is to come next.
+    pub(super) fn earliest_in(&self, wheel: &Wheel<Entry>) -> Tick {
+        // The wheel may name a tick at which timers cascade ahead of their time. On a clock that
+        // can be paused that would pull virtual time along. The wheel may also name the start of a
+        // coarse slot. A timer that is linked at `NEVER` lies in a slot of its own, which no moment
+        // comes near.
+        let earliest = if self.clock.is_pausable() {
+            wheel.next_due()
+        } else {
+            wheel.next_turn()
+        };
+        let earliest = earliest.map(Tick::new).filter(|&tick| tick <= LAST_TICK);
+        earliest.unwrap_or(Tick::NEVER)
     }
 }
 
-impl<'a> Locked<'a> {
-    /// Lets the lock go, and returns what is left to do.
+impl Locked<'_> {
+    /// Lets the lock go, notifies the driver, and drops the waker of what was unlinked. `true` if
+    /// the next expiry was lowered to a tick up to which tokio's time driver has already worked.
     #[inline(always)]
-    pub(super) fn unlock(self) -> Deferred<'a> {
-        self.after
+    pub(super) fn unlock(self) -> bool {
+        drop(self.state);
+        self.shard.notify_driver(self.change)
     }
 
-    /// Whether nothing can be armed any more. The clock says so before the shard is closed: what is
-    /// armed meanwhile is taken out by that.
-    #[inline]
-    pub(super) fn is_closed(&self) -> bool {
-        self.shard.clock.ended().is_some()
-    }
-
-    #[inline]
-    pub(super) fn tick(&self) -> TickLength {
-        self.shard.clock.tick()
-    }
-
-    /// The tick up to which the wheel was turned.
-    #[inline]
-    pub(super) fn turned_to(&self) -> Tick {
-        Tick::new(self.state.wheel.now())
-    }
-
-    /// The tick at which the driver comes next.
-    pub(super) fn next_expiry(&self) -> Tick {
-        self.shard.next_expiry.tick_about()
-    }
-
-    /// The entry of a timer that has not fired.
-    #[inline]
-    pub(super) fn entry(&mut self, key: Key) -> Option<&mut Entry> {
-        self.state.wheel.get_mut(key)
+    /// Lets the lock go, notifies the driver, and wakes the task that waited for what was unlinked.
+    pub(super) fn unlock_and_wake(self) {
+        drop(self.state);
+        self.shard.notify_driver(self.change);
+        if let Some(waker) = self.waker {
+            self.shard.driver.wake(waker);
+        }
     }
 
     /// A deadline's word, for what needs the lock.
@@ -184,7 +154,7 @@ impl<'a> Locked<'a> {
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
-        self.after.change = self.shard.next_expiry.lower_to(tick, self.state.held());
+        self.change = self.shard.next_expiry.lower_to(tick, self.state.held());
         key
     }
 
@@ -193,126 +163,29 @@ impl<'a> Locked<'a> {
         let Some(unlinked) = self.state.wheel.relink(key, tick.get()) else {
             return false;
         };
-        let lowered = self.shard.next_expiry.lower_to(tick, self.state.held());
+        let (shard, held) = (self.shard, self.state.held());
+        let lowered = shard.next_expiry.lower_to(tick, held);
         // The driver must learn of an earlier expiry, whatever else changed.
-        if lowered == ExpiryChange::None {
-            self.defer_without(unlinked);
-        } else {
-            self.after.change = lowered;
-        }
+        self.change = match lowered {
+            ExpiryChange::None => shard.defer_without(&self.state.wheel, unlinked, held),
+            _ => lowered,
+        };
         true
     }
 
     /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
     #[inline(never)] // `unlink_alone` is the hot one.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
-        debug_assert!(
-            self.after.waker.is_none(),
-            "it would be dropped under the lock"
-        );
         let Some((waker, unlinked)) = self.state.wheel.disarm(key, Entry::empty) else {
             return false;
         };
-        self.after.waker = waker;
-        self.defer_without(unlinked);
-        true
-    }
-
-    /// All counts but what the wheel counts.
-    pub(super) fn counts_mut(&mut self) -> &mut Counts {
-        &mut self.state.counts
-    }
-
-    /// The tick at which a timer is linked that has not fired.
-    pub(super) fn linked_at(&self, key: Key) -> Option<Tick> {
-        self.state.wheel.due(key).map(Tick::new)
-    }
-
-    /// Says that the shard is turned to `now`. Call this before the wheel is.
-    pub(super) fn note_turn(&self, now: Tick) {
-        self.shard.turned_to.set(now, self.state.held());
-    }
-
-    /// Turns the wheel up to `now`, and fires at most `batch` timers. `judge` decides on each timer
-    /// whose slot has come. `false` if there may be more.
-    pub(super) fn advance(
-        &mut self,
-        now: Tick,
-        batch: usize,
-        mut judge: impl FnMut(Tick, &mut Entry, LockHeld<'_>, &mut Counts) -> Decision,
-    ) -> bool {
-        let (ShardState { wheel, counts }, held) = self.state.split();
-        let is_finished = wheel.turn(now.get(), batch, |linked, entry| {
-            judge(Tick::new(linked), entry, held, counts)
-        });
-        if is_finished {
-            self.shard
-                .next_expiry
-                .set(earliest_in(wheel, &self.shard.clock), held);
-        }
-        is_finished
-    }
-
-    /// Closes the shard for ever. Calls `settle` for each pending entry, and then returns all of
-    /// them. The caller drops them after the lock.
-    pub(super) fn close(
-        mut self,
-        mut settle: impl FnMut(&Entry, LockHeld<'_>),
-    ) -> impl Iterator<Item = Entry> {
-        let (state, held) = self.state.split();
-        self.shard.turned_to.close(held);
-        for entry in state.wheel.values_mut() {
-            settle(entry, held);
-        }
-        self.state.wheel.take_all()
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        let ShardState { wheel, counts } = &*self.state;
-        Counts {
-            pending: wheel.len(),
-            armed: wheel.inserted(),
-            ..*counts
-        }
-    }
-
-    /// Counts the timers of each slot into counts that have room.
-    pub(super) fn count_slots(&self, counts: &mut SlotCounts) {
-        self.state.wheel.count_slots(counts);
-    }
-
-    /// Defers the next expiry for an earlier tick than this. The alarm is set for it already.
-    pub(super) fn defer_to(&self, tick: Tick) {
-        let _ = self
+        debug_assert!(self.waker.is_none(), "it would be dropped under the lock");
+        self.waker = waker;
+        let state = &self.state;
+        self.change = self
             .shard
-            .next_expiry
-            .defer(self.state.held(), |_| Some(tick));
-    }
-
-    #[inline]
-    fn defer_without(&mut self, unlinked: Unlinked) {
-        let wheel = &self.state.wheel;
-        let deferred = self.shard.defer_without(wheel, unlinked, self.state.held());
-        if deferred != ExpiryChange::None {
-            self.after.change = deferred;
-        }
-    }
-}
-
-impl Deferred<'_> {
-    /// Notifies the driver, and drops what was unlinked, so that no task is woken. `true` if the
-    /// next expiry was lowered to a tick up to which tokio's time driver has already worked.
-    #[inline(always)]
-    pub(super) fn notify_driver(self) -> bool {
-        self.shard.notify_driver(self.change)
-    }
-
-    /// Notifies the driver, and wakes the task that waited for what was unlinked.
-    pub(super) fn wake(self) {
-        self.shard.notify_driver(self.change);
-        if let Some(waker) = self.waker {
-            self.shard.driver.wake(waker);
-        }
+            .defer_without(&state.wheel, unlinked, state.held());
+        true
     }
 }
 
@@ -345,29 +218,4 @@ fn link(
     std::mem::forget(std::mem::replace(&mut entry.word, word));
     std::mem::forget(std::mem::replace(&mut entry.waker, waker));
     key
-}
-
-impl ShardState {
-    pub(super) fn new() -> ShardState {
-        ShardState {
-            wheel: Wheel::new(),
-            counts: Counts::default(),
-        }
-    }
-}
-
-/// The tick at which the driver is to come next.
-fn earliest_in(wheel: &Wheel<Entry>, clock: &Clock) -> Tick {
-    // The wheel may name a tick at which timers cascade ahead of their time. On a clock that can be
-    // paused that would pull virtual time along. The wheel may also name the start of a coarse
-    // slot. A timer that is linked at `NEVER` lies in a slot of its own, which no moment comes near.
-    let earliest = if clock.is_pausable() {
-        wheel.next_due()
-    } else {
-        wheel.next_turn()
-    };
-    earliest
-        .map(Tick::new)
-        .filter(|&tick| tick <= LAST_TICK)
-        .unwrap_or(Tick::NEVER)
 }

@@ -11,29 +11,22 @@
 //!                                                           the shard is closed for ever
 //! ```
 //!
-//! Ground rules: which thread may touch which field of a shard, and when.
+//! Which thread may touch which field of a shard, and when:
 //!
 //! | field | rule |
 //! |---|---|
-//! | `state`: the wheel and its counts | only with the lock, through [`locked::Locked`] |
+//! | `state`: the wheel and its counts | only with the lock |
 //! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`next_expiry`], [`turned_to`]) |
 //! | a deadline's [`word`] | a reset needs no lock; all else does |
 //! | `clock`, `driver`, `index` | never written |
 //!
-//! A shard knows its driver as [`TurnRequests`]. The driver fires what is due in a shard, asks for
-//! its next expiry and closes it.
-//!
 //! Invariants:
 //!
-//! - No user code runs under the lock. A thread clones a waker before it takes the lock, and wakes
-//!   or drops one after it has let the lock go. A key of a map never comes here. Hence a poisoned
-//!   lock means nothing, and poison is ignored.
-//! - A timer fires only if its due has come. A timer that fired is out of the wheel when the lock
-//!   is let go.
-//! - A key is good as long as its timer has neither fired nor been disarmed. A stale key finds no
-//!   timer, never another one.
+//! - No user code runs under the lock. A thread clones, wakes and drops wakers while it does not
+//!   hold the lock. A key of a map never comes here. So poison is ignored.
+//! - A timer fires only if its due has come. It is then out of the wheel when the lock is let go.
+//! - The key of a timer that has fired or was disarmed finds no timer, never another one.
 
-pub(crate) mod deadline_ref;
 mod deadlines;
 pub(crate) mod lateness;
 mod lock;
@@ -44,7 +37,6 @@ mod tests;
 pub(crate) mod turned_to;
 pub(crate) mod word;
 
-use std::fmt;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -54,11 +46,12 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::wheel::{Decision, Key, SlotCounts};
-pub(crate) use deadlines::{Change, Report};
+pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::ShardLock;
 use locked::{Entry, Locked, ShardState};
-use next_expiry::{ExpiryChange, NextExpiry};
+pub(crate) use next_expiry::ExpiryChange;
+use next_expiry::NextExpiry;
 use turned_to::{TurnedTo, WakerId};
 use word::Expiry;
 
@@ -76,11 +69,9 @@ pub(crate) struct Shard {
 
 /// What a shard asks of its driver, under no lock.
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
-    /// Requests a turn at `tick` at the latest. Call this after an expiry was lowered to that tick.
-    fn request_turn_by(&self, tick: Tick) -> Option<MissedTick>;
-
-    /// Takes the request for a turn at `tick` back, from which an expiry was deferred.
-    fn retract_turn_at(&self, tick: Tick) -> Option<MissedTick>;
+    /// Requests a turn for an expiry that was lowered, or takes the request for one back that was
+    /// deferred. Call this after the change.
+    fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick>;
 
     /// Wakes and drops a waker, and contains its panic.
     fn wake(&self, waker: Waker);
@@ -119,7 +110,7 @@ pub(crate) enum NotArmed {
 impl Shard {
     pub(crate) fn new(clock: Arc<Clock>, driver: Arc<dyn TurnRequests>, index: usize) -> Shard {
         Shard {
-            state: ShardLock::new(ShardState::new()),
+            state: ShardLock::new(ShardState::default()),
             next_expiry: NextExpiry::never(),
             turned_to: TurnedTo::new(),
             clock,
@@ -138,47 +129,19 @@ impl Shard {
         self.index
     }
 
-    /// Whether the runtime has shut down, as far as any thread has noticed.
-    #[inline]
-    pub(crate) fn has_ended(&self) -> bool {
-        self.clock.ended().is_some()
-    }
-
-    /// Arms a timer that wakes `waker` at `tick`.
-    ///
-    /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
-    /// up to it. Then the timer has fired, and nothing is armed.
-    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
-        let (key, change) = self.link_alone(tick, waker)?;
-        if self.notify_driver(change) {
-            self.disarm(key);
-            return Err(NotArmed::Fired);
-        }
-        Ok(key)
-    }
-
-    /// Takes a timer out if it has not fired.
-    pub(crate) fn disarm(&self, key: Key) {
-        if let Some((waker, change)) = self.unlink_alone(key) {
-            self.notify_driver(change);
-            // After the lock.
-            drop(waker);
-        }
-    }
-
     /// Moves an armed timer, whose waker stays. `None` if it had fired before.
     ///
     /// The wheel may have been turned to the new tick already, or tokio's time driver may have
     /// worked up to it. Then this is ready: the timer fires here and now, as tokio's do.
     pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Option<Poll<()>> {
         let mut locked = self.lock();
-        if tick <= locked.turned_to() {
+        if tick.get() <= locked.state.wheel.now() {
             return fire(locked, key);
         }
         if !locked.relink(key, tick) {
             return None;
         }
-        if locked.unlock().notify_driver() {
+        if locked.unlock() {
             return fire(self.lock(), key);
         }
         Some(Poll::Pending)
@@ -207,7 +170,7 @@ impl Shard {
         waker: &Waker,
     ) -> Result<WakerId, NotArmed> {
         self.register(waker, |locked| {
-            let entry = locked.entry(key);
+            let entry = locked.state.wheel.get_mut(key);
             entry.ok_or_else(|| match self.clock.ended() {
                 Some(end) if end < due => NotArmed::Closed,
                 _ => NotArmed::Fired,
@@ -228,9 +191,9 @@ impl Shard {
             let entry = match find(&mut locked) {
                 Ok(entry) => entry,
                 Err(instead) => {
-                    // The waker of a timer that was taken out is not woken, because its task is the
+                    // The waker of a timer that was taken out is dropped, because its task is the
                     // one that polls.
-                    locked.unlock().notify_driver();
+                    locked.unlock();
                     return Err(instead);
                 }
             };
@@ -241,25 +204,30 @@ impl Shard {
             if let Some(clone) = clone.take() {
                 let registered = WakerId::of(&clone);
                 let old = entry.waker.replace(clone);
-                drop(locked.unlock());
+                drop(locked);
                 drop(old);
                 return Ok(registered);
             }
             // A task polls that has not polled last. That is rare, so the loop goes round once more
             // to clone outside the lock.
-            drop(locked.unlock());
+            drop(locked);
             clone = Some(waker.clone());
         }
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.lock().counts()
+        let state = self.state.lock();
+        Counts {
+            pending: state.wheel.len(),
+            armed: state.wheel.inserted(),
+            ..state.counts
+        }
     }
 
     /// How many timers lie in each slot.
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let mut counts = SlotCounts::with_room();
-        self.lock().count_slots(&mut counts);
+        self.state.lock().wheel.count_slots(&mut counts);
         counts
     }
 
@@ -271,19 +239,15 @@ impl Shard {
     }
 
     fn notify_driver_of(&self, change: ExpiryChange) -> bool {
-        let missed = match change {
-            ExpiryChange::None => None,
-            ExpiryChange::Earlier(tick) => self.driver.request_turn_by(tick),
-            ExpiryChange::Later(tick) => self.driver.retract_turn_at(tick),
-        };
-        let Some(MissedTick { up_to, comes_from }) = missed else {
+        let Some(missed) = self.driver.request_turn(change) else {
             return false;
         };
         // If the tick of a requested turn has passed, the turn comes later, and the next expiry has
         // to say so. Otherwise a thread that arms something for such a tick would expect a turn
         // there, and a wheel with a cascade to do in the past goes on naming one.
-        self.lock().defer_to(comes_from);
-        matches!(change, ExpiryChange::Earlier(tick) if tick <= up_to)
+        let state = self.state.lock();
+        let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
+        matches!(change, ExpiryChange::Earlier(tick) if tick <= missed.up_to)
     }
 }
 
@@ -293,8 +257,8 @@ fn fire(mut locked: Locked<'_>, key: Key) -> Option<Poll<()>> {
     if !locked.unlink(key) {
         return None;
     }
-    locked.counts_mut().fired.count(Duration::ZERO);
-    locked.unlock().wake();
+    locked.state.counts.fired.count(Duration::ZERO);
+    locked.unlock_and_wake();
     Some(Poll::Ready(()))
 }
 
@@ -324,9 +288,12 @@ impl Shard {
     ) -> Option<Tick> {
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
-        let mut locked = self.lock();
-        locked.note_turn(now);
-        let is_finished = locked.advance(now, BATCH, |linked, entry, held, counts| {
+        let mut state = self.state.lock();
+        let (ShardState { wheel, counts }, held) = state.split();
+        // Before a timer is taken out.
+        self.turned_to.set(now, held);
+        let is_finished = wheel.turn(now.get(), BATCH, |linked, entry| {
+            let linked = Tick::new(linked);
             let due = match &entry.word {
                 None => linked,
                 Some(word) => {
@@ -354,31 +321,30 @@ impl Shard {
             wakers.extend(entry.waker.take());
             Decision::Fire
         });
-        is_finished.then(|| locked.next_expiry())
+        is_finished.then(|| {
+            let earliest = self.earliest_in(wheel);
+            self.next_expiry.set(earliest, held);
+            earliest
+        })
     }
 
     /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers
     /// of all that is pending.
     pub(crate) fn close(&self) -> Vec<Waker> {
         let end = self.clock.ended();
-        let entries = self.lock().close(|entry, held| {
-            let Some(word) = &entry.word else { return };
+        // A deadline that has passed has expired, though the driver did not come to it in time.
+        let has_passed = |due| end.is_some_and(|end| due <= end);
+        let mut state = self.state.lock();
+        let (ShardState { wheel, .. }, held) = state.split();
+        self.turned_to.close(held);
+        for word in wheel.values_mut().filter_map(|entry| entry.word.as_ref()) {
             let word = word.locked(held);
-            // A deadline that has passed has expired, though the driver did not come to it in time.
-            let has_passed = |due| end.is_some_and(|end| due <= end);
             if let Expiry::Later(_) = word.expire_if(has_passed) {
-                word.settle(Err(Cancelled::SHUTDOWN));
+                word.end(Cancelled::SHUTDOWN);
             }
-        });
+        }
+        let entries = wheel.take_all();
+        drop(state);
         entries.filter_map(|entry| entry.waker).collect()
-    }
-}
-
-impl fmt::Debug for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { pending, .. } = self.counts();
-        f.debug_struct("Shard")
-            .field("pending", &pending)
-            .finish_non_exhaustive()
     }
 }

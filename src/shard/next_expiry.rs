@@ -1,15 +1,13 @@
 //! The next expiry of a shard: when the driver comes next, and when it has to come earlier.
 //!
-//! Invariant: the next expiry is the tick at which the driver comes next, and no timer of the wheel
-//! is due before it. It is written only under the shard's lock.
+//! Invariant: no timer of the wheel is due before the next expiry. It is written only under the
+//! shard's lock.
 //!
-//! A thread that arms an earlier timer lowers the next expiry under the lock. Once it has let the
-//! lock go, it notifies the driver. `clock::next_check` has the argument why no change is lost.
-//!
-//! The next expiry is too early once the timer that it was set for was disarmed. On the system's
-//! clock that costs one empty turn, and disarming notifies nobody. On a clock that can be paused the
-//! driver is notified, in real time too. The clock may be paused in the next moment, and then a
-//! cancelled timer would pull time along.
+//! A thread that changes the next expiry notifies the driver after the lock. `clock::next_check` has
+//! the argument why no change is lost. Once the timer that it was set for is disarmed, it is too
+//! early. On the system's clock that costs one empty turn, and nothing is notified. A clock that can
+//! be paused may be paused in the next moment, and a cancelled timer would pull time along. So there
+//! the driver is notified, in real time too.
 
 use super::lock::LockHeld;
 use crate::clock::tick::Tick;
@@ -46,7 +44,7 @@ impl NextExpiry {
         Tick::new(self.0.load(Ordering::Acquire))
     }
 
-    /// As `tick`, for a look that may miss what happens meanwhile.
+    /// As `tick`, for a reader that may miss what happens meanwhile.
     #[inline]
     pub(crate) fn tick_about(&self) -> Tick {
         // Relaxed: the caller takes nothing but the number from it.
@@ -64,21 +62,15 @@ impl NextExpiry {
         ExpiryChange::Earlier(due)
     }
 
-    /// Defers it, if `next` gives a later tick than the present one.
-    pub(crate) fn defer(
-        &self,
-        held: LockHeld<'_>,
-        next: impl FnOnce(Tick) -> Option<Tick>,
-    ) -> ExpiryChange {
+    /// Defers it to `next`, if that is later than the present one.
+    pub(crate) fn defer_to(&self, next: Tick, held: LockHeld<'_>) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
         let expiry = self.tick_about();
-        match next(expiry) {
-            Some(next) if next > expiry => {
-                self.set(next, held);
-                ExpiryChange::Later(expiry)
-            }
-            _ => ExpiryChange::None,
+        if next <= expiry {
+            return ExpiryChange::None;
         }
+        self.set(next, held);
+        ExpiryChange::Later(expiry)
     }
 
     /// Sets it to that tick.

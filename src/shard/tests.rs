@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use super::word::{MapTag, Word};
+use super::word::MapTag;
 use super::*;
 use crate::Timer;
 use crate::clock::tick::TickLength;
@@ -16,11 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 struct NoDriver;
 
 impl TurnRequests for NoDriver {
-    fn request_turn_by(&self, _: Tick) -> Option<MissedTick> {
-        None
-    }
-
-    fn retract_turn_at(&self, _: Tick) -> Option<MissedTick> {
+    fn request_turn(&self, _: ExpiryChange) -> Option<MissedTick> {
         None
     }
 
@@ -50,8 +46,7 @@ fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
         let guard = shard.state.lock();
         let arming = scope.spawn(|| shard.arm(far, Waker::noop().clone()));
         let word = scope.spawn(|| {
-            let word = Arc::new(Word::new(clock.now(), 50 * MS, MapTag::default()));
-            shard.arm_word(&word);
+            let word = shard.arm_deadline(clock.now(), 50 * MS, MapTag::default());
             word.outcome()
         });
         thread::sleep(50 * MS);
@@ -79,8 +74,7 @@ async fn what_is_left_after_a_reset_is_at_most_the_timeout() {
 #[test]
 fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
     let shard = shard();
-    let word = Arc::new(Word::new(at(0), 100 * MS, MapTag::default()));
-    shard.arm_word(&word);
+    let word = shard.arm_deadline(at(0), 100 * MS, MapTag::default());
     let stalls = shard.clock().stalls();
     stalls.wait_from(Tick::new(100));
     assert!(stalls.turn_begins(at(400), || false).is_some());

@@ -1,7 +1,7 @@
 //! The state word of a deadline. It makes `reset` lock-free and its answer exact.
 //!
 //! One `AtomicU64` says whether the deadline is pending, and from when its timeout counts. So one
-//! compare-exchange decides between a reset and the expiry, and exactly one of them wins.
+//! compare-exchange decides between a reset and the expiry.
 //!
 //! | tag | the other 62 bits | the deadline is |
 //! |---|---|---|
@@ -9,28 +9,17 @@
 //! | `ONCE` | a moment | pending, due then: after `reset_after`, `reset_at`, `extend` |
 //! | `SETTLED` | an outcome | at its end |
 //!
-//! On the system's clock a reset counts from the next whole millisecond, or from the next tick
-//! where that comes sooner. So all resets of one millisecond make the same word, and all but the
-//! first write nothing.
+//! A reset of a deadline that counts its timeout only makes it later, and needs no lock. All else
+//! goes through a [`LockedWord`], which only a thread with a shard's lock can make.
 //!
-//! Invariant: while a thread holds the lock of the deadline's shard, no other thread can do more
-//! than make the due later. A settled word stays settled, and the timeout stays the same. The timer
-//! in the wheel is linked at the due or earlier. When its slot comes, the driver asks the word for
-//! the true due. If that is later, the driver links the timer again.
-//!
-//! Which thread may touch what, and when:
-//!
-//! - A reset of a deadline that counts its timeout needs no lock, because it only moves later.
-//! - All else is done with the lock of the deadline's shard held. Such a call may move the due
-//!   earlier, writes the timeout, settles a state or makes it pending again, or reads and writes
-//!   the key. It goes through a [`LockedWord`], which is borrowed from a [`LockHeld`]. So a call
-//!   without a shard's lock does not compile.
+//! Invariant: while a thread holds the lock of the deadline's shard, no other thread does more than
+//! make the due later. The timer in the wheel is linked at the due or earlier. When its slot comes,
+//! the driver asks the word for the true due, and links the timer again if that is later.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
-//! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value. If the
-//!   reset came first, the driver's exchange fails, and the driver looks again. If the driver came
-//!   first, the reset's exchange fails, and the reset answers `false`.
+//! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value. The one
+//!   that comes second fails. The driver then judges the new due, and a reset answers `false`.
 //! - **W2. A reset against `set_timeout` or `reset_after`.** The word holds the time of the reset,
 //!   and not the due. So a reset carries no stale timeout with it. A reset that read a pending
 //!   state before a `reset_after` fails its exchange.
@@ -47,7 +36,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::lock::LockHeld;
-use crate::clock::tick::{Moment, Span};
+use crate::clock::tick::{Moment, from_nanos, to_nanos};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -90,8 +79,8 @@ impl Word {
     /// A word that is pending and counts from `start`.
     pub(crate) fn new(start: Moment, timeout: Duration, tag: MapTag) -> Word {
         Word {
-            state: AtomicU64::new(Packed::from(State::Counting(start)).0),
-            timeout: AtomicU64::new(Span::from(timeout).to_bits()),
+            state: AtomicU64::new(State::Counting(start).to_bits()),
+            timeout: AtomicU64::new(to_nanos(timeout)),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
             tag,
@@ -105,7 +94,7 @@ impl Word {
 
     /// The outcome of the deadline, once it has one.
     pub(crate) fn outcome(&self) -> Poll<Result<(), Cancelled>> {
-        match self.load().into() {
+        match self.state() {
             State::Settled(outcome) => Poll::Ready(outcome),
             State::Counting(_) | State::Once(_) => Poll::Pending,
         }
@@ -113,23 +102,28 @@ impl Word {
 
     /// The timeout as it was set.
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout_span().into()
+        from_nanos(self.timeout_nanos())
     }
 
-    /// Counts anew from `start` if the deadline is pending at `now`, which is no later. Takes no
-    /// lock. `false` if this needs the lock: the deadline has come to its end, it has passed and
-    /// must be settled (W3), or the reset may move it earlier.
+    /// Counts from `start` if the deadline is pending at `now`, which is no later. Takes no lock.
+    /// `false` if this needs the lock: the deadline has come to its end, it has passed and must be
+    /// settled (W3), or the reset may move it earlier.
     #[inline]
     pub(crate) fn reset(&self, now: Moment, start: Moment) -> bool {
-        let new = Packed::from(State::Counting(start));
+        // Of two words that count the timeout, the later one is the greater.
+        let new = State::Counting(start).to_bits();
         let mut state = self.load();
-        while state.is_counting() && self.due_of_start(state) > now {
+        while is_counting(state) && self.due_of_start(state) > now {
             if state >= new {
                 return true; // W4.
             }
-            // W1 and W2: if the state has changed, it is looked at again.
-            match self.exchange(state, new) {
-                Ok(()) => return true,
+            // W1 and W2: if the state has changed, it is judged again. AcqRel: earlier writes of
+            // this thread go with the word. Acquire on failure: as in `load`.
+            let exchanged =
+                self.state
+                    .compare_exchange(state, new, Ordering::AcqRel, Ordering::Acquire);
+            match exchanged {
+                Ok(_) => return true,
                 Err(changed) => state = changed,
             }
         }
@@ -142,62 +136,36 @@ impl Word {
         LockedWord(self)
     }
 
-    pub(super) fn due_of(&self, state: State) -> Option<Moment> {
+    /// When a deadline in that state is due; its outcome if it is settled.
+    fn due_of(&self, state: State) -> Result<Moment, Result<(), Cancelled>> {
         match state {
-            State::Counting(_) => Some(self.due_of_start(state.into())),
-            State::Once(due) => Some(due),
-            State::Settled(_) => None,
+            State::Counting(start) => Ok(start.after_nanos(self.timeout_nanos())),
+            State::Once(due) => Ok(due),
+            State::Settled(outcome) => Err(outcome),
         }
     }
 
-    /// The due of a state that counts the timeout.
+    /// The due of a word that counts the timeout.
     #[inline]
-    fn due_of_start(&self, state: Packed) -> Moment {
-        Moment::from_bits(state.bits()).after(self.timeout_span())
+    fn due_of_start(&self, counting: u64) -> Moment {
+        Moment::from_bits(counting >> TAG_BITS).after_nanos(self.timeout_nanos())
     }
 
     #[inline]
-    fn timeout_span(&self) -> Span {
+    fn timeout_nanos(&self) -> u64 {
         // Relaxed: a call that misses a `set_timeout` of the same time counts as one that came
         // before it.
-        Span::from_bits(self.timeout.load(Ordering::Relaxed))
+        self.timeout.load(Ordering::Relaxed)
     }
 
-    /// Replaces a pending state by what `next` makes of it, and returns the replaced state. `None`
-    /// if the word is settled.
-    fn update(&self, next: impl Fn(Packed) -> State) -> Option<State> {
-        let mut packed = self.load();
-        loop {
-            let state = State::from(packed);
-            if let State::Settled(_) = state {
-                return None;
-            }
-            match self.exchange(packed, next(packed).into()) {
-                Ok(()) => return Some(state),
-                Err(changed) => packed = changed,
-            }
-        }
+    fn state(&self) -> State {
+        State::from_bits(self.load())
     }
 
     #[inline]
-    fn load(&self) -> Packed {
-        // Acquire: pairs with the Release in `store` and `exchange`.
-        Packed(self.state.load(Ordering::Acquire))
-    }
-
-    fn store(&self, state: State) {
-        // Release: pairs with the Acquire in `load` and `exchange`.
-        self.state.store(Packed::from(state).0, Ordering::Release);
-    }
-
-    #[inline]
-    fn exchange(&self, current: Packed, new: Packed) -> Result<(), Packed> {
-        // AcqRel: earlier writes of this thread go with the word. Acquire on failure: as
-        // in `load`.
-        self.state
-            .compare_exchange(current.0, new.0, Ordering::AcqRel, Ordering::Acquire)
-            .map(drop)
-            .map_err(Packed)
+    fn load(&self) -> u64 {
+        // Acquire: pairs with the Release in `store`, `update` and `reset`.
+        self.state.load(Ordering::Acquire)
     }
 }
 
@@ -216,11 +184,7 @@ impl Deref for LockedWord<'_> {
 impl LockedWord<'_> {
     /// When the deadline is due; `None` once it is settled.
     pub(crate) fn due(&self) -> Option<Moment> {
-        self.due_of(self.state())
-    }
-
-    pub(crate) fn state(&self) -> State {
-        self.load().into()
+        self.due_of(self.state()).ok()
     }
 
     /// Whether its due was set once, and it does not count its timeout.
@@ -230,66 +194,56 @@ impl LockedWord<'_> {
 
     /// Expires the deadline if `has_passed` says so of its due.
     pub(crate) fn expire_if(&self, has_passed: impl Fn(Moment) -> bool) -> Expiry {
-        let mut state = self.load();
-        loop {
-            let due = match state.into() {
-                State::Counting(_) => self.due_of_start(state),
-                State::Once(due) => due,
-                State::Settled(outcome) => return Expiry::Settled(outcome),
-            };
-            if !has_passed(due) {
-                return Expiry::Later(due);
-            }
-            // W1: a reset that came first makes this fail, and the loop looks again.
-            match self.exchange(state, State::Settled(EXPIRED).into()) {
-                Ok(()) => return Expiry::Expired(due),
-                Err(changed) => state = changed,
-            }
+        let expired = |_, due| has_passed(due).then_some(State::Settled(EXPIRED));
+        let updated = self.update(expired);
+        let (Ok(state) | Err(state)) = updated;
+        match self.due_of(state) {
+            Ok(due) if updated.is_ok() => Expiry::Expired(due),
+            Ok(due) => Expiry::Later(due),
+            Err(outcome) => Expiry::Settled(outcome),
         }
     }
 
-    /// Brings the deadline to its end, and returns its state from before. `None` if it had come to
-    /// an end already.
-    pub(crate) fn settle(&self, outcome: Result<(), Cancelled>) -> Option<State> {
-        self.update(|_| State::Settled(outcome))
+    /// Brings the deadline to its end, and returns the time that it had left at `now`. `None` if it
+    /// had come to an end already.
+    pub(crate) fn settle(&self, now: Moment, outcome: Result<(), Cancelled>) -> Option<Duration> {
+        let before = self.update(|_, _| Some(State::Settled(outcome)));
+        Some(self.due_and_left_of(before.ok()?, now)?.1)
     }
 
-    /// Counts anew from `start`, whatever it was set to. A settled word stays as it is, here and in
-    /// the next two functions.
+    /// When the deadline is due, and the time that is left at `now`. `None` once it is settled.
+    pub(crate) fn due_and_left(&self, now: Moment) -> Option<(Moment, Duration)> {
+        self.due_and_left_of(self.state(), now)
+    }
+
+    fn due_and_left_of(&self, state: State, now: Moment) -> Option<(Moment, Duration)> {
+        let due = self.due_of(state).ok()?;
+        Some(match state {
+            // A reset counts from a moment that may lie ahead.
+            State::Counting(_) => (due, due.since(now).min(self.timeout())),
+            _ => (due, due.since(now)),
+        })
+    }
+
+    /// Counts from `start`, whatever it was set to. A settled word stays as it is, here and in the
+    /// next two functions.
     pub(crate) fn restart_from(&self, start: Moment) {
-        self.update(|state| match state.into() {
-            State::Counting(later) if later > start => State::Counting(later), // W4.
-            _ => State::Counting(start),
+        let _ = self.update(|state, _| match state {
+            State::Counting(later) if later > start => None, // W4.
+            _ => Some(State::Counting(start)),
         });
     }
 
     /// Sets the due, once, to what `next` makes of it.
     pub(crate) fn set_once(&self, next: impl Fn(Moment) -> Moment) {
-        self.update(|state| match self.due_of(state.into()) {
-            Some(due) => State::Once(next(due)),
-            None => state.into(),
-        });
+        let _ = self.update(|_, due| Some(State::Once(next(due))));
     }
 
     /// Changes the timeout. A pending deadline counts it from its last reset, unless its due was
     /// set once: that stands.
     pub(crate) fn set_timeout(&self, timeout: Duration) {
         // Relaxed: W2, the word holds no timeout. A caller that needs the new one takes the lock.
-        self.timeout
-            .store(Span::from(timeout).to_bits(), Ordering::Relaxed);
-    }
-
-    /// How much time was left at `now` of a deadline in that state, never more than what was set.
-    pub(crate) fn left(&self, state: State, now: Moment) -> Duration {
-        let left = self
-            .due_of(state)
-            .map_or(Duration::ZERO, |due| due.since(now));
-        match state {
-            // A reset may have come since `now` was read, and counts from a moment that may lie
-            // ahead.
-            State::Counting(_) => left.min(self.timeout()),
-            State::Once(_) | State::Settled(_) => left,
-        }
+        self.timeout.store(to_nanos(timeout), Ordering::Relaxed);
     }
 
     /// Makes the deadline pending again after any outcome, counting from `start`.
@@ -300,12 +254,29 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Settles the word for ever, whatever it was, because the runtime has shut down.
-    pub(crate) fn shut_down(&self) {
-        let outcome = Err(Cancelled::SHUTDOWN);
-        if self.settle(outcome).is_none() {
-            self.store(State::Settled(outcome));
-        }
+    /// Settles the word, whatever it was, as one that no task awaits or that nothing fires.
+    pub(crate) fn end(&self, cancelled: Cancelled) {
+        self.store(State::Settled(Err(cancelled)));
+    }
+
+    fn store(&self, state: State) {
+        // Release: pairs with the Acquire in `load` and `update`.
+        self.state.store(state.to_bits(), Ordering::Release);
+    }
+
+    /// Replaces a pending state by what `next` makes of it and of its due, and returns the replaced
+    /// state. An error is the present state: `next` gave `None`, or the word is settled.
+    fn update(&self, next: impl Fn(State, Moment) -> Option<State>) -> Result<State, State> {
+        let next = |bits| {
+            let state = State::from_bits(bits);
+            next(state, self.due_of(state).ok()?).map(State::to_bits)
+        };
+        // W1: if a reset came first, the exchange fails, and `next` judges the new due. Orderings as
+        // in `reset`.
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
+            .map(State::from_bits)
+            .map_err(State::from_bits)
     }
 
     /// Where the timer lies in the wheel: index and sequence, which have a meaning only for the
@@ -325,7 +296,7 @@ impl LockedWord<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+enum State {
     /// Its timeout counts from here.
     Counting(Moment),
     /// It is due then, once.
@@ -339,41 +310,27 @@ const COUNTING: u64 = 0;
 const ONCE: u64 = 1;
 const SETTLED: u64 = 2;
 
-/// A state in one word. Of two that count the timeout, the later one is the greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Packed(u64);
-
-impl Packed {
-    #[inline]
-    fn is_counting(self) -> bool {
-        self.0 & TAG_MASK == COUNTING
-    }
-
-    /// All but the tag.
-    #[inline]
-    fn bits(self) -> u64 {
-        self.0 >> TAG_BITS
-    }
+#[inline]
+fn is_counting(bits: u64) -> bool {
+    bits & TAG_MASK == COUNTING
 }
 
-impl From<State> for Packed {
+impl State {
     #[inline]
-    fn from(state: State) -> Packed {
-        let (bits, tag) = match state {
+    fn to_bits(self) -> u64 {
+        let (bits, tag) = match self {
             State::Counting(start) => (start.to_bits(), COUNTING),
             State::Once(due) => (due.to_bits(), ONCE),
             State::Settled(Ok(())) => (0, SETTLED),
             State::Settled(Err(cancelled)) => (1 + cancelled.to_bits(), SETTLED),
         };
-        Packed(bits << TAG_BITS | tag)
+        bits << TAG_BITS | tag
     }
-}
 
-impl From<Packed> for State {
     #[inline]
-    fn from(packed: Packed) -> State {
-        let bits = packed.bits();
-        match packed.0 & TAG_MASK {
+    fn from_bits(word: u64) -> State {
+        let bits = word >> TAG_BITS;
+        match word & TAG_MASK {
             COUNTING => State::Counting(Moment::from_bits(bits)),
             ONCE => State::Once(Moment::from_bits(bits)),
             _ => State::Settled(match bits {
@@ -408,7 +365,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_state_comes_out_of_its_word_again(state in state()) {
-            prop_assert_eq!(State::from(Packed::from(state)), state);
+            prop_assert_eq!(State::from_bits(state.to_bits()), state);
         }
     }
 }

@@ -122,7 +122,7 @@ fn current_runtime() -> Handle {
 #[inline]
 fn latest(id: runtime::Id) -> Option<Arc<Shard>> {
     let find = |latest: &RefCell<Option<(runtime::Id, Arc<Shard>)>>| match &*latest.borrow() {
-        Some((of, shard)) if *of == id && !shard.has_ended() => Some(shard.clone()),
+        Some((of, shard)) if *of == id && !shard.clock().has_ended() => Some(shard.clone()),
         _ => None,
     };
     LATEST.try_with(find).ok().flatten()

@@ -245,7 +245,7 @@ impl Timer {
     /// Whether the runtime has shut down, as far as anybody has noticed.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.inner.driver.has_ended()
+        self.inner.clock.has_ended()
     }
 }
 

@@ -47,7 +47,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
     fn take_all(&self, close: bool) -> Vec<(K, Duration)> {
         let inner = &*self.inner;
-        let now = inner.now();
         let mut parts = Vec::new();
         {
             let mut all = inner.table.lock_all();
@@ -65,7 +64,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
             let deadline = inner.deadline(&entry.word);
-            match deadline.settle_at(now, Err(Cancelled::DRAINED)) {
+            match deadline.settle(Err(Cancelled::DRAINED)) {
                 Some(left) => drained.push((entry.key, left)),
                 None => over.push(entry.key),
             }
@@ -83,13 +82,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// its newer deadline.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
-        let now = inner.now();
         let (mut words, mut expired) = (Vec::new(), 0);
         for part in inner.table.lock_each() {
             words.extend(part.iter().map(|entry| entry.word.clone()));
             drop(part);
             for word in words.drain(..) {
-                let left = inner.deadline(&word).settle_at(now, EXPIRED);
+                let left = inner.deadline(&word).settle(EXPIRED);
                 expired += usize::from(left.is_some());
             }
         }

@@ -26,7 +26,7 @@ use crate::error::Cancelled;
 use crate::error::InsertIfAbsentError;
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::keyed::table::{PartGuard, Table};
-use crate::shard::deadline_ref::DeadlineRef;
+use crate::shard::DeadlineRef;
 use crate::shard::word::Word;
 use crate::timer::Timer;
 

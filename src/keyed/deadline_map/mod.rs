@@ -38,15 +38,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::tick::Moment;
+use crate::deadline::ResetHandle;
 use crate::deadline::warn_before::WarnBefore;
-use crate::deadline::{self, ResetHandle};
 use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
 use crate::keyed::not_occupied;
 use crate::keyed::reentry::Reentry;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
-use crate::shard::deadline_ref::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
-use crate::shard::{Change, Shard};
+use crate::shard::{Change, DeadlineRef, Shard};
 use crate::timer::Timer;
 use inner::{Entry, Inner};
 
@@ -196,7 +195,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             shard: shard.index() as u32,
         };
         let keyed = KeyedDeadline {
-            word: crate::deadline::arm(shard, now, timeout(shard, now), tag),
+            word: shard.arm_deadline(now, timeout(shard, now), tag),
             key,
             inner: inner.clone(),
         };
@@ -283,7 +282,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        self.attempt(key, |deadline| deadline.settle(Err(Cancelled::BY_HANDLE)))
+        let cancelled = Err(Cancelled::BY_HANDLE);
+        self.act(key, |deadline| deadline.settle(cancelled))
+            .is_some()
     }
 
     /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` for a key that is not
@@ -292,7 +293,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        self.attempt(key, |deadline| deadline.settle(EXPIRED))
+        self.act(key, |deadline| deadline.settle(EXPIRED)).is_some()
     }
 
     /// When the deadline of a key expires, as [`ResetHandle::deadline`]. `None` if it is not
@@ -301,8 +302,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        let reported = self.act(key, |deadline| deadline.reported())?;
-        Some(self.inner.timer.shard().clock().instant(reported.deadline))
+        self.act(key, |deadline| deadline.deadline())
     }
 
     /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]. `None` if it is
@@ -311,7 +311,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        Some(self.act(key, |deadline| deadline.reported())?.left)
+        self.act(key, |deadline| deadline.remaining())
     }
 
     /// The handle of a key's deadline. It does all that has no call by key, without a look-up.
@@ -490,13 +490,12 @@ impl<K> KeyedDeadline<K> {
 
     /// As [`Deadline::deadline`](crate::Deadline::deadline).
     pub fn deadline(&self) -> Option<Instant> {
-        let reported = self.deadline_ref().reported()?;
-        Some(self.inner.timer.shard().clock().instant(reported.deadline))
+        self.deadline_ref().deadline()
     }
 
     /// As [`Deadline::remaining`](crate::Deadline::remaining).
     pub fn remaining(&self) -> Option<Duration> {
-        Some(self.deadline_ref().reported()?.left)
+        self.deadline_ref().remaining()
     }
 
     /// As [`Deadline::warn_before`](crate::Deadline::warn_before). Resets by key count as any
@@ -523,7 +522,7 @@ impl<K> Future for KeyedDeadline<K> {
     type Output = Result<(), Cancelled>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        deadline::poll(self.deadline_ref(), cx)
+        self.deadline_ref().poll(cx)
     }
 }
 

@@ -190,7 +190,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         value: V,
         delay: Duration,
     ) -> Result<Option<V>, InsertError<(K, V)>> {
-        let times = |now: Moment| (now.after(delay.into()), Moment::MAX);
+        let times = |now: Moment| (now.after(delay), Moment::MAX);
         self.put(key, value, true, times).map_err(not_occupied)
     }
 
@@ -227,7 +227,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         delay: Duration,
         ttl: Duration,
     ) -> Result<Option<V>, InsertError<(K, V)>> {
-        let times = |now: Moment| (now.after(delay.into()), now.after(ttl.into()));
+        let times = |now: Moment| (now.after(delay), now.after(ttl));
         self.put(key, value, true, times).map_err(not_occupied)
     }
 
@@ -254,7 +254,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         value: V,
         delay: Duration,
     ) -> Result<(), InsertIfAbsentError<(K, V)>> {
-        let times = |now: Moment| (now.after(delay.into()), Moment::MAX);
+        let times = |now: Moment| (now.after(delay), Moment::MAX);
         self.put(key, value, false, times).map(drop)
     }
 
@@ -310,7 +310,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let deadline = |_, now: Moment| now.after(delay.into());
+        let deadline = |_, now: Moment| now.after(delay);
         self.change_due(key, |_| (), deadline).is_some()
     }
 
@@ -332,7 +332,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let deadline = |present: Moment, _| present.after(by.into());
+        let deadline = |present: Moment, _| present.after(by);
         self.change_due(key, |_| (), deadline).is_some()
     }
 
@@ -508,7 +508,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.change_due(key, act, |_, now| now.after(delay.into()))
+        self.change_due(key, act, |_, now| now.after(delay))
     }
 
     fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>

@@ -130,7 +130,7 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
         let cancel = {
             let shared = shared.clone();
             thread::spawn(move || {
-                shared.locked(|word| word.settle(Err(Cancelled::BY_HANDLE)).is_some())
+                shared.locked(|word| word.settle(at(9), Err(Cancelled::BY_HANDLE)).is_some())
             })
         };
         let expired = shared.turn(10);
@@ -178,7 +178,7 @@ fn an_extension_beside_a_reset_extends_the_due_before_or_after_it() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        shared.locked(|word| word.set_once(|due| due.after(span(100).into())));
+        shared.locked(|word| word.set_once(|due| due.after(span(100))));
         assert!(reset.join().unwrap());
         // The reset comes last, or the extension, of either due.
         let due = shared.locked(due_tick).unwrap();
