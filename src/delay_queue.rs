@@ -240,10 +240,10 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn insert_due(&mut self, value: T, due: u64) -> Key {
-        let is_first = self.is_before_all(due);
+        let is_first = self.is_before_all(self.wheel.turn_for(due));
         let key = self.wheel.insert(due, value);
         if is_first {
-            self.bring_forward(due);
+            self.bring_forward(self.wheel.turn_for(due));
         }
         Key(key)
     }
@@ -335,12 +335,12 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn reset_due(&mut self, key: &Key, due: u64) {
-        let is_first = self.is_before_all(due);
+        let is_first = self.is_before_all(self.wheel.turn_for(due));
         if !self.wheel.reset(key.0, due) {
             no_value();
         }
         if is_first {
-            self.bring_forward(due);
+            self.bring_forward(self.wheel.turn_for(due));
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Locked<'a> {
     pub(super) shard: &'a Shard,
     pub(super) state: ShardGuard<'a, ShardState>,
     change: ExpiryChange,
+    /// The tick of the timer that was linked, if any.
+    linked: Tick,
     /// The waker of what was unlinked, if anything.
     waker: Option<Waker>,
 }
@@ -61,9 +63,10 @@ impl Shard {
             });
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
-        let change = self.next_expiry.lower_to(tick, state.held());
+        let turn = self.turn_for(&state.wheel, tick);
+        let change = self.next_expiry.lower_to(turn, state.held());
         drop(state);
-        if self.notify_driver(change) {
+        if self.notify_driver(change, tick) {
             self.disarm(key);
             return Err(NotArmed::Fired);
         }
@@ -78,7 +81,7 @@ impl Shard {
         };
         let change = self.defer_without(&state.wheel, unlinked, state.held());
         drop(state);
-        self.notify_driver(change);
+        self.notify_driver(change, Tick::NEVER);
         drop(waker);
     }
 
@@ -88,7 +91,19 @@ impl Shard {
             shard: self,
             state: self.state.lock(),
             change: ExpiryChange::None,
+            linked: Tick::NEVER,
             waker: None,
+        }
+    }
+
+    /// The tick by which the driver is to come for a timer that was linked at `tick`: before that if
+    /// a slot has become crowded. On a clock that can be paused it would pull virtual time along.
+    #[inline]
+    fn turn_for(&self, wheel: &Wheel<Entry>, tick: Tick) -> Tick {
+        if self.clock.is_pausable() {
+            tick
+        } else {
+            Tick::new(wheel.turn_for(tick.get()))
         }
     }
 
@@ -128,17 +143,17 @@ impl Shard {
 
 impl Locked<'_> {
     /// Lets the lock go, notifies the driver, and drops the waker of what was unlinked. `true` if
-    /// the next expiry was lowered to a tick up to which tokio's time driver has already worked.
+    /// tokio's time driver has already worked up to the tick of what was linked.
     #[inline(always)]
     pub(super) fn unlock(self) -> bool {
         drop(self.state);
-        self.shard.notify_driver(self.change)
+        self.shard.notify_driver(self.change, self.linked)
     }
 
     /// Lets the lock go, notifies the driver, and wakes the task that waited for what was unlinked.
     pub(super) fn unlock_and_wake(self) {
         drop(self.state);
-        self.shard.notify_driver(self.change);
+        self.shard.notify_driver(self.change, self.linked);
         if let Some(waker) = self.waker {
             self.shard.driver.wake(waker);
         }
@@ -154,7 +169,9 @@ impl Locked<'_> {
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
-        self.change = self.shard.next_expiry.lower_to(tick, self.state.held());
+        let turn = self.shard.turn_for(&self.state.wheel, tick);
+        self.change = self.shard.next_expiry.lower_to(turn, self.state.held());
+        self.linked = tick;
         key
     }
 
@@ -164,17 +181,19 @@ impl Locked<'_> {
             return false;
         };
         let (shard, held) = (self.shard, self.state.held());
-        let lowered = shard.next_expiry.lower_to(tick, held);
+        let turn = shard.turn_for(&self.state.wheel, tick);
+        let lowered = shard.next_expiry.lower_to(turn, held);
         // The driver must learn of an earlier expiry, whatever else changed.
         self.change = match lowered {
             ExpiryChange::None => shard.defer_without(&self.state.wheel, unlinked, held),
             _ => lowered,
         };
+        self.linked = tick;
         true
     }
 
     /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
-    #[inline(never)] // `unlink_alone` is the hot one.
+    #[inline(never)] // `disarm` is the hot one.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
         let Some((waker, unlinked)) = self.state.wheel.disarm(key, Entry::empty) else {
             return false;

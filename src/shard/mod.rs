@@ -232,13 +232,13 @@ impl Shard {
     }
 
     /// Notifies the driver of a change of the next expiry. The caller holds no lock. `true` if
-    /// tokio's time driver has already worked up to the tick of the new expiry.
+    /// tokio's time driver has already worked up to the tick of a timer that was linked.
     #[inline(always)] // Most often nothing has changed.
-    fn notify_driver(&self, change: ExpiryChange) -> bool {
-        change != ExpiryChange::None && self.notify_driver_of(change)
+    fn notify_driver(&self, change: ExpiryChange, linked: Tick) -> bool {
+        change != ExpiryChange::None && self.notify_driver_of(change, linked)
     }
 
-    fn notify_driver_of(&self, change: ExpiryChange) -> bool {
+    fn notify_driver_of(&self, change: ExpiryChange, linked: Tick) -> bool {
         let Some(missed) = self.driver.request_turn(change) else {
             return false;
         };
@@ -247,7 +247,7 @@ impl Shard {
         // there, and a wheel with a cascade to do in the past goes on naming one.
         let state = self.state.lock();
         let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
-        matches!(change, ExpiryChange::Earlier(tick) if tick <= missed.up_to)
+        linked <= missed.up_to
     }
 }
 

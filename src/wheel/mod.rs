@@ -109,6 +109,9 @@ pub struct Wheel<T> {
     now: u64,
     /// The timers in no level, by due: those whose due lay before `elapsed` when they were linked.
     overdue: BTreeMap<u64, List>,
+    /// The earliest tick from which a slot fits into the finer level that has come to hold many
+    /// since the last turn.
+    crowded: u64,
     next_sequence: NonZeroU64,
 }
 
@@ -274,6 +277,7 @@ impl<T> Wheel<T> {
             elapsed: 0,
             now: 0,
             overdue: BTreeMap::new(),
+            crowded: u64::MAX,
             next_sequence: NonZeroU64::MIN,
         }
     }

@@ -22,6 +22,7 @@ use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
 
 use super::segments::{NONE, Segments};
+use super::turn::FEW;
 use super::{Key, Wheel};
 
 /// The rest of a timer that was unlinked from its slot.
@@ -70,10 +71,13 @@ impl<T> Wheel<T> {
             Some(level) => level,
             None => grow(&mut self.levels, level),
         };
-        let previous = at.slots[slot].append(index, &mut self.nodes);
+        let list = &mut at.slots[slot];
+        let previous = list.append(index, &mut self.nodes);
         if previous == NONE {
             at.occupied |= 1 << slot;
             self.occupied |= 1 << level;
+        } else if list.len() == FEW + 1 {
+            self.note_crowd(level, slot);
         }
         previous
     }
@@ -126,11 +130,20 @@ impl<T> Wheel<T> {
         (node.due, node.links, node.position) = (due, Links::last(previous), position);
     }
 
-    /// Links a node that was unlinked from a coarser slot before all that lies where its due
-    /// belongs: a timer of the same due there was armed later.
-    pub(super) fn link_first(&mut self, index: u32) {
+    /// Links a node that was unlinked from a slot of the level `from`, before all that lies where
+    /// its due belongs: a timer of the same due there was armed later.
+    ///
+    /// If there is anything in a slot of its due on a level in between, the node goes there, since
+    /// that may have the same due, and would go before the node otherwise.
+    pub(super) fn link_first(&mut self, index: u32, from: usize) {
         let due = self.nodes[index].due;
-        let (level, slot) = self.slot_of(due);
+        let (finest, slot) = self.slot_of(due);
+        let in_between = (finest + 1..from).rev().find_map(|level| {
+            let slot = slot_of_number(due >> (level as u32 * DIGIT_BITS));
+            let is_taken = self.levels[level].slot(slot).len() > 0;
+            is_taken.then_some((level, slot))
+        });
+        let (level, slot) = in_between.unwrap_or((finest, slot));
         let list = &mut self.levels[level].slots[slot];
         if list.head == NONE {
             return self.link(index, due);

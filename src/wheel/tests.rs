@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use super::slots::{MAX_LEVELS, Position, SLOTS, slot_of_number};
+use super::turn::{AHEAD, FEW};
 use super::*;
 
 impl<T> Wheel<T> {
@@ -85,11 +86,29 @@ fn the_next_turn_is_the_due_or_the_start_of_a_coarse_slot_of_many() {
         let mut wheel = Wheel::new();
         wheel.extend((0..others).map(|_| (12_500, ())));
         wheel.insert(12_300, ());
-        let expected = if others < 16 { 12_300 } else { 3 * 4_096 };
+        let turns = 2 * (others + 1_u64).div_ceil(AHEAD as u64);
+        let expected = if others < FEW as u64 {
+            12_300
+        } else {
+            3 * 4_096 - turns
+        };
         assert_eq!(wheel.next_turn(), Some(expected), "behind {others} others");
         wheel.insert(63, ());
         assert_eq!(wheel.next_turn(), Some(63));
     }
+}
+
+#[test]
+fn a_timer_that_cascades_by_two_levels_stays_before_its_tie() {
+    let mut wheel = Wheel::new();
+    wheel.insert(8_260, "on level 2");
+    assert_eq!(wheel.advance(128).count(), 0);
+    wheel.insert(8_260, "on level 1");
+    assert_eq!(wheel.advance(8_200).count(), 0);
+    wheel.insert(8_260, "on level 0");
+    let fired = wheel.advance(9_000).map(|(_, value)| value);
+    let expected = ["on level 2", "on level 1", "on level 0"];
+    assert_eq!(fired.collect::<Vec<_>>(), expected);
 }
 
 #[test]

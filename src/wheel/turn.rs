@@ -19,7 +19,12 @@
 //!
 //! What is armed for that slot meanwhile goes to the finer level at once, behind. What cascades
 //! goes to the front. So ties keep their order, and a slot may be left half emptied at any time.
-//! A slot of few waits for its time, since most of its timers will be gone by then.
+//! A slot of few waits for its time, and a slot of many as long as it can, since many of its timers
+//! will be gone by then.
+//!
+//! An owner that turns the wheel when it has to must come in time for that. So the next turn is that
+//! of the first crowded slot, if it comes before what is due, and an insert that makes a slot
+//! crowded says so by [`turn_for`](Wheel::turn_for).
 //!
 //! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers
 //! of the slot that is being cascaded wait there for their step. `elapsed` is the start of that
@@ -124,7 +129,7 @@ impl<T> Wheel<T> {
                 break;
             };
             self.unlink(last);
-            self.link_first(last);
+            self.link_first(last, level);
         }
         moved
     }
@@ -142,34 +147,62 @@ impl<T> Wheel<T> {
     fn cascade_ahead(&mut self) {
         let mut left = AHEAD;
         for level in 1..self.levels() {
-            let (slot, start) = self.slot_behind_present(level);
-            let timers = self.levels[level].slot(slot).len();
-            if timers > FEW {
-                let ticks = usize::try_from(start - self.elapsed).unwrap_or(usize::MAX);
-                let most = left.max(timers.div_ceil(ticks));
-                left = left.saturating_sub(self.cascade(level, slot, most));
+            let number = self.present_number(level) + 1;
+            if self
+                .emptied_from(level, number)
+                .is_none_or(|from| from > self.elapsed)
+            {
+                continue;
             }
+            let slot = slot_of_number(number);
+            let timers = self.levels[level].slot(slot).len();
+            let ticks = (number << (level as u32 * DIGIT_BITS)) - self.elapsed;
+            let ticks = usize::try_from(ticks).unwrap_or(usize::MAX);
+            let most = left.max(timers.div_ceil(ticks));
+            left = left.saturating_sub(self.cascade(level, slot, most));
+        }
+        // The next turn is found with all of it.
+        self.crowded = u64::MAX;
+    }
+
+    /// The tick from which a coarse slot is emptied ahead of its time: as late as leaves twice the
+    /// turns that it takes, but no earlier than the whole of it fits into the finer level. `None` if
+    /// it holds few.
+    fn emptied_from(&self, level: usize, number: u64) -> Option<u64> {
+        let timers = self.levels[level].slot(slot_of_number(number)).len();
+        if timers <= FEW {
+            return None;
+        }
+        let shift = level as u32 * DIGIT_BITS;
+        let turns = 2 * timers.div_ceil(AHEAD) as u64;
+        Some((number << shift) - turns.min(1 << shift))
+    }
+
+    /// A slot has come to hold more than a few. As long as the owner has not turned the wheel since
+    /// then, it goes by when it knew less.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_crowd(&mut self, level: usize, slot: usize) {
+        let present = self.present_number(level);
+        let ahead = slot_of_number((slot as u64).wrapping_sub(present)) as u64;
+        if level > 0 && ahead > 0 {
+            // By then it may hold many more.
+            let fits_from = (present + ahead - 1) << (level as u32 * DIGIT_BITS);
+            let next = self.now.saturating_add(1);
+            self.crowded = self.crowded.min(fits_from.max(next));
         }
     }
 
-    /// Whether the next tick has something to cascade ahead of its time.
-    fn is_to_cascade_ahead(&self) -> bool {
-        let mut levels = 1..self.levels();
-        levels.any(|level| {
-            let (slot, _) = self.slot_behind_present(level);
-            self.levels[level].slot(slot).len() > FEW
-        })
+    /// The tick of the next turn for a timer that was linked at `due`: that itself, or sooner if a
+    /// slot has come to hold many since the last turn.
+    #[inline]
+    pub(crate) fn turn_for(&self, due: u64) -> u64 {
+        due.min(self.crowded)
     }
 
-    /// The slot of a coarse level that comes next, and its starting tick.
-    fn slot_behind_present(&self, level: usize) -> (usize, u64) {
-        let shift = level as u32 * DIGIT_BITS;
-        let number = (self.elapsed >> shift) + 1;
-        // Beyond the last tick no slot holds a timer.
-        (
-            slot_of_number(number),
-            number.checked_shl(shift).unwrap_or(0),
-        )
+    /// The number of the slot of a level in which `elapsed` lies.
+    fn present_number(&self, level: usize) -> u64 {
+        self.elapsed >> (level as u32 * DIGIT_BITS)
     }
 
     pub(super) fn first_overdue(&self) -> Option<u32> {
@@ -233,9 +266,19 @@ impl<T> Wheel<T> {
     /// As `next_due`, and sooner if there is something to cascade ahead of its time.
     pub(super) fn next_due_or_cascade(&self) -> Option<u64> {
         let due = self.next_due()?;
+        // Of each level the first slot and the one behind it: no other is to be emptied before what
+        // is in the first one is due.
+        let coarse = self.first_slots().filter(|&(level, ..)| level > 0);
+        let cascades = coarse.filter_map(|(level, _, start)| {
+            let number = start >> (level as u32 * DIGIT_BITS);
+            let both = [Some(number), number.checked_add(1)].into_iter().flatten();
+            both.filter(|&number| number > self.present_number(level))
+                .filter_map(|number| self.emptied_from(level, number))
+                .min()
+        });
         let next = self.now.saturating_add(1);
-        let is_sooner = next < due && self.is_to_cascade_ahead();
-        Some(if is_sooner { next } else { due })
+        let cascade = cascades.min().map(|from| from.max(next));
+        Some(cascade.map_or(due, |cascade| cascade.min(due)))
     }
 
     /// The tick of the earliest timer in the slots, or that of the beginning of its slot.

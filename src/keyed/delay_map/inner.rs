@@ -149,10 +149,11 @@ impl<K, V> Inner<K, V> {
         }
         // A tick that was written before may have been too early, and stays so. That costs one
         // check, and to find the earliest again would cost more each time.
-        let is_earlier = self.earliest.lower(part.index(), setting.tick);
+        let turn = part.turn_for(setting.tick);
+        let is_earlier = self.earliest.lower(part.index(), turn);
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
-        if is_earlier && self.waker.is_needed_for(setting.tick) {
+        if is_earlier && self.waker.is_needed_for(turn) {
             self.wake_stream();
         }
     }

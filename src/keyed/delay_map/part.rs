@@ -100,6 +100,11 @@ impl<K, V> DelayPart<K, V> {
         earliest.map_or(Tick::NEVER, Tick::new)
     }
 
+    /// The tick at which the stream has to come after something was set for this tick.
+    pub(super) fn turn_for(&self, tick: Tick) -> Tick {
+        Tick::new(self.items.turn_for(tick.get()))
+    }
+
     /// Puts in the value of a key that is not in the part.
     pub(super) fn insert(&mut self, key: K, hash: u32, value: V, setting: Setting, end: Moment) {
         let item = Item {

@@ -105,17 +105,49 @@ fn a_wheel_that_has_nothing_to_do_names_no_tick() {
         wheel.insert(5_000, ());
     });
     assert_eq!(wheel.next_turn(), Some(5_000));
-    // One more than a few, a rotation before their slot and in it.
+    // More than a few are moved before their slot begins, in time for two turns.
     for _ in 0..FEW + 10 {
         wheel.insert(40_000, ());
     }
-    assert_eq!(wheel.advance(32_767).count(), FEW);
-    assert_eq!(wheel.next_turn(), Some(36_864), "the start of the slot");
-    assert_eq!(wheel.advance(32_768).count(), 0);
-    assert_eq!(
-        wheel.next_turn(),
-        Some(40_000),
-        "all were moved in one turn"
-    );
+    assert_eq!(wheel.advance(32_768).count(), FEW);
+    assert_eq!(wheel.next_turn(), Some(36_864 - 2));
+    assert_eq!(wheel.advance(36_861).count(), 0);
+    assert_eq!(wheel.next_turn(), Some(36_864 - 2));
+    assert_eq!(wheel.advance(36_862).count(), 0);
+    // All were moved in one turn, and will be once more, from level 1 to level 0.
+    assert_eq!(wheel.next_turn(), Some(40_000 - 2));
     wheel.check();
+}
+
+#[test]
+fn a_wheel_that_is_turned_only_when_it_has_to_be_is_even_too() {
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut wheel = Printed(Wheel::new().starting_at(random.u64(..1 << 40)));
+        let wheel = &mut wheel.0;
+        let mut expiry = u64::MAX;
+        let (first, span) = (random.u64(200..100_000), random.u64(100..20_000));
+        let many = random.u64(..(span * AHEAD as u64 / 4).min(20_000));
+        for round in 0.. {
+            // The owner knows of an insert what `turn_for` says, and of the rest what it was told.
+            for _ in 0..if round == 0 { many } else { 0 } {
+                let due = wheel.now() + first + random.u64(..span);
+                wheel.insert(due, ());
+                expiry = expiry.min(wheel.turn_for(due));
+            }
+            let (before, mut fired) = (wheel.nodes.visits(), 0);
+            assert!(wheel.turn(expiry, usize::MAX >> 8, |due, ()| {
+                assert_eq!(due, expiry, "it fires in its tick");
+                fired += 1;
+                Decision::Fire
+            }));
+            let touched = wheel.nodes.visits() - before;
+            let bound = bound(wheel) + fired * TOUCHED;
+            assert!(touched <= bound, "{touched}, not {bound}: seed {seed}");
+            match wheel.next_turn() {
+                Some(next) => expiry = next,
+                None => break,
+            }
+        }
+    }
 }

@@ -13,6 +13,8 @@ use super::*;
 enum Operation {
     Insert(u64),
     InsertAt(u64),
+    /// Due with another timer.
+    InsertTie(usize),
     Remove(usize),
     Reset(usize, u64),
     Advance(u64),
@@ -34,6 +36,8 @@ fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..200_u64,
         2 => 0..10_000_u64,
+        // Where a level begins to reach, a little later.
+        4 => (0..3_u32, 0..400_u64).prop_map(|(level, off)| (127 << (6 * level)) + off),
         2 => (0..64_u32, 0..3_u64).prop_map(|(bit, off)| (1_u64 << bit).wrapping_add(off).wrapping_sub(1)),
         1 => any::<u64>(),
         1 => Just(u64::MAX),
@@ -44,6 +48,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         8 => distance().prop_map(Operation::Insert),
         1 => any::<u64>().prop_map(Operation::InsertAt),
+        4 => any::<usize>().prop_map(Operation::InsertTie),
         1 => (0..300_u64).prop_map(Operation::InsertAt),
         4 => any::<usize>().prop_map(Operation::Remove),
         4 => (any::<usize>(), distance()).prop_map(|(which, delay)| Operation::Reset(which, delay)),
@@ -119,10 +124,15 @@ fn run(wheel: Wheel<usize>, operations: Vec<Operation>) {
     for operation in operations {
         let from_now = |delay| model.now.saturating_add(delay);
         match operation {
-            Operation::Insert(_) | Operation::InsertAt(_) => {
+            Operation::Insert(_) | Operation::InsertAt(_) | Operation::InsertTie(_) => {
                 let due = match operation {
                     Operation::Insert(delay) => from_now(delay),
                     Operation::InsertAt(due) => due,
+                    Operation::InsertTie(which) => {
+                        let dues = model.timers.keys().map(|&(due, _)| due);
+                        let (count, mut dues) = (model.timers.len().max(1), dues);
+                        dues.nth(which % count).unwrap_or(model.now)
+                    }
                     _ => unreachable!(),
                 };
                 let key = wheel.insert(due, keys.len());
