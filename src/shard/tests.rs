@@ -93,3 +93,23 @@ fn what_is_armed_for_the_past_is_late_from_the_turn_that_was_set() {
     shard.fire_batch(Tick::new(80), at(80), Tick::new(78), &mut wakers);
     assert_eq!((wakers.len(), shard.counts().fired.sum()), (1, 2 * MS));
 }
+
+/// The driver would not come before the first of them is due, and then move all of them at once.
+#[test]
+fn a_slot_that_becomes_crowded_makes_the_driver_come_before_its_time() {
+    let shard = shard();
+    let (start, waker) = (5 * 4_096, Waker::noop());
+    for tick in 0..300 {
+        shard
+            .arm(Tick::new(start + 4 * tick), waker.clone())
+            .unwrap();
+    }
+    let expiry = shard.next_expiry();
+    assert!(expiry <= Tick::new(start - 4_096), "{expiry:?}");
+    // There it finds out when the slot has to be emptied.
+    let mut wakers = Vec::new();
+    let next = shard
+        .fire_batch(expiry, at(0), expiry, &mut wakers)
+        .unwrap();
+    assert!(expiry < next && next < Tick::new(start) && wakers.is_empty());
+}
