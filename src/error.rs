@@ -276,7 +276,7 @@ impl fmt::Display for TryRecvError {
 
 impl std::error::Error for TryRecvError {}
 
-/// A [`Builder`](crate::Builder) was given what no timer can be made of.
+/// A [`Builder`](crate::timer::Builder) was given what no timer can be made of.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, error::BuildError};
@@ -300,7 +300,7 @@ pub enum BuildError {
         /// The number that was asked for.
         shards: usize,
     },
-    /// [`build`](crate::Builder::build) was called outside a tokio runtime.
+    /// [`build`](crate::timer::Builder::build) was called outside a tokio runtime.
     NoRuntime,
     /// The runtime has no time driver. Its text is that of tokio's panic.
     NoTimeDriver,

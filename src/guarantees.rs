@@ -13,7 +13,7 @@
 //!   in their order, as far apart as they were due. One that was last reset before the end of the
 //!   stall and is due soon after is moved too, by less the later it is due. All this holds for a
 //!   [`DeadlineMap`] and an idle timeout for sockets too, but not for a [`Sleep`], a [`Timeout`],
-//!   an [`Interval`], a [`DelayMap`] or a [`DelayQueue`]. [`Builder::stall_grace`] switches it off,
+//!   an [`Interval`], a [`DelayMap`] or a [`DelayQueue`]. [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches it off,
 //!   for leases.
 //! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
 //!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.

@@ -93,7 +93,7 @@
 //! ```
 //!
 //! **Due times that outlive the process.** [`DelayMap::for_each`] shows all values and their dues
-//! at one moment, and a [`WallClock`] translates the dues for a store.
+//! at one moment, and a [`WallClock`](wall_clock::WallClock) translates the dues for a store.
 //!
 //! **A timer of your own**, with another accuracy.
 //!
@@ -152,7 +152,7 @@
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
-//! | `serde` | serde's `Serialize` and `Deserialize` for [`Metrics`], [`DelayMapMetrics`], [`Snapshot`] and its parts; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
+//! | `serde` | serde's `Serialize` and `Deserialize` for all of [`metrics`]; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
@@ -189,13 +189,14 @@ pub mod future {
 }
 pub mod global;
 mod keyed;
+pub mod metrics;
+mod report;
 mod runtime;
 mod shard;
 mod sync;
 pub mod time;
-mod timer;
-mod waking;
-mod wall_clock;
+pub mod timer;
+pub mod wall_clock;
 pub mod wheel;
 
 #[doc(no_inline)]
@@ -220,7 +221,7 @@ pub use crate::adapt::stream;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
-pub use crate::deadline::warn_before::{Stage, WarnBefore};
+pub use crate::deadline::warn_before::{self, WarnBefore};
 pub use crate::deadline::{Deadline, ResetHandle};
 pub use crate::delay_queue::DelayQueue;
 pub use crate::functions::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
@@ -229,12 +230,10 @@ pub use crate::future::scope::{Scope, remaining, scope_deadline};
 pub use crate::future::sleep::Sleep;
 pub use crate::future::timeout::Timeout;
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
-pub use crate::keyed::delay_map::{DelayMap, DelayMapMetrics, Expirations, Expired, WeakDelayMap};
+pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;
-pub use crate::timer::metrics::Metrics;
-pub use crate::timer::snapshot::{LevelSnapshot, ShardSnapshot, Snapshot};
-pub use crate::timer::{Builder, Timer};
-pub use crate::wall_clock::{Jump, WallClock};
+#[doc(inline)]
+pub use crate::timer::Timer;
 
 #[cfg(any(doc, doctest))]
 pub mod guarantees;

@@ -34,7 +34,8 @@ use tokio::time::Instant;
 /// with [`WallClock::at`].
 ///
 /// ```
-/// use tickwheel::{DelayMap, Duration, Instant, Timer, WallClock};
+/// use tickwheel::wall_clock::WallClock;
+/// use tickwheel::{DelayMap, Duration, Instant, Timer};
 ///
 /// # tokio_test::block_on(async { tokio::time::pause();
 /// let (jobs, _due) = DelayMap::new(&Timer::current());
@@ -67,7 +68,8 @@ pub struct WallClock {
 /// No other direction can come, so a `match` needs no arm for one: the enum is exhaustive.
 ///
 /// ```
-/// # use tickwheel::{Duration, Jump, WallClock};
+/// # use tickwheel::Duration;
+/// # use tickwheel::wall_clock::{Jump, WallClock};
 /// let before = WallClock::now();
 /// // A minute later, say:
 /// match WallClock::now().jump_since(&before) {
@@ -144,7 +146,8 @@ impl WallClock {
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
-    /// # use tickwheel::{Instant, Jump, WallClock};
+    /// # use tickwheel::Instant;
+    /// # use tickwheel::wall_clock::{Jump, WallClock};
     /// let (instant, time) = (Instant::now(), SystemTime::now());
     /// let earlier = WallClock::at(instant, time);
     /// // A minute later the wall clock shows an hour more: summer time, set by hand.

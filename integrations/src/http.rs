@@ -77,7 +77,7 @@ where
         };
         say!("{peer} opened");
         let version_due = timer.deadline(limits.header_within);
-        let stream = IdleTimeout::with_timer(&timer, stream, limits.idle);
+        let stream = IdleTimeout::new_on(&timer, stream, limits.idle);
         let stream = InspectReader::new(stream, cancel_once_known(version_due.handle()));
         let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
         let connection = graceful.watch(connection.into_owned());

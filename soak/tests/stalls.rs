@@ -17,7 +17,8 @@ use std::task::{Wake, Waker};
 use std::thread;
 
 use tickwheel::{
-    Builder, Deadline, DeadlineMap, Duration, Instant, ResetHandle, Sleep, Stage, Timer, WarnBefore,
+    Deadline, DeadlineMap, Duration, Instant, ResetHandle, Sleep, Timer, WarnBefore,
+    timer::Builder, warn_before::Stage,
 };
 use tokio::runtime::Runtime;
 

@@ -85,11 +85,11 @@ impl<B> TimeoutBody<B> {
     /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(body: B) -> TimeoutBody<B> {
-        TimeoutBody::with_timer(&Timer::current(), body)
+        TimeoutBody::new_on(&Timer::current(), body)
     }
 
     /// Wraps a body, without timeouts, on this timer.
-    pub fn with_timer(timer: &Timer, body: B) -> TimeoutBody<B> {
+    pub fn new_on(timer: &Timer, body: B) -> TimeoutBody<B> {
         TimeoutBody {
             body,
             timer: timer.clone(),

@@ -60,7 +60,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        IdleTimeout::with_timer(&Timer::current(), self, timeout)
+        IdleTimeout::new_on(&Timer::current(), self, timeout)
     }
 
     /// Lets at least `duration` pass between an item and the next one, on the current runtime's own
@@ -85,7 +85,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Throttle::with_timer(&Timer::current(), self, duration)
+        Throttle::new_on(&Timer::current(), self, duration)
     }
 }
 
@@ -128,7 +128,7 @@ pin_project! {
 
 impl<S> IdleTimeout<S> {
     /// As [`StreamExt::idle_timeout`](StreamExt::idle_timeout), on this timer.
-    pub fn with_timer(timer: &Timer, stream: S, timeout: Duration) -> IdleTimeout<S> {
+    pub fn new_on(timer: &Timer, stream: S, timeout: Duration) -> IdleTimeout<S> {
         IdleTimeout {
             stream,
             gap: Some(timer.sleep(timeout)),
@@ -297,7 +297,7 @@ pin_project! {
 
 impl<S> Throttle<S> {
     /// As [`StreamExt::throttle`](StreamExt::throttle), on this timer.
-    pub fn with_timer(timer: &Timer, stream: S, duration: Duration) -> Throttle<S> {
+    pub fn new_on(timer: &Timer, stream: S, duration: Duration) -> Throttle<S> {
         Throttle {
             stream,
             timer: timer.clone(),

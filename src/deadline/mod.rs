@@ -8,7 +8,7 @@
 //! settled, the word stays settled until it is restarted. Another poll returns the same answer.
 
 mod handle;
-pub(crate) mod warn_before;
+pub mod warn_before;
 
 use std::fmt;
 use std::future::Future;
@@ -37,7 +37,7 @@ pub use handle::ResetHandle;
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
 ///   process was stopped or blocked for more than 50 ms and one tick, stays pending for a grace. It
 ///   ends later by the length of the stall, at least 100 ms and at most its timeout after that.
-///   There is one grace between two resets. See [`Builder::stall_grace`](crate::Builder::stall_grace).
+///   There is one grace between two resets. See [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
 /// - To drop it takes its timer out in O(1). Its handles then answer `false`.

@@ -68,7 +68,7 @@ impl Deadline {
     /// It is for a keepalive that asks before it closes.
     ///
     /// ```
-    /// # use tickwheel::{Duration, Stage, Timer};
+    /// # use tickwheel::{Duration, Timer, warn_before::Stage};
     /// # tokio_test::block_on(async { tokio::time::pause();
     /// let idle = Timer::current().deadline(Duration::from_secs(60));
     /// let mut idle = idle.warn_before(Duration::from_secs(10));

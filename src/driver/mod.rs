@@ -72,8 +72,8 @@ use crate::sync::lock;
 
 use self::core::Core;
 use crate::clock::Clock;
+use crate::report::Reporter;
 use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
-use crate::waking::Reporter;
 use requests::{Request, Requests};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;

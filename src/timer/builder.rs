@@ -15,8 +15,8 @@ use crate::clock::tick::TickLength;
 use crate::clock::{Clock, grid};
 use crate::driver::Driver;
 use crate::error::BuildError;
+use crate::report::Reporter;
 use crate::shard::Shard;
-use crate::waking::Reporter;
 
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;
@@ -87,7 +87,7 @@ impl Builder {
         self
     }
 
-    /// A name for the timer, which its [`Metrics`](crate::Metrics) and its events of `tracing`
+    /// A name for the timer, which its [`Metrics`](crate::metrics::Metrics) and its events of `tracing`
     /// have.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());

@@ -5,8 +5,6 @@
 
 mod builder;
 pub(crate) mod local;
-pub(crate) mod metrics;
-pub(crate) mod snapshot;
 
 use std::cell::Cell;
 use std::fmt;
@@ -27,11 +25,10 @@ use crate::future::limit;
 use crate::future::scope::{End, Scope};
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
+use crate::metrics::{Metrics, Snapshot};
+use crate::report::Reporter;
 use crate::runtime;
 use crate::shard::Shard;
-use crate::timer::metrics::Metrics;
-use crate::timer::snapshot::Snapshot;
-use crate::waking::Reporter;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///

@@ -270,7 +270,7 @@ async fn a_body_that_uses_the_budget_up_itself_ends_in_the_same_poll() {
 fn the_end_of_the_timers_runtime_is_an_error() {
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::current() });
-    let body = || TimeoutBody::with_timer(&timer, Scripted::default());
+    let body = || TimeoutBody::new_on(&timer, Scripted::default());
     let mut bodies = [body().total_timeout(HOUR), body().idle_timeout(HOUR)];
     bodies.iter_mut().for_each(waits);
     drop(runtime);

@@ -1,7 +1,8 @@
 //! The numbers of a timer as data: what is written is read back, and its names stay.
 
 use serde_json::{Value, from_value, json, to_value};
-use tickwheel::{Duration, Metrics, Snapshot, Timer};
+use tickwheel::metrics::{Metrics, Snapshot};
+use tickwheel::{Duration, Timer};
 
 const MS: Duration = Duration::from_millis(1);
 

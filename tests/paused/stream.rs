@@ -193,11 +193,11 @@ async fn a_future_takes_its_timeout_as_a_method() {
 async fn what_is_within_can_be_reached_shown_and_taken_back() {
     fn assert_all<T: Send + Sync + Unpin + std::fmt::Debug>(_: &T) {}
     let timer = Timer::new();
-    let mut idle = IdleTimeout::with_timer(&timer, stream::iter(0..3), SECOND);
+    let mut idle = IdleTimeout::new_on(&timer, stream::iter(0..3), SECOND);
     assert_all(&idle);
     assert_eq!(idle.get_mut().next().await, Some(0));
     assert_eq!(idle.get_ref().size_hint(), (2, Some(2)));
-    let mut slow = Throttle::with_timer(&timer, idle.into_inner(), SECOND);
+    let mut slow = Throttle::new_on(&timer, idle.into_inner(), SECOND);
     assert_all(&slow);
     assert_eq!(slow.get_mut().next().await, Some(1));
     assert_eq!(slow.get_ref().size_hint(), (1, Some(1)));

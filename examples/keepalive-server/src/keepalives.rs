@@ -11,7 +11,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
-use tickwheel::{DeadlineMap, Duration, Instant, KeyedDeadline, Metrics, ResetHandle, Timer};
+use tickwheel::{
+    DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle, Timer, metrics::Metrics,
+};
 use tokio::time::sleep_until;
 
 /// Which timers to use.

@@ -53,8 +53,8 @@ async fn attend(client: TcpStream, options: Arc<Options>, timer: Timer) -> Resul
     let upstream = upstream.map_err(|error| format!("no upstream: {error}"))?;
     // Small messages are to pass at once. Where that cannot be set they pass all the same.
     let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
-    let mut client = IdleTimeout::with_timer(&timer, client, options.idle);
-    let mut upstream = IdleTimeout::with_timer(&timer, upstream, options.idle);
+    let mut client = IdleTimeout::new_on(&timer, client, options.idle);
+    let mut upstream = IdleTimeout::new_on(&timer, upstream, options.idle);
     match copy_bidirectional(&mut client, &mut upstream).await {
         Ok((up, down)) => Ok(format!("by both sides, {up} bytes up and {down} down")),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {

@@ -42,7 +42,7 @@ impl Listener for IdleListener {
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         let (socket, peer) = Listener::accept(&mut self.listener).await;
-        (IdleTimeout::with_timer(&self.timer, socket, SHORT), peer)
+        (IdleTimeout::new_on(&self.timer, socket, SHORT), peer)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -75,7 +75,7 @@ async fn hyper_connection() {
     let (mut peer, ours) = duplex(4096);
     // Half of a request. Where nothing was sent, hyper ends without an error.
     peer.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
-    let socket = TokioIo::new(IdleTimeout::with_timer(&timer, ours, IDLE));
+    let socket = TokioIo::new(IdleTimeout::new_on(&timer, ours, IDLE));
     let answer =
         async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()));
     let start = Instant::now();
@@ -89,7 +89,7 @@ async fn hyper_connection() {
 async fn tungstenite_socket() {
     let timer = Timer::current();
     let (peer, ours) = duplex(4096);
-    let ours = IdleTimeout::with_timer(&timer, ours, IDLE);
+    let ours = IdleTimeout::new_on(&timer, ours, IDLE);
     let (server, client) = tokio::join!(accept_async(ours), client_async("ws://localhost/", peer));
     let (mut server, _client) = (server.unwrap(), client.unwrap());
     let start = Instant::now();
@@ -119,7 +119,7 @@ async fn redis_connection() {
     let timer = Timer::current();
     let (peer, ours) = duplex(4096);
     tokio::spawn(answer_commands(peer, 3));
-    let ours = IdleTimeout::with_timer(&timer, ours, IDLE);
+    let ours = IdleTimeout::new_on(&timer, ours, IDLE);
     // Its own timeout for answers is tokio's, and is turned off.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let info = RedisConnectionInfo::default();

@@ -37,7 +37,7 @@ fn stalled() -> impl Stream<Item = Result<Bytes, Infallible>> + Send + Sync + 's
 #[tokio::test(start_paused = true)]
 async fn axum_body() {
     let timer = Timer::current();
-    let body = TimeoutBody::with_timer(&timer, Body::from_stream(stalled())).idle_timeout(GAP);
+    let body = TimeoutBody::new_on(&timer, Body::from_stream(stalled())).idle_timeout(GAP);
     let start = Instant::now();
     assert!(to_bytes(Body::new(body), usize::MAX).await.is_err());
     assert_eq!(start.elapsed(), GAP);
@@ -74,13 +74,13 @@ async fn reqwest_body() {
 
     // What is sent.
     let sent = StreamBody::new(stalled().map_ok(Frame::data));
-    let sent = TimeoutBody::with_timer(&timer, sent).idle_timeout(SHORT);
+    let sent = TimeoutBody::new_on(&timer, sent).idle_timeout(SHORT);
     let call = client.post(&url).body(reqwest::Body::wrap(sent)).send();
     assert!(tokio::time::timeout(PATIENCE, call).await.unwrap().is_err());
 
     // What is received.
     let answer: http::Response<reqwest::Body> = client.get(&url).send().await.unwrap().into();
-    let received = TimeoutBody::with_timer(&timer, answer.into_body()).idle_timeout(SHORT);
+    let received = TimeoutBody::new_on(&timer, answer.into_body()).idle_timeout(SHORT);
     let received = tokio::time::timeout(PATIENCE, received.collect()).await;
     assert!(received.unwrap().unwrap_err().is_timeout());
     assert_nothing_stays_armed(&timer).await;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tickwheel::error::Cancelled;
-use tickwheel::{Deadline, ResetHandle, Stage, WarnBefore};
+use tickwheel::{Deadline, ResetHandle, WarnBefore, warn_before::Stage};
 use under_std::time::passed;
 
 use crate::due::{Setting, bounds};

@@ -32,7 +32,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
     let clock = program.clocks[random.usize(..program.clocks.len())].clone();
     let (ours, theirs) = tokio::io::duplex(64);
     let timeout = lengths.draw(&mut random);
-    let (stream, since) = timed(|| IdleTimeout::with_timer(&clock.timer, ours, timeout));
+    let (stream, since) = timed(|| IdleTimeout::new_on(&clock.timer, ours, timeout));
     let writer = write(program.clone(), theirs, lengths, random.fork());
     // A blocking pause between two writes blocks nobody else there.
     program.start(Place::Plain, writer);

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use tickwheel::{Duration, Instant, WallClock};
+use tickwheel::{Duration, Instant, wall_clock::WallClock};
 
 /// Nobody sets the clock of a machine by so much within this test.
 const MUCH: Duration = Duration::from_secs(10 * 60);

@@ -99,11 +99,11 @@ impl<T> IdleTimeout<T> {
     /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(stream: T, timeout: Duration) -> IdleTimeout<T> {
-        IdleTimeout::with_timer(&Timer::current(), stream, timeout)
+        IdleTimeout::new_on(&Timer::current(), stream, timeout)
     }
 
     /// As [`new`](IdleTimeout::new), on this timer. It saves the look-up of the runtime's own.
-    pub fn with_timer(timer: &Timer, stream: T, timeout: Duration) -> IdleTimeout<T> {
+    pub fn new_on(timer: &Timer, stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout {
             stream,
             idle: Idle::new(timer, timeout),

@@ -91,11 +91,11 @@ impl<T, D> TimeoutHalf<T, D> {
     /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(io: T) -> Self {
-        Self::with_timer(&Timer::current(), io)
+        Self::new_on(&Timer::current(), io)
     }
 
     /// Wraps a reader or a writer, without a timeout, on this timer.
-    pub fn with_timer(timer: &Timer, io: T) -> Self {
+    pub fn new_on(timer: &Timer, io: T) -> Self {
         TimeoutHalf {
             io,
             timeout: WaitTimeout::new(timer),

@@ -66,14 +66,14 @@ impl<S> TimeoutStream<S> {
     /// It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(stream: S) -> TimeoutStream<S> {
-        TimeoutStream::with_timer(&Timer::current(), stream)
+        TimeoutStream::new_on(&Timer::current(), stream)
     }
 
     /// Wraps a stream, without timeouts, on this timer.
-    pub fn with_timer(timer: &Timer, stream: S) -> TimeoutStream<S> {
-        let writer = TimeoutWriter::with_timer(timer, stream);
+    pub fn new_on(timer: &Timer, stream: S) -> TimeoutStream<S> {
+        let writer = TimeoutWriter::new_on(timer, stream);
         TimeoutStream {
-            stream: TimeoutReader::with_timer(timer, writer),
+            stream: TimeoutReader::new_on(timer, writer),
         }
     }
 

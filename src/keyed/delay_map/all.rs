@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::DelayMap;
 use super::stream::Expirations;
+use crate::metrics::DelayMapMetrics;
 
 impl<K, V, S> DelayMap<K, V, S> {
     /// How many values are in the map, due or not. It takes no lock, and reads one count for each
@@ -150,5 +151,19 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// nothing.
     pub fn close(&self) -> Vec<(K, V, Duration)> {
         self.inner.take_all(true)
+    }
+
+    /// The counts of the map. It locks one part at a time.
+    ///
+    /// What was put in and is neither in the map nor has expired was removed, replaced or drained.
+    /// While other threads change the map, the counts may be of no one moment.
+    pub fn metrics(&self) -> DelayMapMetrics {
+        let mut metrics = DelayMapMetrics::default();
+        for part in self.inner.table.lock_each() {
+            metrics.len += part.len();
+            metrics.inserted += part.inserted;
+            metrics.expired += part.expired;
+        }
+        metrics
     }
 }

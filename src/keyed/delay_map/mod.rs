@@ -27,7 +27,6 @@
 //! |---|---|
 //! | `mod` | the handles, and their calls by key |
 //! | `all` | what is done to all keys at once |
-//! | `metrics` | counts of the values, past and present |
 //! | `part` | one part of the table: its wheel, and the index by key |
 //! | `earliest` | the earliest tick of each part, and the part that comes first |
 //! | `inner`, `stream_waker` | what the handles and the stream share, and why no wake-up is lost |
@@ -38,7 +37,6 @@ mod earliest;
 #[cfg(test)]
 mod earliest_tests;
 mod inner;
-mod metrics;
 mod part;
 mod stream;
 mod stream_waker;
@@ -58,7 +56,6 @@ use crate::keyed::not_occupied;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::timer::Timer;
 use inner::{Inner, LockedPart};
-pub use metrics::DelayMapMetrics;
 pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.

@@ -117,7 +117,7 @@ async fn a_cancelled_stream_waits_for_nothing() {
 fn the_end_of_the_timers_runtime_is_an_error() {
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::current() });
-    let mut stream = task::spawn(IdleTimeout::with_timer(&timer, Scripted::default(), HOUR));
+    let mut stream = task::spawn(IdleTimeout::new_on(&timer, Scripted::default(), HOUR));
     let poll = |stream: &mut task::Spawn<IdleTimeout<_>>| {
         stream.enter(|cx, mut stream| pin!(stream.read(&mut [0])).poll(cx))
     };

@@ -250,9 +250,9 @@ async fn what_is_within_can_be_reached_shown_and_taken_back() {
         };
     }
     let timer = Timer::new();
-    check!(|stream| IdleTimeout::with_timer(&timer, stream, SECOND));
+    check!(|stream| IdleTimeout::new_on(&timer, stream, SECOND));
     assert_eq!(timer.metrics().pending, 0, "the deadline was dropped");
-    check!(|stream| TimeoutStream::with_timer(&timer, stream));
-    check!(|stream| TimeoutReader::with_timer(&timer, stream));
-    check!(|stream| TimeoutWriter::with_timer(&timer, stream));
+    check!(|stream| TimeoutStream::new_on(&timer, stream));
+    check!(|stream| TimeoutReader::new_on(&timer, stream));
+    check!(|stream| TimeoutWriter::new_on(&timer, stream));
 }

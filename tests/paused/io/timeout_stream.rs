@@ -229,7 +229,7 @@ async fn an_error_of_the_stream_ends_the_operation() {
 fn the_end_of_the_timers_runtime_is_an_error() {
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::current() });
-    let mut reader = TimeoutReader::with_timer(&timer, Scripted::default());
+    let mut reader = TimeoutReader::new_on(&timer, Scripted::default());
     reader.set_timeout(Some(HOUR));
     let mut reader = task::spawn(reader);
     assert_pending!(poll_read(&mut reader));

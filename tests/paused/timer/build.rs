@@ -22,7 +22,7 @@ macro_rules! assert_panics_here {
 #[test]
 fn a_setting_out_of_range_is_an_error_that_names_it() {
     let runtime = current_thread();
-    let build = |builder: tickwheel::Builder| builder.build_on(runtime.handle()).map(drop);
+    let build = |builder: tickwheel::timer::Builder| builder.build_on(runtime.handle()).map(drop);
     let (tick, shards) = (HOUR + Duration::from_nanos(1), usize::MAX);
     let of_tick = |tick| Timer::builder().tick(tick);
     let of_shards = |shards| Timer::builder().shards(shards);

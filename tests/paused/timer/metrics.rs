@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use tickwheel::{DeadlineMap, DelayMap, Metrics, Timer, sleep};
+use tickwheel::{DeadlineMap, DelayMap, Timer, metrics::Metrics, sleep};
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, arm, current_thread, poll_once};

@@ -132,9 +132,9 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
     }
     are_all!(
         Timer,
-        tickwheel::Builder,
-        tickwheel::Metrics,
-        tickwheel::Snapshot,
+        tickwheel::timer::Builder,
+        tickwheel::metrics::Metrics,
+        tickwheel::metrics::Snapshot,
         BuildError
     );
     are_all!(

@@ -5,7 +5,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use tickwheel::error::Cancelled;
-use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Stage, Timer, WarnBefore};
+use tickwheel::{
+    Deadline, DeadlineMap, Duration, Instant, ResetHandle, Timer, WarnBefore, warn_before::Stage,
+};
 use tokio_test::task;
 
 use crate::common::{HOUR, MS, assert_nothing_armed, current_thread, poll_once};

@@ -27,7 +27,7 @@ use backon::{ExponentialBuilder, Retryable};
 use clap::Args;
 use futures::FutureExt;
 use humantime::format_rfc3339_millis;
-use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer, WallClock};
+use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer, wall_clock::WallClock};
 use tickwheel_integrations::{parse_duration, parse_period, say};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;

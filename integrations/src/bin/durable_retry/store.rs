@@ -34,7 +34,7 @@ use redb::{
     ReadableTableMetadata, TableDefinition, WriteTransaction,
 };
 use serde::{Deserialize, Serialize};
-use tickwheel::{Duration, Instant, WallClock};
+use tickwheel::{Duration, Instant, wall_clock::WallClock};
 use tokio::task::spawn_blocking;
 
 use crate::job::{Job, Next};

@@ -13,7 +13,7 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Widget};
-use tickwheel::LevelSnapshot;
+use tickwheel::metrics::LevelSnapshot;
 
 use crate::drawing::{Drawing, Look, Row, grouped, short};
 

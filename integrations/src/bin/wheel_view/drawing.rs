@@ -3,7 +3,7 @@
 //! Invariant: a drawing is a copy. The counts of its slots add up to what is pending, but for
 //! timers that were overdue when they were armed.
 
-use tickwheel::{Duration, LevelSnapshot, Timer};
+use tickwheel::{Duration, Timer, metrics::LevelSnapshot};
 
 /// What is shown at one moment.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-use tickwheel::LevelSnapshot;
+use tickwheel::metrics::LevelSnapshot;
 
 use crate::drawing::{Drawing, Look, grouped};
 

@@ -81,7 +81,7 @@ fn a_closure_answers_for_a_call_too() {
 fn an_idle_timeout_is_told_once_and_items_pass() {
     let items = |timer: Timer| async move {
         let (sender, receiver) = futures::channel::mpsc::unbounded();
-        let mut items = IdleTimeout::with_timer(&timer, receiver, HOUR);
+        let mut items = IdleTimeout::new_on(&timer, receiver, HOUR);
         let first = items.next().await;
         let later = async {
             for item in [1, 2] {
@@ -101,7 +101,7 @@ fn an_idle_timeout_is_told_once_and_items_pass() {
 
 #[test]
 fn a_throttle_holds_nothing_up_any_more() {
-    let items = |timer: Timer| Throttle::with_timer(&timer, stream::iter(0..3), HOUR).collect();
+    let items = |timer: Timer| Throttle::new_on(&timer, stream::iter(0..3), HOUR).collect();
     run(items, |items: Vec<_>| assert_eq!(items, [0, 1, 2]));
 }
 
