@@ -1,16 +1,15 @@
-//! An adapter's use of the task's cooperative budget, so that a ready poll wins.
+//! Use of the task's cooperative budget, so that a ready poll wins over a deadline.
 //!
-//! An adapter polls what it wraps first, and a deadline only where that has to wait. But a task
-//! that has used up its budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels
-//! without a try. Many futures in one task, such as a `FuturesUnordered`, share a budget. So after
-//! a stall, when all of them have bytes, most of them are polled without any. Hence:
+//! An adapter polls its inner value first, and a deadline only where that has to wait. But a task
+//! without budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels without a try, and
+//! many futures in one task, such as a `FuturesUnordered`, share a budget. Hence:
 //!
 //! | the budget | the deadline |
 //! |---|---|
-//! | was gone before what is wrapped was polled | is not polled; the task is woken to come again |
+//! | was gone before the inner poll | is not polled; the task is woken to try again |
 //! | was used up by that very poll | is polled outside of the budget, or it might never be |
 //!
-//! A [`Timeout`](crate::Timeout) does so too, and an adapter made of one needs nothing more.
+//! A [`Timeout`](crate::Timeout) does the same.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,8 +17,7 @@ use std::task::{Context, Poll};
 
 use tokio::task::coop;
 
-/// Ready if what was just polled, and is pending, had a budget to be tried with. If it had none,
-/// the task is woken to come again.
+/// Ready if the inner poll, which is pending, had a budget. If not, the task is woken to try again.
 #[inline]
 pub(super) fn poll_tried(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
     if had_budget {

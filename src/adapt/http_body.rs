@@ -2,12 +2,11 @@
 //!
 //! Invariants:
 //!
-//! - The idle time counts only while the body has to be waited for, and nothing is armed for it at
-//!   other times. A client that reads slowly is not the body's fault.
-//! - The body within is polled first, so a body that has come to its end in time ends well. If the
-//!   task had no budget for that, no time is checked.
-//! - Nothing is armed once the body within says that it is at its end, or has failed.
-//! - After the end and after an error the body within is not polled.
+//! - The idle time runs only while the body has to be waited for. A client that reads slowly is not
+//!   the body's fault.
+//! - The inner body is polled first, so a body that ends in time ends well. If the task had no
+//!   budget for that poll, no time is checked.
+//! - Once the inner body has ended or failed, nothing is armed, and it is not polled again.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -26,38 +25,29 @@ use crate::future::access::access_within;
 use crate::{Sleep, Timer};
 
 pin_project! {
-    /// A body that fails when it gives no frame for too long, or when it takes too long in all.
+    /// A body that fails when a frame takes too long, or the whole body does.
     ///
-    /// It has neither timeout at first. Set one, or both:
+    /// It starts without timeouts. Set one, or both:
     ///
-    /// - [`idle_timeout`](TimeoutBody::idle_timeout) is for each wait for a frame. It begins when
-    ///   the body is polled and has no frame, so the time in which nobody asks does not count. A
-    ///   frame that is ready wins.
-    /// - [`total_timeout`](TimeoutBody::total_timeout) is for the whole body. It also ends a body
-    ///   that always has a frame ready: a frame that comes after this time is dropped. The end of
-    ///   the body wins.
+    /// - [`idle_timeout`](TimeoutBody::idle_timeout) bounds each wait for a frame. It begins when
+    ///   the body is polled and has no frame, so the time between polls does not count. A ready
+    ///   frame wins.
+    /// - [`total_timeout`](TimeoutBody::total_timeout) bounds the whole body, even if a frame is
+    ///   always ready: a frame that comes after this time is dropped. The end of the body wins.
     ///
-    /// Frames, trailers, size hint and end of stream are those of the body within. A timeout of
-    /// zero lets only frames pass that are ready at once, and a total of zero no frame at all.
+    /// Zero lets only those frames pass that are ready at once, and a total of zero none.
     /// [`Duration::MAX`] never ends.
     ///
-    /// # Errors
-    ///
-    /// [`Error`] says which time was over, and wraps the error of the body within. After an error
+    /// [`Error`] says which time was over, and wraps the errors of the inner body. After an error
     /// the body is at its end. Under hyper the peer sees a body that is cut off: a closed
     /// connection in HTTP/1, a reset stream in HTTP/2.
     ///
-    /// # Cancel safety
+    /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
+    /// does not end its idle time: the next wait has what is left, and the next frame ends it.
     ///
-    /// As the body within: no frame is kept here. A wait for a frame that is dropped does not end
-    /// its idle time, because a body cannot see that. The next wait has what is left, also if
-    /// nobody asked for a frame in between. The next frame ends it.
-    ///
-    /// # Cost
-    ///
-    /// A frame that is ready costs nothing of the idle timeout, and a clock reading of the total
-    /// one. A wait takes two short locks of the timer's shard for the idle timeout. Each poll that
-    /// has to wait takes one for each timeout. Nothing is allocated.
+    /// A ready frame costs one clock reading if there is a total timeout. A wait takes two short
+    /// locks of the timer's shard for the idle timeout, and each poll that has to wait one for each
+    /// timeout. Nothing is allocated.
     ///
     /// ```
     /// use tickwheel::{Duration, http_body::TimeoutBody};
@@ -81,14 +71,13 @@ pin_project! {
 }
 
 impl<B> TimeoutBody<B> {
-    /// Wraps a body, without timeouts, on the current runtime's own timer.
-    /// It panics as [`Timer::current`] does.
+    /// Wraps a body, on the current runtime's own timer. It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(body: B) -> TimeoutBody<B> {
         TimeoutBody::new_on(&Timer::current(), body)
     }
 
-    /// Wraps a body, without timeouts, on this timer.
+    /// As [`new`](TimeoutBody::new), on this timer.
     pub fn new_on(timer: &Timer, body: B) -> TimeoutBody<B> {
         TimeoutBody {
             body,
@@ -107,8 +96,8 @@ impl<B> TimeoutBody<B> {
 
     /// Bounds the whole body, from now on.
     ///
-    /// A body notices only when it is polled, and a server does not poll it while its client reads
-    /// nothing. For such a client wrap the connection in an `io::IdleTimeout`, of the feature `io`.
+    /// A body fails only when it is polled, and a server does not poll it while its client reads
+    /// nothing. Against such a client wrap the connection in an `io::IdleTimeout`.
     pub fn total_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.total = Some(self.timer.sleep(timeout));
         self
@@ -165,7 +154,7 @@ where
     }
 }
 
-/// Whether the total time is over, by the clock. A body that is always ready may keep the driver
+/// Whether the total time is over, by the clock: a body that is always ready may keep the driver
 /// from its turns.
 fn is_over(total: &Option<Sleep>) -> bool {
     let left = total.as_ref().map(Sleep::remaining);
@@ -188,12 +177,6 @@ fn poll_times(
 }
 
 /// Why a [`TimeoutBody`] failed.
-///
-/// ```
-/// # use tickwheel::http_body::Error;
-/// let status = |error: Error| if error.is_timeout() { 504 } else { 502 };
-/// assert_eq!(status(Error::Idle), 504);
-/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -203,7 +186,7 @@ pub enum Error {
     Total,
     /// The runtime that drives the timer has shut down.
     Cancelled(Cancelled),
-    /// The body within failed.
+    /// The inner body failed.
     Body(Box<dyn StdError + Send + Sync>),
 }
 

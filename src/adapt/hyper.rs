@@ -1,14 +1,8 @@
 //! hyper with this crate's timers: [`Timer`] is a [`hyper::rt::Timer`](::hyper::rt::Timer), and
 //! [`Sleep`] is a [`hyper::rt::Sleep`](::hyper::rt::Sleep).
 //!
-//! Invariant: hyper compares the instants that `now` returns with those that it passes to
-//! `sleep_until` and `reset`. So all three go by the clock of the timer's runtime. While that
-//! runtime runs, a sleep that hyper finds elapsed has a deadline that `now` has passed.
-//!
-//! An HTTP/2 connection's keep-alive and the sweep of the pooled client are one sleep each, which
-//! hyper resets again and again. A reset here moves that sleep where it is: no allocation, one lock
-//! of a shard, and none while the sleep is unarmed. The timer goes wherever hyper and hyper-util
-//! take one:
+//! Give [`Timer::current`] of the runtime that serves the connections to each builder.
+//! [`Timer::global`] serves executors that are not tokio's.
 //!
 //! | builder | what it times |
 //! |---|---|
@@ -18,21 +12,19 @@
 //! | `hyper_util::client::legacy::Builder::timer` | the client's HTTP/2 keep-alive |
 //! | `hyper_util::client::legacy::Builder::pool_timer` | `pool_idle_timeout` |
 //!
-//! Take [`Timer::current`] in the runtime that serves the connections, and clone it into each
-//! builder. [`Timer::global`] serves executors that are not tokio's.
+//! hyper resets the sleep of an HTTP/2 keep-alive or of a pool's sweep again and again. A reset
+//! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
+//!
+//! Invariant: hyper compares the instants of `now` with those that it passes to `sleep_until` and
+//! `reset`, so all three go by the clock of the timer's runtime. While that runtime runs, a sleep
+//! that hyper finds elapsed has a deadline that `now` has passed.
 //!
 //! # When the timer's runtime has shut down
 //!
-//! A connection may be served in another runtime than the one that drives its timer. hyper's trait
-//! has no error to report a shutdown by, and a panic would end the connection. So each sleep goes
-//! on for the time that is left on [`Timer::global`], which never shuts down. That one goes by the
-//! system's clock. Keep-alive and header timeouts of such a connection hold as before.
-//!
-//! The clock of a current-thread runtime stands still once that has shut down. So a pooled client
-//! whose `pool_timer` was driven by such a runtime keeps its idle connections.
-//!
-//! The package `integrations` of the repository has tests and a program with hyper's real servers
-//! and clients. This is what a server does with the timer:
+//! A connection may outlive the runtime that drives its timer. hyper's trait has no error for that,
+//! and a panic would end the connection. So each sleep continues for the time that is left on
+//! [`Timer::global`], on the system's clock. The clock of a current-thread runtime stands still
+//! once that runtime has shut down, so a pool on its timer keeps its idle connections.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();
@@ -68,8 +60,8 @@ impl rt::Timer for Timer {
         Timer::now(self).into_std()
     }
 
-    /// Moves a sleep of this crate where it is. It stays on the timer that it is on, which may have
-    /// another clock. A sleep of any other type is replaced by a new one of this timer.
+    /// Moves a sleep of this crate in place, on the timer that it is on. Replaces a sleep of any
+    /// other type by one of this timer.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         let left = new_deadline.saturating_duration_since(rt::Timer::now(self));
         if let Some(mut own) = sleep.as_mut().downcast_mut_pin::<LastingSleep>() {
@@ -82,14 +74,12 @@ impl rt::Timer for Timer {
     }
 }
 
-/// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
-///
-/// A sleep that a [`Timer`] makes for hyper outlasts the runtime of that timer. One that was made
-/// by [`Timer::sleep`] panics then, as everywhere.
+/// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper). A sleep of [`Timer::sleep`]
+/// still panics when its timer's runtime has shut down.
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
 
-/// A sleep that goes on, on the process's timer, when the runtime of its own has shut down.
+/// A sleep that continues on the process's timer when its own runtime has shut down.
 #[derive(Debug)]
 struct LastingSleep(Sleep);
 

@@ -1,9 +1,7 @@
 //! The adapters: this crate's timers behind the traits that other crates ask for.
 //!
-//! Each is behind the feature of its name. `budget` and `wait_timeout` are what some of them share.
-//!
-//! Invariant: an adapter uses only what the crate offers to anybody, and no module below knows of
-//! it.
+//! Invariant: an adapter, behind the feature of its name, uses only what is public, and no module
+//! below knows of it.
 
 #[cfg(any(
     feature = "http-body",

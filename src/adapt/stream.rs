@@ -1,22 +1,12 @@
 //! Time for streams: [`StreamExt::idle_timeout`], [`StreamExt::throttle`] and [`IntervalStream`].
 //!
-//! Invariant: the names and the semantics are those of tokio-stream, where it has the same.
+//! Invariant: the semantics are those of tokio-stream's `StreamExt::timeout`, `StreamExt::throttle`
+//! and `wrappers::IntervalStream`.
 //!
-//! | here | in tokio-stream |
-//! |---|---|
-//! | [`StreamExt::idle_timeout`] | `StreamExt::timeout` |
-//! | [`StreamExt::throttle`] | `StreamExt::throttle` |
-//! | [`IntervalStream`] | `wrappers::IntervalStream` |
+//! `.throttle(..)` is ambiguous where tokio-stream's `StreamExt` is imported too. Name the trait
+//! there: `tickwheel::stream::StreamExt::throttle(stream, duration)`.
 //!
-//! # Beside tokio-stream's trait
-//!
-//! tokio-stream's `StreamExt` has a `throttle` too. A call of `.throttle(..)` is ambiguous where
-//! both traits are imported. Then name the trait in the call:
-//! `tickwheel::stream::StreamExt::throttle(stream, duration)`. `idle_timeout` has a name of its
-//! own, so it can be called as a method beside tokio-stream's `timeout`, which does the same.
-//!
-//! None of them panics when it is polled in another runtime than the one that drives its timer, and
-//! that one has shut down.
+//! None of these panics when the timer's runtime has shut down.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -33,16 +23,14 @@ use crate::error::Elapsed;
 use crate::future::access::access_within;
 use crate::{Interval, Sleep, Timer};
 
-/// A pause that is longer than this, 146 years, is longer than a timer counts.
+/// A longer pause, 146 years, exceeds what a timer counts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(146 * 365 * 24 * 60 * 60);
 
 /// Methods for every [`Stream`].
 pub trait StreamExt: Stream {
-    /// Gives an [`Elapsed`](crate::error::Elapsed) for each gap between two items that is longer
-    /// than `timeout`, on the current runtime's own timer.
-    ///
-    /// The first gap begins now. See [`IdleTimeout`] for the rest.
-    /// It panics as [`Timer::current`] does.
+    /// Yields an [`Elapsed`](crate::error::Elapsed) for each gap between two items that is longer
+    /// than `timeout`, on the current runtime's own timer. The first gap begins now. It panics as
+    /// [`Timer::current`] does.
     ///
     /// ```
     /// # tokio_test::block_on(async { tokio::time::pause();
@@ -63,11 +51,8 @@ pub trait StreamExt: Stream {
         IdleTimeout::new_on(&Timer::current(), self, timeout)
     }
 
-    /// Lets at least `duration` pass between an item and the next one, on the current runtime's own
-    /// timer.
-    ///
-    /// The first item is not held up. See [`Throttle`] for the rest.
-    /// It panics as [`Timer::current`] does.
+    /// Pauses for `duration` after each item, on the current runtime's own timer. It panics as
+    /// [`Timer::current`] does.
     ///
     /// ```
     /// # tokio_test::block_on(async { tokio::time::pause();
@@ -92,25 +77,22 @@ pub trait StreamExt: Stream {
 impl<S: Stream + ?Sized> StreamExt for S {}
 
 pin_project! {
-    /// A stream that gives an [`Elapsed`] for each gap that is too long:
-    /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout), with an example. For a stream of
-    /// bytes, such as a socket, see `io::IdleTimeout`.
+    /// A stream that yields an [`Elapsed`] for each gap that is too long:
+    /// [`StreamExt::idle_timeout`](StreamExt::idle_timeout). For a stream of bytes, such as a
+    /// socket, see `io::IdleTimeout`.
     ///
     /// - **One for each gap.** After it the stream waits for the next item, however long that
-    ///   takes. tokio-stream's `timeout` does so too. Its `timeout_repeating` reports again and
-    ///   again.
-    /// - **What is a gap.** The first one begins when this is made, and each other one when an item
-    ///   is given. The end of the stream ends the last one.
-    /// - **An item that is ready wins**, also over a gap that is over.
-    /// - **Fused.** The stream within is not polled after its end. Nothing is armed then.
+    ///   takes. (tokio-stream's `timeout_repeating` reports again and again.)
+    /// - **Gaps.** The first begins at the construction, each later one with an item. The end of
+    ///   the stream ends the last one.
+    /// - **A ready item wins**, also over a gap that is over.
+    /// - **Fused**: the inner stream is not polled after its end.
     /// - **Zero** reports each item that is not ready at once. [`Duration::MAX`] reports none.
-    ///
-    /// - **When the timer's runtime has shut down**, a stream that waits in another runtime gives
-    ///   one [`Elapsed`], at once. No gap is counted after that, and items pass as they come.
-    /// - **Cancel safe.** If `next()` is dropped before it is ready, no item is lost and the gap
-    ///   goes on.
-    /// - **Cost.** A gap is armed when the stream has to wait in it, and disarmed by the next item.
-    ///   An item that is ready at once costs no lock.
+    /// - **When the timer's runtime has shut down**, a stream that waits in another runtime yields
+    ///   one [`Elapsed`] at once. After that, items pass without a timeout.
+    /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on.
+    /// - **Cost.** A gap is armed when the stream has to wait, and disarmed by the next item. A
+    ///   ready item takes no lock.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct IdleTimeout<S> {
@@ -119,8 +101,7 @@ pin_project! {
         // None once its runtime has shut down.
         timer: Option<Timer>,
         timeout: Duration,
-        // The rest of the current gap. None once that was reported, and after the end of the
-        // stream, so that nothing is armed then.
+        // The rest of the current gap. None once it was reported, and after the end.
         gap: Option<Sleep>,
         is_at_end: bool,
     }
@@ -178,8 +159,8 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         if self.timer.is_none() {
             return (least, most);
         }
-        let untold = usize::from(self.gap.is_some());
-        let most = most.and_then(|most| most.checked_mul(2)?.checked_add(untold));
+        let unreported = usize::from(self.gap.is_some());
+        let most = most.and_then(|most| most.checked_mul(2)?.checked_add(unreported));
         (least, most)
     }
 }
@@ -190,11 +171,10 @@ impl<S: Stream> FusedStream for IdleTimeout<S> {
     }
 }
 
-/// The ticks of an [`Interval`] as a [`Stream`], with the names of tokio-stream's wrapper.
+/// The ticks of an [`Interval`] as a [`Stream`] of the instants that they were scheduled for.
 ///
-/// Each item is the instant that its tick was scheduled for. The stream ends only when the
-/// runtime that drives the timer has shut down, and it is polled in another runtime then. If
-/// `next()` is dropped before it is ready, no tick is lost.
+/// It ends only if the timer's runtime has shut down while another runtime polls it. Dropping
+/// `next()` loses no tick.
 ///
 /// ```
 /// # tokio_test::block_on(async { tokio::time::pause();
@@ -272,17 +252,14 @@ impl AsMut<Interval> for IntervalStream {
 }
 
 pin_project! {
-    /// A stream with a shortest time between two items:
-    /// [`StreamExt::throttle`](StreamExt::throttle), with an example.
+    /// A stream that pauses after each item: [`StreamExt::throttle`](StreamExt::throttle).
     ///
-    /// It behaves as tokio-stream's does. The pause begins when an item is given. While it lasts
-    /// the stream within is not polled, so its end also comes after the pause. A duration of zero
-    /// holds nothing up. One that is longer than a timer counts, 146 years, gives one item, as
-    /// [`Duration::MAX`] does. The size hint and the end are those of the stream within: it is
-    /// fused if that is.
+    /// The pause begins when an item is yielded. During it the inner stream is not polled, so its
+    /// end comes after the pause too. Zero pauses nothing. A pause longer than 146 years, such as
+    /// [`Duration::MAX`], never ends. It is fused if the inner stream is.
     ///
-    /// If `next()` is dropped before it is ready, no item is lost and the pause goes on. When the
-    /// timer's runtime has shut down, items pass as they come, also one whose pause has begun.
+    /// Dropping `next()` loses no item, and the pause goes on. When the timer's runtime has shut
+    /// down, items pass without a pause.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Throttle<S> {
@@ -290,7 +267,7 @@ pin_project! {
         stream: S,
         timer: Timer,
         duration: Duration,
-        // The stream within is not polled before it is over, so that no item is kept here.
+        // The inner stream is not polled before its end, so no item is kept here.
         pause: Option<Sleep>,
     }
 }
@@ -317,10 +294,10 @@ impl<S: Stream> Stream for Throttle<S> {
         if let Some(pause) = this.pause {
             let end = ready!(pause.try_poll(cx));
             if end.is_ok() && *this.duration > LONGEST_PAUSE {
-                // The sleep has come to the end of what a timer counts, which is not the pause's.
+                // The sleep saturated, and the pause goes on.
                 return Poll::Pending;
             }
-            // If the runtime has shut down, nobody can tell when the pause is over.
+            // The pause also ends with its timer's runtime.
             *this.pause = None;
         }
         let item = ready!(this.stream.poll_next(cx));

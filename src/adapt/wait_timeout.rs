@@ -1,11 +1,11 @@
-//! The timeout of one operation that waits: a sleep that is armed while the operation does.
+//! The timeout of one operation that waits: a sleep that is armed only while it does.
 //!
 //! Invariants:
 //!
-//! - A timer is armed only from the poll in which an operation first has to wait until
-//!   [`stop`](WaitTimeout::stop), or until it reports that its time is over.
-//! - The task that waits is registered with the sleep, or is kept in `waiting`, or was woken. So a
-//!   change of the timeout bounds an operation that waits, also if it waited without a timeout.
+//! - A timer is armed only from the first poll in which the operation has to wait until
+//!   [`stop`](WaitTimeout::stop), or until its time is over.
+//! - The waiting task is registered with the sleep, or is kept in `waiting`, or was woken. So a new
+//!   timeout also bounds an operation that waited without one.
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::error::Cancelled;
 use crate::{Sleep, Timer};
 
 #[derive(Debug)]
-pub(super) struct WaitTimeout {
+#[cfg_attr(not(feature = "io"), allow(unreachable_pub))] // In the type of `io::TimeoutStream`.
+pub struct WaitTimeout {
     timer: Timer,
     timeout: Option<Duration>,
     /// The task of the operation that waits.
@@ -39,14 +40,14 @@ impl WaitTimeout {
         self.timeout
     }
 
-    /// An operation that waits has the whole of it from now on. If it waited without a timeout, it
-    /// has the whole of it from its next poll on, for which its task is woken.
+    /// A waiting operation has the whole of it from now on. If it waited without a timeout, its
+    /// task is woken, and it has the whole of it from its next poll on.
     pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
         match (&mut self.sleep, timeout) {
             // The sleep keeps the waker of the task that waits, and wakes it at the new time.
             (Some(sleep), Some(timeout)) => sleep.reset_after(timeout),
-            // The operation may have been dropped, and then its time must not begin here.
+            // Not armed here: the operation may have been dropped.
             (None, Some(_)) => {
                 if let Some(waiting) = self.waiting.take() {
                     waiting.wake();
@@ -56,9 +57,7 @@ impl WaitTimeout {
         }
     }
 
-    /// An operation was tried and has to wait. Ready if its time is over.
-    ///
-    /// It polls outside of the task's budget, which the operation may have used up.
+    /// The operation was tried and has to wait. Ready if its time is over.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let is_kept = |waiting: &Waker| waiting.will_wake(cx.waker());
         if !self.waiting.as_ref().is_some_and(is_kept) {

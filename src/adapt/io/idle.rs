@@ -1,9 +1,9 @@
-//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and which direction has heard of its
-//! expiry.
+//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and which direction its expiry was
+//! reported to.
 //!
-//! Two tasks may poll one stream, one for each direction: the halves of `tokio::io::split`. The
-//! deadline belongs to both. Each direction that has to wait polls it, always with the waker of
-//! `Waiters`, which wakes both.
+//! Two tasks may poll one stream, as the halves of `tokio::io::split`, and share the deadline. A
+//! deadline wakes one waker. So each direction polls it with the waker of [`Waiters`], which wakes
+//! both.
 //!
 //! ```text
 //!             a byte was moved: reset, lock-free
@@ -17,54 +17,51 @@
 //!   any --(cancelled, or the runtime has shut down)--> cancelled --(restart)--> pending
 //! ```
 //!
-//! - *Expired*: it was not reported to either direction yet. If a byte is moved first, the
-//!   connection was not idle: the bytes may have come in time, while the process was stalled.
+//! - *Expired*: not reported yet. If a byte is moved first, the connection was not idle: the bytes
+//!   may have come in time, while the process was stalled.
 //! - *Reported*: one direction got `TimedOut`. If the other was waiting too, the same error is
-//!   pending for it: it gets it when it is polled and still has to wait. Nothing is armed. The next
-//!   byte moved, or the next poll that has to wait, starts the deadline anew, for a goodbye.
+//!   pending for it, until it is polled and still has to wait. Nothing is armed. The next byte
+//!   moved, or the next poll that has to wait, restarts the deadline, for a goodbye.
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
 //!
-//! A pending error is true for as long as no byte is moved. So a byte that is moved in either
-//! direction clears it, and so does a restart. A reset through the handle cannot, because only the
-//! timer knows of it.
-//!
-//! - *Why nothing hangs then.* The direction's task was woken when the other got the error. So
-//!   it polls after the byte was moved, and the deadline takes its waker, or it polled before and
-//!   took the error.
-//! - *Why a pending error may not stay for ever.* The operation that waited may have been dropped,
-//!   which no stream can see. A later operation would fail for an idle time that ended long before.
-//! - *Why a poll that has to wait clears nothing.* A direction that gets the error, and waits again
-//!   in the same poll of its task, would always come first. The other would never get it.
+//! A byte that is moved in either direction clears a pending error, and so does a restart. It must
+//! not stay for ever: the operation that waited may have been dropped, and a later one would fail
+//! for an idle time that ended long before. A poll that has to wait clears nothing: a direction
+//! that gets the error and waits again at once would always come first. A reset through the handle
+//! clears nothing, because only the timer knows of it.
 //!
 //! Invariants:
 //!
 //! - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
-//!   a poll that has to wait need not poll the deadline again, unless that waker was woken.
-//! - A direction waits with its waker in `Waiters`, or was woken since it put it there, or since it
-//!   was polled without a budget.
+//!   a poll that has to wait polls the deadline again only if that waker was woken.
+//! - A waiting direction has its waker in `Waiters`, or was woken since it put it there, or since
+//!   it was polled without a budget.
 //! - An expiry is reported to a direction at most once, and never after a byte was moved.
+//! - No waker is cloned, woken or dropped under the lock of `Waiters`, because a waker is user code
+//!   and may come back here.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *The poll of one direction finds the expiry before the driver does.* Then the deadline wakes
-//!   no task, because it knows only the task that polls. So the other one is woken here.
-//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds the waker
-//!   of that poll and wakes its task, and `woken` is left for the next poll.
+//! - *The poll of one direction finds the expiry before the driver does.* The deadline then wakes
+//!   no task, so the poll wakes the other direction.
+//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds that poll's
+//!   waker, and leaves `woken` for the next poll.
 //! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
-//!   is then registered for both. Of one that has ended, the other direction is woken and polls it
-//!   too, or has the error pending.
+//!   is then registered for both. If it has ended, the other direction is woken and polls it too,
+//!   or has the error pending.
 
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::waiters::{Direction, Waiters};
 use super::{cancelled, timed_out};
 use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::Cancelled;
+use crate::sync::lock;
 use crate::{Deadline, ResetHandle, Timer};
 
 #[derive(Debug)]
@@ -223,4 +220,128 @@ impl Idle {
 /// I/O that had to wait may have used the task's budget up.
 fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
     poll_unconstrained(cx, |cx| Pin::new(&mut *deadline).poll(cx))
+}
+
+/// Which way bytes go. Flushing and shutting down belong to writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub(super) fn other(self) -> Direction {
+        match self {
+            Direction::Read => Direction::Write,
+            Direction::Write => Direction::Read,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    state: Mutex<WaitersState>,
+}
+
+#[derive(Debug, Default)]
+struct WaitersState {
+    /// By [`Direction`].
+    wakers: [Option<Waker>; 2],
+    /// Whether the deadline has woken since a direction was registered last.
+    woken: bool,
+}
+
+impl Waiters {
+    /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has
+    /// woken since a direction was registered last.
+    pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        let kept = state.wakers[direction as usize].as_ref();
+        if kept.is_some_and(|kept| kept.will_wake(waker)) {
+            return std::mem::take(&mut state.woken);
+        }
+        drop(state);
+        let waker = waker.clone();
+        state = self.lock();
+        let before = state.wakers[direction as usize].replace(waker);
+        let woken = std::mem::take(&mut state.woken);
+        drop(state);
+        drop(before);
+        woken
+    }
+
+    /// Wakes whoever waits in a direction.
+    pub(super) fn wake(&self, direction: Direction) {
+        let waker = self.lock().wakers[direction as usize].take();
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitersState> {
+        lock(&self.state)
+    }
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.woken = true;
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        for waker in wakers.into_iter().flatten() {
+            wake(waker);
+        }
+    }
+}
+
+/// Wakes a task. A panic of its waker keeps nobody else from being woken.
+fn wake(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        // Its destructor may panic too.
+        std::mem::forget(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Default)]
+    struct Wakes {
+        panics: bool,
+        was_woken: AtomicBool,
+    }
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.was_woken.store(true, Ordering::Relaxed);
+            if self.panics {
+                std::panic::resume_unwind(Box::new("a waker's own panic"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_panicking_waker_keeps_the_other_task_from_nothing() {
+        for panicking in [Direction::Read, Direction::Write] {
+            let waiters = Arc::new(Waiters::default());
+            let tasks = [panicking, panicking.other()].map(|direction| {
+                let task = Arc::new(Wakes {
+                    panics: direction == panicking,
+                    ..Wakes::default()
+                });
+                waiters.register(direction, &Waker::from(task.clone()));
+                task
+            });
+            Waker::from(waiters).wake();
+            let were_woken = tasks.map(|task| task.was_woken.load(Ordering::Relaxed));
+            assert_eq!(were_woken, [true, true]);
+        }
+    }
 }

@@ -13,8 +13,7 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
-use super::idle::Idle;
-use super::waiters::Direction;
+use super::idle::{Direction, Idle};
 use crate::future::access::access_within;
 use crate::{ResetHandle, Timer};
 
@@ -22,28 +21,28 @@ pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
     /// long.
     ///
-    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or a type that is both. For a stream of items
-    /// see `stream::IdleTimeout`. The two directions share one deadline. Every byte moved, in
-    /// either direction, pushes it back. The deadline runs from the making of the stream on. If the
-    /// stream is first used later than that, call [`restart`](IdleTimeout::restart) then.
+    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or both. For a stream of items see
+    /// `stream::IdleTimeout`. Both directions share one deadline, and every byte moved in either
+    /// direction pushes it back. It runs from the construction: call
+    /// [`restart`](IdleTimeout::restart) if the stream is first used later.
     ///
-    /// - **The I/O is polled first.** What is ready wins, also over a deadline that has passed: the
-    ///   bytes may have come in time while the process was stalled. They start the deadline anew.
+    /// - **The I/O is polled first.** Ready I/O wins over a deadline that has passed, and its bytes
+    ///   restart the deadline.
     /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
     ///   shutdown push nothing back.
-    /// - **Nothing hangs.** A read, write, flush or shutdown that has to wait fails when the
-    ///   deadline expires. Both halves of [`tokio::io::split`] do, also in two tasks.
+    /// - **Nothing hangs.** Every read, write, flush or shutdown that has to wait fails when the
+    ///   deadline expires, in both halves of [`tokio::io::split`], also in two tasks.
     /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is. A stall does not count:
-    ///   the bytes that lie unread when a stopped process goes on are read first.
-    /// - **Zero** lets only those operations pass that need not wait. [`Duration::MAX`] never times
+    ///   a process that resumes first reads the bytes that arrived meanwhile.
+    /// - **Zero** lets only those operations pass that do not wait. [`Duration::MAX`] never times
     ///   out.
     ///
     /// # After the time is over
     ///
     /// | event | what follows |
     /// |---|---|
-    /// | an operation waits when the time is over | its direction fails once, unless a byte is moved before it is polled again |
-    /// | an operation was dropped while it waited, as by a failed [`copy_bidirectional`](tokio::io::copy_bidirectional) | the next one of that direction may fail at once in its place; [`restart`](IdleTimeout::restart) prevents that |
+    /// | an operation waits when the time is over | its direction fails once, unless a byte is moved before its next poll |
+    /// | a waiting operation was dropped, as by a failed [`copy_bidirectional`](tokio::io::copy_bidirectional) | the next one of that direction may fail at once in its place; [`restart`](IdleTimeout::restart) prevents that |
     /// | both have failed | the stream is usable again, for a goodbye; nothing is armed, and [`reset`](ResetHandle::reset) returns `false` |
     /// | the goodbye moves a byte, or has to wait | it has the whole timeout from then on |
     ///
@@ -51,28 +50,23 @@ pin_project! {
     ///
     /// Any task may act on the deadline through a [`handle`](IdleTimeout::handle):
     ///
-    /// | call | what the stream does |
+    /// | call | effect on the stream |
     /// |---|---|
     /// | `reset()` | as if a byte was moved |
-    /// | `expire()` | as if it was idle for too long; bytes that are ready at once win over that too |
+    /// | `expire()` | as if it was idle for too long; bytes that are ready still win |
     /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
     /// | `set_timeout(Duration::MAX)` | it never times out |
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
-    /// Those of the stream, and those [of the deadline](crate::io#errors). When the runtime that
-    /// drives the timer has shut down, what has to wait fails. It neither hangs nor panics.
-    ///
-    /// # Cancel safety
-    ///
-    /// As the stream within: nothing is buffered here. The deadline does not change when a read or
-    /// a write is dropped.
+    /// Its errors are the stream's, and those [of the deadline](crate::io#errors). It buffers
+    /// nothing, so it is as cancel safe as the stream. Dropping a read or a write does not change
+    /// the deadline.
     ///
     /// # Cost
     ///
     /// A poll that moves bytes adds one [`reset`](ResetHandle::reset), which takes no lock. A poll
-    /// that has to wait adds one lock that is nearly always free, to keep the waker. The
-    /// timer itself is polled only at first, and after it has woken. No poll allocates.
+    /// that has to wait adds one lock that is nearly always free. No poll allocates.
     ///
     /// ```
     /// use tickwheel::{Duration, io::IdleTimeout};
@@ -95,14 +89,13 @@ pin_project! {
 }
 
 impl<T> IdleTimeout<T> {
-    /// Gives a stream an idle timeout, on the current runtime's own timer.
-    /// It panics as [`Timer::current`] does.
+    /// Wraps a stream, on the current runtime's own timer. It panics as [`Timer::current`] does.
     #[track_caller]
     pub fn new(stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout::new_on(&Timer::current(), stream, timeout)
     }
 
-    /// As [`new`](IdleTimeout::new), on this timer. It saves the look-up of the runtime's own.
+    /// As [`new`](IdleTimeout::new), on this timer, which saves a look-up.
     pub fn new_on(timer: &Timer, stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout {
             stream,
@@ -122,17 +115,16 @@ impl<T> IdleTimeout<T> {
 
     /// Changes the timeout, which counts from the last byte moved.
     ///
-    /// If that makes the deadline due already, it expires at once. A deadline that has expired
-    /// stays so: the new timeout holds from the next byte moved, or from a
-    /// [`restart`](IdleTimeout::restart).
+    /// A deadline that is due by the new timeout expires at once. One that has expired stays so
+    /// until the next byte moved, or a [`restart`](IdleTimeout::restart).
     pub fn set_timeout(&self, timeout: Duration) {
         self.idle.handle().set_timeout(timeout);
     }
 
-    /// Lets the whole timeout count from now on, whatever happened before.
+    /// Restarts the deadline: the whole timeout counts from now on.
     ///
-    /// It clears an expiry that was not reported yet, to one direction or to both. It undoes a
-    /// [`cancel`](ResetHandle::cancel). After the timer's runtime has shut down it changes nothing.
+    /// It clears an expiry that was not reported yet, and undoes a [`cancel`](ResetHandle::cancel).
+    /// After the timer's runtime has shut down it does nothing.
     pub fn restart(&mut self) {
         self.idle.restart();
     }

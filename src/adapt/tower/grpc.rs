@@ -33,13 +33,12 @@ const UNITS: [(u8, u64); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// The time that the caller waits, by the request's `grpc-timeout` header; `None` without one, and
-/// if it is malformed. Of several, the shortest counts.
+/// The time that the caller waits, by the `grpc-timeout` header of its request: up to eight digits
+/// and a unit, `H`, `M`, `S`, `m`, `u` or `n`, from hours to nanoseconds. `None` if there is none,
+/// or it is malformed. Of several, the shortest counts.
 ///
-/// The header has up to eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`, from hours to
-/// nanoseconds. It is for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), and for
-/// a closure there that sets a bound of its own. What a gRPC server answers with once the time is
-/// over is decided by `on_elapsed`, as on [the module's page](super).
+/// Give it to [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), or call it in a
+/// closure there.
 ///
 /// ```
 /// # use tickwheel::{Duration, tower::grpc_timeout};
@@ -66,7 +65,6 @@ fn read(header: &HeaderValue) -> Option<Duration> {
     }
     let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     let (_, nanos) = UNITS.iter().find(|(letter, _)| letter == unit)?;
-    // At most eight digits of hours, which no duration is too short for.
     Duration::from_nanos(*nanos).checked_mul(number)
 }
 
@@ -80,10 +78,8 @@ fn written(left: Duration) -> HeaderValue {
     HeaderValue::try_from(text).expect("digits and a letter are a header's text")
 }
 
-/// Puts a [`GrpcTimeout`] around a client.
-///
-/// Put it outside of whatever calls the client in another task, such as tower's `Buffer`:
-/// [`GrpcTimeout`] explains why. The module's page has [an example](super#examples).
+/// Puts a [`GrpcTimeout`] around a client. Place it outside of layers that call the client in
+/// another task, such as tower's `Buffer`. The module's page has [an example](super#examples).
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());
@@ -103,28 +99,24 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     }
 }
 
-/// A client that passes the deadline of the [`scope`](crate::scope) on which it is called:
+/// A client that passes on the deadline of the [`scope`](crate::scope) in which it is called:
 /// [`GrpcTimeoutLayer`].
 ///
-/// - It writes what is [`remaining`] into the `grpc-timeout` header, rounded down, so that it never
-///   promises more than is left.
-/// - A header that the request has already stays if it is shorter. Of several, only the shortest
-///   does.
-/// - Where no scope is open, the request passes as it is.
-/// - A scope is open in the task that polls it, and in no other. tower's `Buffer` calls what is
-///   within it in a task of its own. So a `GrpcTimeout` within a `Buffer` finds no scope, and no
-///   header is sent; one around the `Buffer` sends it. A `SpawnReady` only waits in another task
-///   and calls in the caller's, so one within that sends the header.
-/// - It bounds no call by itself: the scope does.
-/// - It is ready at once where nothing is left, and does not ask the service within then. The next
-///   call fails, also if it is made outside of the scope.
-/// - If the scope ends between `poll_ready` and `call`, the place in the service within stays taken
-///   until the next call, as with each service that is made ready and not called.
+/// - It writes what is [`remaining`] into the `grpc-timeout` header, rounded down. A shorter header
+///   of the request stays. Where no scope is open, the request passes unchanged.
+/// - A scope is open only in the task that polls it. `Buffer` calls its inner service in another
+///   task, so a `GrpcTimeout` within a `Buffer` sends no header, and one around it does.
+///   `SpawnReady` only waits in another task, so one within it sends the header.
+/// - It does not bound the call. The scope does.
+/// - Where nothing is left it is ready at once, without asking the inner service, and the next call
+///   fails, even outside of the scope.
+/// - If the scope ends between `poll_ready` and `call`, the inner service stays reserved until the
+///   next call, as with every service that is made ready and not called.
 ///
 /// # Errors
 ///
-/// [`Elapsed`](crate::error::Elapsed) in a box if nothing is left; the service is not called then.
-/// Else the service's own error in a box.
+/// A boxed [`Elapsed`](crate::error::Elapsed) if nothing is left; the inner service is not called.
+/// Else the inner service's own error, boxed.
 ///
 /// ```
 /// use http::{Request, Response};
@@ -144,7 +136,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,
-    /// Whether the last `poll_ready` asked the service within.
+    /// Whether the last `poll_ready` asked the inner service.
     is_inner_ready: bool,
 }
 
@@ -170,7 +162,7 @@ where
     type Future = GrpcResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // An error here would mean that this service can never be called again.
+        // Not an error, which would mean that this service can never be called again.
         self.is_inner_ready = remaining() != Some(Duration::ZERO);
         if !self.is_inner_ready {
             return Poll::Ready(Ok(()));
@@ -198,11 +190,11 @@ where
 }
 
 pin_project! {
-    /// A call that passes its deadline on, the response future of [`GrpcTimeout`].
+    /// The response future of [`GrpcTimeout`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct GrpcResponseFuture<F> {
-        // None where nothing was left, so that nothing was called.
+        // None if nothing was left.
         #[pin]
         call: Option<F>,
     }
@@ -234,37 +226,24 @@ mod tests {
 
     #[test]
     fn every_unit_is_read() {
-        assert_eq!(parsed("2H"), Some(Duration::from_secs(7200)));
-        assert_eq!(parsed("3M"), Some(Duration::from_secs(180)));
-        assert_eq!(parsed("4S"), Some(Duration::from_secs(4)));
-        assert_eq!(parsed("5m"), Some(Duration::from_millis(5)));
-        assert_eq!(parsed("6u"), Some(Duration::from_micros(6)));
-        assert_eq!(parsed("7n"), Some(Duration::from_nanos(7)));
-        assert_eq!(parsed("0n"), Some(Duration::ZERO));
-        assert_eq!(parsed("00000001S"), Some(Duration::from_secs(1)));
-        assert_eq!(
-            parsed("99999999H"),
-            Some(Duration::from_secs(99_999_999 * 3600))
-        );
+        for (text, expected) in [
+            ("2H", Duration::from_secs(7200)),
+            ("3M", Duration::from_secs(180)),
+            ("4S", Duration::from_secs(4)),
+            ("5m", Duration::from_millis(5)),
+            ("6u", Duration::from_micros(6)),
+            ("7n", Duration::from_nanos(7)),
+            ("0n", Duration::ZERO),
+            ("00000001S", Duration::from_secs(1)),
+            ("99999999H", Duration::from_secs(99_999_999 * 3600)),
+        ] {
+            assert_eq!(parsed(text), Some(expected), "{text}");
+        }
     }
 
     #[test]
     fn malformed_headers_are_no_timeout() {
-        let malformed = [
-            "",
-            "S",
-            "5",
-            "5s",
-            "5h",
-            "-5S",
-            "+5S",
-            "5.0S",
-            " 5S",
-            "5 S",
-            "5SS",
-            "123456789S",
-            "5\u{b5}",
-        ];
+        let malformed = "|S|5|5s|5h|-5S|+5S|5.0S| 5S|5 S|5SS|123456789S|5\u{b5}".split('|');
         for text in malformed {
             assert_eq!(parsed(text), None, "{text:?}");
         }

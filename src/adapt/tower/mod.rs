@@ -1,37 +1,27 @@
 //! tower with this crate's timers: timeouts for services, and deadlines that calls pass on.
 //!
-//! Invariant: a service of this module does to the service within what tower's documentation
-//! demands. Readiness is passed through, and a call goes to the very instance that was ready.
-//!
 //! | layer | for | what |
 //! |---|---|---|
 //! | [`TimeoutLayer::new`] | any service | one timeout for each call |
 //! | [`TimeoutLayer::per_request`] | a server | a timeout that the request decides; the call is a [`scope`](crate::scope) |
 //! | [`GrpcTimeoutLayer`] | a client | passes the scope's deadline on in the `grpc-timeout` header |
 //!
-//! A call that is not answered in time fails with [`Elapsed`](crate::error::Elapsed) in a box, as
-//! tower's own timeout does with its own error. [`TimeoutLayer::on_elapsed`] answers in place of
-//! that, and keeps the service's error type, which axum asks for:
+//! Invariant: readiness is passed through, and a call goes to the very instance that was ready.
+//!
+//! A call that is not answered in time fails with a boxed [`Elapsed`](crate::error::Elapsed).
+//! [`TimeoutLayer::on_elapsed`] answers it instead, and keeps the service's error type. axum
+//! requires that, and so does a gRPC server: tonic turns a foreign error into `INTERNAL_ERROR`.
 //!
 //! ```text
-//! let timeout = TimeoutLayer::new(Duration::from_secs(10))
+//! let timeout = TimeoutLayer::new(Duration::from_secs(10)) // axum
 //!     .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));
-//! let app = Router::new().route("/", get(handler)).layer(timeout);
-//! ```
-//!
-//! A gRPC server needs it too. tonic knows its own errors only: it resets the stream of a call that
-//! fails with any other, and the caller gets `INTERNAL_ERROR`. This answers with the status that
-//! gRPC has for a deadline:
-//!
-//! ```text
-//! let deadline = TimeoutLayer::per_request(grpc_timeout)
+//! let deadline = TimeoutLayer::per_request(grpc_timeout) // tonic
 //!     .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
-//! let server = Server::builder().layer(deadline);
 //! ```
 //!
-//! The timer is the current runtime's own, looked up in each call. `with_timer` gives another one,
-//! and saves the look-up. If the runtime that drives that one has shut down, a call that waits
-//! fails with [`Cancelled`](crate::error::Cancelled) in a box, or is answered by the closure.
+//! Each call looks up the current runtime's own timer, unless `with_timer` was given one. When the
+//! runtime of that timer has shut down, a call that waits fails with a boxed
+//! [`Cancelled`](crate::error::Cancelled), or is answered by the closure.
 //!
 //! # Examples
 //!
@@ -49,8 +39,7 @@
 //! # });
 //! ```
 //!
-//! A server whose calls end when their caller has stopped waiting. What it calls itself learns
-//! how much of that is left:
+//! A server whose calls end when their caller has stopped waiting, and pass on what is left:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -22,9 +22,8 @@ use crate::{Instant, Scope, Timer};
 
 /// Puts a [`Timeout`] around a service.
 ///
-/// `B` is the timeout of each call, or the closure of [`per_request`](TimeoutLayer::per_request).
-/// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. The module's page
-/// has [examples](super#examples).
+/// `B` is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request). `A` is the
+/// closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. See [examples](super#examples).
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {
@@ -34,10 +33,8 @@ pub struct TimeoutLayer<B = Duration, A = ()> {
 }
 
 impl TimeoutLayer {
-    /// Bounds each call by `timeout`, which counts from the call.
-    ///
-    /// It opens no [`scope`](crate::scope). Where one is open, the call ends with that at the
-    /// latest.
+    /// Bounds each call by `timeout`, which counts from the call. It opens no
+    /// [`scope`](crate::scope), and ends with an open one at the latest.
     pub const fn new(timeout: Duration) -> TimeoutLayer {
         TimeoutLayer {
             bound: timeout,
@@ -46,12 +43,12 @@ impl TimeoutLayer {
         }
     }
 
-    /// Bounds each call by what `timeout` reads in its request; `None` bounds it not at all.
+    /// Bounds each call by what `timeout` reads in its request, if it returns `Some`.
     ///
-    /// The call is a [`scope`](crate::scope), from the service's `call` until its future is done.
-    /// So what is called within it has no longer to live, and
-    /// [`remaining`](crate::remaining) returns what is left. [`grpc_timeout`](super::grpc_timeout)
-    /// reads a gRPC header. A closure names the type of the request:
+    /// The call is a [`scope`](crate::scope), from the service's `call` until its future is ready.
+    /// So the bound holds for the calls within it too, and [`remaining`](crate::remaining) returns
+    /// what is left. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header. A closure names the
+    /// type of the request:
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
@@ -73,10 +70,10 @@ impl TimeoutLayer {
 }
 
 impl<B, A> TimeoutLayer<B, A> {
-    /// Answers a call that took too long with what `answer` gives, in the service's own types.
+    /// Answers a call that took too long, in the service's own types. The service keeps its error
+    /// type, and its own errors pass through.
     ///
-    /// It also answers a call that waits when the runtime that drives the timer shuts down. The
-    /// service keeps its error type then, and its own errors pass through.
+    /// It also answers a call that waits when the timer's runtime shuts down.
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
@@ -98,7 +95,7 @@ impl<B, A> TimeoutLayer<B, A> {
         }
     }
 
-    /// Takes this timer in place of the current runtime's own.
+    /// Uses this timer instead of the current runtime's own.
     pub fn with_timer(self, timer: Timer) -> Self {
         TimeoutLayer {
             timer: Some(timer),
@@ -118,25 +115,22 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
     }
 }
 
-/// A service whose calls are bounded in time: [`TimeoutLayer`].
+/// A service whose calls are bounded in time: [`TimeoutLayer`]. (For one future there is
+/// [`tickwheel::Timeout`](crate::Timeout).)
 ///
-/// It is a service, and its calls are futures. For one future there is
-/// [`tickwheel::Timeout`](crate::Timeout).
-///
-/// - The service's future is polled first. An answer that is there wins over a deadline that has
-///   passed, so a call with a timeout of zero is polled once.
-/// - Waiting for the service to be ready is not bounded. Put the timeout around a buffer for that.
-/// - A call that took too long is dropped with its response future.
-/// - It needs no lock, no task and no allocation. A call arms a timer only if it has to wait.
+/// - The service's future is polled first. A ready answer wins over a deadline that has passed, so
+///   a call with a timeout of zero is polled once.
+/// - Waiting for the service to be ready is not bounded. To bound it, put the timeout around a
+///   buffer.
+/// - A call that took too long is dropped.
+/// - It takes no lock, spawns no task and allocates nothing. A call arms a timer only if it waits.
 ///
 /// # Errors
 ///
-/// [`Elapsed`] in a box if a call took too long, else the service's own error in a box.
-///
-/// A call may run in another runtime than the one that drives the timer. If that one shuts down
-/// while the call waits, the call fails with [`Cancelled`](crate::error::Cancelled) in a box, and
-/// [`is_shutdown`](crate::error::Cancelled::is_shutdown) says so. With
-/// [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers in both cases.
+/// A boxed [`Elapsed`] if a call took too long, else the service's own error, boxed. A boxed
+/// [`Cancelled`](crate::error::Cancelled) if the timer's runtime shuts down while the call waits in
+/// another runtime. With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers instead of
+/// both.
 ///
 /// # Panics
 ///
@@ -168,7 +162,7 @@ impl<S> Timeout<S> {
 }
 
 impl<S, B, A> Timeout<S, B, A> {
-    /// Takes this timer in place of the current runtime's own.
+    /// Uses this timer instead of the current runtime's own.
     #[must_use = "this gives the changed service back"]
     pub fn with_timer(self, timer: Timer) -> Self {
         Timeout {
@@ -194,8 +188,8 @@ where
         self.inner.poll_ready(cx).map_err(A::error)
     }
 
-    // The call is moved no more often than it must be, because it may be large. So each kind of it
-    // is made in a function of its own. The clone, which is the user's code, comes before it.
+    // The call may be large, so it is moved as seldom as possible: each kind is made in a function
+    // of its own. The clone, which is user code, comes before it.
     #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
         let answer = self.layer.answer.clone();
@@ -226,8 +220,7 @@ impl<S, B, A> Timeout<S, B, A> {
         }
     }
 
-    /// A service may do much of its work in `call`, such as to make timeouts. So a scope is open in
-    /// that too.
+    /// The scope is also open during the service's `call`, which may make timeouts.
     #[inline]
     fn call_in_scope<Request>(
         &mut self,
@@ -269,14 +262,13 @@ fn scope<F: Future>(timer: Option<&Timer>, deadline: Instant, call: F) -> Scope<
 }
 
 fn after(duration: Duration) -> Instant {
-    /// A duration that no instant can name is taken to be this far away, tokio's bound.
+    /// The bound of a duration that overflows an instant, as tokio's.
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     let now = Instant::now();
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-/// The policy that bounds a call, before the request is handed to the service: one duration
-/// for all, or what a closure reads in the request.
+/// The policy that bounds a call: one duration for all, or what a closure reads in the request.
 pub trait Bound<Request> {
     /// Whether the call is a scope.
     const IS_SCOPE: bool;
@@ -343,9 +335,7 @@ where
 }
 
 pin_project! {
-    /// A call with a timeout, the response future of [`Timeout`](super::Timeout).
-    ///
-    /// Dropping it drops the call and takes its timer out.
+    /// The response future of [`Timeout`](super::Timeout). Dropping it drops the call.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F, A> {

@@ -1,0 +1,249 @@
+//! Separate timeouts for reading and writing: [`TimeoutStream`], [`TimeoutReader`] and
+//! [`TimeoutWriter`], with the names and the methods of the crate tokio-io-timeout.
+//!
+//! Invariant: each poll goes through [`Bound::poll`], which polls the I/O first.
+
+use std::io;
+use std::io::{IoSlice, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+use tokio::task::coop;
+
+use super::{cancelled, timed_out};
+use crate::Timer;
+use crate::adapt::budget::poll_tried;
+use crate::adapt::wait_timeout::WaitTimeout;
+use crate::future::access::access_within;
+
+/// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait
+/// too long.
+///
+/// It has the names and the methods of tokio-io-timeout's, and starts without a timeout. The time
+/// of an operation begins when it first has to wait, and ends with the operation. A connection that
+/// is neither read nor written never times out: see [`IdleTimeout`](super::IdleTimeout).
+///
+/// - **The I/O is polled first.** Ready I/O wins, even when the time is over.
+/// - **Armed only while it waits.** An operation that does not wait costs nothing. A timeout of
+///   zero lets only such operations pass. [`Duration::MAX`] never times out.
+/// - **Each operation has the whole time**, also after one that timed out, as with a blocking
+///   socket.
+/// - **A flush and a shutdown are writes**, and time out as a write does.
+/// - **Dropping a read or a write that waits** does not end its time, because a stream cannot see
+///   the drop. The next operation of that direction has what is left. Setting the timeout restarts
+///   it.
+/// - **Setting a timeout while an operation waits** bounds that operation, in full from then on. If
+///   it waited without a timeout, its task is woken, because only a poll can arm the timer.
+///
+/// Its errors are those of the stream, and those [of the deadline](super#errors). It buffers
+/// nothing, so it is as cancel safe as the stream. An operation that has to wait takes two short
+/// locks of the timer's shard, and one for each further poll. Nothing is allocated.
+///
+/// ```
+/// use tickwheel::{Duration, io::TimeoutStream};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let (stream, _silent_peer) = tokio::io::duplex(64);
+/// let mut stream = TimeoutStream::new(stream);
+/// stream.set_read_timeout(Some(Duration::from_secs(5)));
+/// stream.write_all(b"request").await?;
+/// assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+pub type TimeoutStream<S> = TimeoutIo<S, WaitTimeout, WaitTimeout>;
+
+/// A [`TimeoutStream`] that bounds reads alone. Writes and seeks pass without a timeout.
+///
+/// ```
+/// # use tickwheel::{Duration, io::TimeoutReader};
+/// # tokio_test::block_on(async {
+/// let mut reader = TimeoutReader::new(tokio::io::empty());
+/// reader.set_timeout(Some(Duration::from_secs(5)));
+/// # });
+/// ```
+pub type TimeoutReader<R> = TimeoutIo<R, WaitTimeout, Unbounded>;
+
+/// A [`TimeoutStream`] that bounds writes, flushes and shutdowns alone. Reads and seeks pass
+/// without a timeout.
+///
+/// ```
+/// # use tickwheel::{Duration, io::TimeoutWriter};
+/// # tokio_test::block_on(async {
+/// let mut writer = TimeoutWriter::new(tokio::io::sink());
+/// writer.set_timeout(Some(Duration::from_secs(5)));
+/// # });
+/// ```
+pub type TimeoutWriter<W> = TimeoutIo<W, Unbounded, WaitTimeout>;
+
+pin_project! {
+    /// A [`TimeoutStream`], a [`TimeoutReader`] or a [`TimeoutWriter`].
+    #[derive(Debug)]
+    pub struct TimeoutIo<T, R, W> {
+        #[pin]
+        io: T,
+        read: R,
+        write: W,
+    }
+}
+
+/// A timeout for one direction, or none. Only the three types above name one.
+pub trait Bound {
+    fn new(timer: &Timer) -> Self;
+
+    /// Polls the I/O. If that has to wait, polls the timeout too.
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>>;
+}
+
+impl Bound for WaitTimeout {
+    fn new(timer: &Timer) -> WaitTimeout {
+        WaitTimeout::new(timer)
+    }
+
+    #[inline]
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        let had_budget = coop::has_budget_remaining();
+        let result = poll_io(cx);
+        if result.is_pending() {
+            ready!(poll_tried(had_budget, cx));
+            let end = self.poll(cx);
+            return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
+        }
+        self.stop();
+        result
+    }
+}
+
+#[derive(Debug)]
+pub struct Unbounded;
+
+impl Bound for Unbounded {
+    fn new(_: &Timer) -> Unbounded {
+        Unbounded
+    }
+
+    #[inline]
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        poll_io(cx)
+    }
+}
+
+impl<T, R: Bound, W: Bound> TimeoutIo<T, R, W> {
+    /// Wraps `io`, without a timeout, on the current runtime's own timer.
+    /// It panics as [`Timer::current`] does.
+    #[track_caller]
+    pub fn new(io: T) -> Self {
+        Self::new_on(&Timer::current(), io)
+    }
+
+    /// As [`new`](Self::new), on this timer.
+    pub fn new_on(timer: &Timer, io: T) -> Self {
+        TimeoutIo {
+            io,
+            read: R::new(timer),
+            write: W::new(timer),
+        }
+    }
+
+    access_within!(pinned io: T);
+}
+
+/// The methods of one direction's timeout.
+macro_rules! timeout_methods {
+    ($type:ty, $direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
+        impl<T> $type {
+            /// The timeout of an operation; `None` if it has none.
+            pub fn $get(&self) -> Option<Duration> {
+                self.$direction.timeout()
+            }
+
+            /// Changes the timeout. An operation that waits has the whole of it from now on. If it
+            /// waited without a timeout, its task is woken, and it has the whole from that poll on.
+            pub fn $set(&mut self, timeout: Option<Duration>) {
+                self.$direction.set_timeout(timeout);
+            }
+
+            /// The same, for what is pinned.
+            pub fn $set_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
+                self.project().$direction.set_timeout(timeout);
+            }
+        }
+    };
+}
+
+timeout_methods!(TimeoutReader<T>, read: timeout, set_timeout, set_timeout_pinned);
+timeout_methods!(TimeoutWriter<T>, write: timeout, set_timeout, set_timeout_pinned);
+timeout_methods!(TimeoutStream<T>, read: read_timeout, set_read_timeout, set_read_timeout_pinned);
+timeout_methods!(TimeoutStream<T>, write: write_timeout, set_write_timeout, set_write_timeout_pinned);
+
+impl<T: AsyncRead, R: Bound, W> AsyncRead for TimeoutIo<T, R, W> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.project();
+        this.read.poll(cx, |cx| this.io.poll_read(cx, buf))
+    }
+}
+
+impl<T: AsyncWrite, R, W: Bound> AsyncWrite for TimeoutIo<T, R, W> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        this.write.poll(cx, |cx| this.io.poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        this.write.poll(cx, |cx| this.io.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        this.write.poll(cx, |cx| this.io.poll_shutdown(cx))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        this.write
+            .poll(cx, |cx| this.io.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+/// A seek has no timeout.
+impl<T: AsyncSeek, R, W> AsyncSeek for TimeoutIo<T, R, W> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        self.project().io.start_seek(position)
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.project().io.poll_complete(cx)
+    }
+}
