@@ -1,10 +1,9 @@
 //! The [`DelayQueue`]: delayed values of one owner, under the names of tokio-util's.
 //!
-//! A wheel of its own holds the values, and one [`Sleep`] wakes the task that waits for them. Its
-//! ticks are milliseconds since the queue was made. The wheel is moved by the sleep alone: to the
-//! tick for which the sleep was set, once that is ready. So a value comes out by the clock of the
-//! runtime in which the sleep was made, and a queue that is late needs no reading of a clock for
-//! each value.
+//! A wheel of its own holds the values, and one [`Sleep`] wakes the waiting task. Its ticks are
+//! milliseconds since the queue was made. Only the sleep advances the wheel: once it is ready, to
+//! the tick that it was set for. So values go by the clock of the sleep's runtime, and a late queue
+//! reads no clock for each value.
 //!
 //! ```text
 //!   insert --> in the wheel, until `now` has come to its tick --(poll_expired)--> out
@@ -15,22 +14,20 @@
 //!
 //! # No wake-up is lost
 //!
-//! `waker` is of the task that polled last. A queue is in one of two states:
+//! `waker` is of the task that polled last. It is taken when it is woken, and each poll stores it
+//! again. A queue is in one of two states:
 //!
 //! - *Waiting*: the last poll was pending. `waits_until` is the tick of the sleep, which holds the
-//!   same waker. No value is due before it, because a call that makes one due earlier moves the
-//!   sleep, or wakes the waker if the wheel is past that tick. A call that makes the first value due
-//!   later, or takes it out, leaves the sleep: the task is woken once for nothing, and its poll sets
-//!   the sleep anew. If the sleep has fired, its task was woken and polls again.
+//!   same waker, and nothing is due before it. A call that makes a value due earlier moves the
+//!   sleep, or wakes the waker if the wheel is past that tick. A call that makes the first value
+//!   due later, or takes it out, leaves the sleep: its task wakes once for nothing and sets it
+//!   again.
 //! - *Idle*: the last poll was ready, or there was none. A poller may take an end of the stream for
-//!   «nothing yet», and wait for the wake-up of tokio-util's queue. So a call that makes a value
-//!   the first of all wakes the waker.
+//!   "nothing yet". So a call that makes a value the first of all wakes the waker.
 //!
-//! In both states the call that takes the last value out wakes the waker, because the stream has
-//! ended. A waker is taken when it is woken, and each poll stores it anew.
+//! In both states the call that takes the last value out wakes the waker: the stream has ended.
 //!
-//! Invariant: a queue that is empty has no sleep. So it keeps no runtime, and pulls no paused clock
-//! along.
+//! Invariant: an empty queue has no sleep. So it keeps no runtime, and pulls no paused clock along.
 
 use std::fmt;
 use std::pin::Pin;
@@ -45,58 +42,54 @@ use crate::future::sleep::Sleep;
 use crate::runtime::coop;
 use crate::wheel::{self, Wheel};
 
-/// The most values that a queue can hold.
 const MAX_VALUES: usize = u32::MAX as usize;
 
-/// The last tick. A deadline that is further away is taken to be there, as that of a [`Sleep`].
+/// A deadline saturates at this tick, as that of a [`Sleep`] does.
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
 /// Delayed values of one owner, which come out of one stream when their delay has passed.
 ///
-/// It has the names and the semantics of tokio-util's `DelayQueue`, so a change of `use` moves to
-/// it. All calls take `&mut self`, and the queue makes the keys. Take a
-/// [`DelayMap`](crate::DelayMap) if several tasks use it, or if you look values up by keys of your
-/// own.
+/// It has the names and the semantics of tokio-util's `DelayQueue`. All calls take `&mut self`, and
+/// the queue makes the keys. Use a [`DelayMap`](crate::DelayMap) if several tasks share it, or if
+/// you need keys of your own.
 ///
 /// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
-///   queue was made. The timer's own tick, at most a millisecond, comes on top.
-/// - Values come out in the order of their deadlines. Those of one millisecond come in the order in
+///   queue was made, and it comes out at most one tick of the timer later.
+/// - Values come out in the order of their deadlines, and within a millisecond in the order in
 ///   which they were inserted or reset.
-/// - The stream ends when the queue is empty. A value that is inserted later comes out all the
-///   same: poll the stream again.
-/// - The task that polled last is the one that is woken: when a value is due, when the last value is
-///   removed, and when a value becomes the first while nothing is waited for.
-/// - The queue finds its timer at the first poll that is pending, as [`sleep_until`] does. It goes
-///   by the clock of that runtime until it is empty. It can be made and filled anywhere.
+/// - The stream ends when the queue is empty. After another insert, poll it again.
+/// - The task that polled last is woken when a value is due, when the last value is removed, and
+///   when a value becomes the first while no task waits.
+/// - The queue can be made and filled anywhere. It finds its timer at the first poll that is
+///   pending, as [`sleep_until`] does, and goes by that runtime's clock until it is empty.
 ///
 /// What differs from tokio-util's:
 ///
 /// - A [`Key`](crate::time::delay_queue::Key) never finds a later value.
-/// - Any delay is allowed. There is no panic beyond two years.
-/// - Memory follows what is pending, in segments of 512 places. Values and keys never move, so
+/// - Any delay is allowed, also beyond two years.
+/// - Memory follows what is pending, in segments of 512 values. Values never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
-/// - A call moves the timer in place of waking the task, where a value comes to be due earlier than
-///   the task waits for. A reset to later and a removal leave the timer, which takes no lock. It may
-///   wake the task once for nothing.
+/// - A call that makes a value due earlier than the task waits for moves the timer instead of
+///   waking the task. A removal or a reset to later takes no lock, and may wake the task once for
+///   nothing.
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for what is later, or the queue is then empty |
-/// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; once for each tick a lock of the timer |
+/// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for a later tick, or the queue is then empty |
+/// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; a lock of the timer once per tick |
 /// | [`peek`](DelayQueue::peek) | O(1) if the next value is near, else the values of its slot |
 /// | [`clear`](DelayQueue::clear) | O(values) |
 ///
 /// # Panics
 ///
-/// When it is polled while it has to wait, outside a tokio runtime, or in one without a time
-/// driver. Also if the runtime that drives its timer has shut down, as a [`Sleep`] does.
+/// A poll that has to wait panics outside a tokio runtime, in one without a time driver, and when
+/// the timer's runtime has shut down, as a [`Sleep`] does.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future of its next item, as in a `select!`, loses nothing. A value leaves the queue
-/// in the moment in which the stream gives it.
+/// Dropping a future of the next item, as in a `select!`, loses nothing.
 ///
-/// # Examples
+/// # Example
 ///
 /// The entries of a cache, each with a time to live:
 ///
@@ -155,36 +148,18 @@ pub struct DelayQueue<T> {
     waits_until: Option<u64>,
     /// Wakes the task that polled last, unless it was woken since by a call.
     waker: Option<Waker>,
-    /// How many values the owner has announced.
+    /// What `capacity` returns, if the values are fewer.
     announced: usize,
 }
 
 impl<T> DelayQueue<T> {
     /// An empty queue. It may be made outside a runtime.
-    ///
-    /// ```
-    /// use tickwheel::DelayQueue;
-    ///
-    /// let queue: DelayQueue<u32> = DelayQueue::new();
-    /// assert!(queue.is_empty());
-    /// ```
     pub fn new() -> DelayQueue<T> {
         DelayQueue::with_capacity(0)
     }
 
-    /// An empty queue whose [`capacity`](DelayQueue::capacity) is this number.
-    ///
-    /// Nothing is allocated ahead. The storage grows by a segment of 512 places when it is full,
-    /// and moves no value then.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::with_capacity(10);
-    /// for seconds in 0..11 {
-    ///     queue.insert(seconds, Duration::from_secs(seconds));
-    /// }
-    /// assert_eq!((queue.len(), queue.capacity()), (11, 11));
-    /// ```
+    /// An empty queue whose [`capacity`](DelayQueue::capacity) is this number. Nothing is allocated
+    /// ahead: the storage grows by a segment of 512 places, and moves no value.
     pub fn with_capacity(capacity: usize) -> DelayQueue<T> {
         DelayQueue {
             wheel: Wheel::new(),
@@ -196,43 +171,19 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Puts a value in, to come out of the stream when `timeout` has passed. The
-    /// [`Key`] names it until then, for [`remove`](DelayQueue::remove) and
-    /// [`reset`](DelayQueue::reset).
+    /// Inserts a value, to come out when `timeout` has passed. The [`Key`] names it until then.
     ///
-    /// Any duration is allowed. One that is too long to be counted is taken to end 146 years after
-    /// the queue was made.
+    /// A duration that is too long to be counted ends 146 years after the queue was made.
     ///
     /// # Panics
     ///
     /// If the queue would hold about four billion values.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("foo", Duration::from_secs(5));
-    /// let removed = queue.remove(&key);
-    /// assert_eq!(*removed.get_ref(), "foo");
-    /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
         self.insert_due(value, self.tick_after(timeout))
     }
 
-    /// As [`insert`](DelayQueue::insert), to come out at an instant. If that has passed, the value
-    /// is due at once.
-    ///
-    /// # Panics
-    ///
-    /// As [`insert`](DelayQueue::insert).
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration, Instant};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert_at("foo", Instant::now() + Duration::from_secs(5));
-    /// let removed = queue.remove(&key);
-    /// assert_eq!(*removed.get_ref(), "foo");
-    /// ```
+    /// As [`insert`](DelayQueue::insert), to come out at an instant, or at once if that has passed.
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
         self.insert_due(value, self.tick_at(when))
@@ -250,9 +201,7 @@ impl<T> DelayQueue<T> {
 
     /// Polls for the next value that is due. `None` if the queue is empty.
     ///
-    /// The task is woken when a value is due, or when the last one is removed. A task that takes
-    /// `None` for «nothing yet» is woken by the next insert. A value takes a unit of the task's
-    /// budget, so a task that takes very many lets others run.
+    /// A value takes a unit of the task's budget, so a task that takes many lets others run.
     ///
     /// ```
     /// # use tickwheel::{DelayQueue, Duration};
@@ -293,41 +242,18 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Moves a value to another deadline: when `timeout` has passed from now.
-    ///
-    /// Among values of one millisecond it comes last, as if it had been inserted now.
+    /// Moves a value, to come out when `timeout` has passed from now. Among the values of one
+    /// millisecond it then comes last.
     ///
     /// # Panics
     ///
     /// If the queue does not hold the key's value.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration, Instant};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("foo", Duration::from_secs(5));
-    /// queue.reset(&key, Duration::from_secs(10));
-    /// assert!(queue.deadline(&key) > Instant::now() + Duration::from_secs(5));
-    /// ```
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         self.reset_due(key, self.tick_after(timeout));
     }
 
-    /// As [`reset`](DelayQueue::reset), to an instant. If that has passed, the value is due at
-    /// once.
-    ///
-    /// # Panics
-    ///
-    /// If the queue does not hold the key's value.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration, Instant};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("foo", Duration::from_secs(5));
-    /// let later = Instant::now() + Duration::from_secs(10);
-    /// queue.reset_at(&key, later);
-    /// assert!(queue.deadline(&key) >= later);
-    /// ```
+    /// As [`reset`](DelayQueue::reset), to an instant, or to now if that has passed.
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
         self.reset_due(key, self.tick_at(when));
@@ -344,19 +270,12 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Takes a value out, due or not.
+    /// Removes a value, due or not.
     ///
     /// # Panics
     ///
-    /// If the queue does not hold the key's value. [`try_remove`](DelayQueue::try_remove) does not
-    /// panic.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("foo", Duration::from_secs(5));
-    /// assert_eq!(queue.remove(&key).into_inner(), "foo");
-    /// ```
+    /// If the queue does not hold the key's value, where [`try_remove`](DelayQueue::try_remove)
+    /// returns `None`.
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
         match self.try_remove(key) {
@@ -365,16 +284,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Takes a value out, due or not. `None` if the queue does not hold it: it has come out, or was
-    /// removed before.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("foo", Duration::from_secs(5));
-    /// assert_eq!(queue.try_remove(&key).map(|removed| removed.into_inner()), Some("foo"));
-    /// assert!(queue.try_remove(&key).is_none());
-    /// ```
+    /// Removes a value, due or not. `None` if the queue does not hold it.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let due = self.wheel.due(key.0)?;
         let data = self.wheel.remove(key.0)?;
@@ -384,20 +294,12 @@ impl<T> DelayQueue<T> {
         Some(self.expired(*key, due, data))
     }
 
-    /// When a value is due. It is never before the deadline that it was given, and at most a
-    /// millisecond after it. A deadline from before the queue was made counts as that instant.
+    /// When a value is due: at most a millisecond after the deadline that it was given, and never
+    /// before it. A deadline from before the queue was made counts as that instant.
     ///
     /// # Panics
     ///
     /// If the queue does not hold the key's value.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let foo = queue.insert("foo", Duration::from_secs(5));
-    /// let bar = queue.insert("bar", Duration::from_secs(10));
-    /// assert!(queue.deadline(&foo) < queue.deadline(&bar));
-    /// ```
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         self.instant(self.due(key))
@@ -405,30 +307,13 @@ impl<T> DelayQueue<T> {
 
     /// The key of the value that comes out next, due or not. `None` if the queue is empty.
     ///
-    /// O(1) if it is near. Else it is searched for among the values that lie in one slot of the
-    /// wheel with it, and these may be many: an hour ahead a slot is four minutes long.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert("foo", Duration::from_secs(10));
-    /// let bar = queue.insert("bar", Duration::from_secs(5));
-    /// queue.insert("baz", Duration::from_secs(15));
-    /// assert_eq!(queue.peek(), Some(bar));
-    /// ```
+    /// O(1) if that value is near. Otherwise it searches the values of one slot of the wheel, which
+    /// may be many: an hour ahead a slot is four minutes long.
     pub fn peek(&self) -> Option<Key> {
         self.wheel.first().map(Key)
     }
 
-    /// Drops all values, and wakes the task that waits for them. The memory is given back.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert("foo", Duration::from_secs(5));
-    /// queue.clear();
-    /// assert!(queue.is_empty());
-    /// ```
+    /// Drops all values, frees their memory, and wakes the task that waits for them.
     pub fn clear(&mut self) {
         if !self.is_empty() {
             // First, because the drop of a value may panic.
@@ -438,60 +323,28 @@ impl<T> DelayQueue<T> {
     }
 
     /// How many values the queue holds.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::with_capacity(10);
-    /// assert_eq!(queue.len(), 0);
-    /// queue.insert(3, Duration::from_secs(5));
-    /// assert_eq!(queue.len(), 1);
-    /// ```
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
 
-    /// Whether the queue holds no value. One that is due counts until it has come out.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// assert!(queue.is_empty());
-    /// queue.insert("foo", Duration::ZERO);
-    /// assert!(!queue.is_empty());
-    /// ```
+    /// Whether the queue holds no value, due or not.
     pub fn is_empty(&self) -> bool {
         self.wheel.is_empty()
     }
 
     /// The number that [`with_capacity`](DelayQueue::with_capacity) or
-    /// [`reserve`](DelayQueue::reserve) was given, or how many values there are if they are more.
-    ///
-    /// It says nothing about memory, which follows the values that are there. An insert may
-    /// allocate a segment, and never moves a value of a large queue.
-    ///
-    /// ```
-    /// # use tickwheel::DelayQueue;
-    /// let queue: DelayQueue<i32> = DelayQueue::with_capacity(10);
-    /// assert_eq!(queue.capacity(), 10);
-    /// ```
+    /// [`reserve`](DelayQueue::reserve) was given, or the number of values if that is larger. It
+    /// says nothing about memory.
     pub fn capacity(&self) -> usize {
         self.announced.max(self.len())
     }
 
-    /// Raises [`capacity`](DelayQueue::capacity) to hold this many values more. Nothing is
-    /// allocated ahead, because an insert moves no value when the storage grows.
+    /// Raises [`capacity`](DelayQueue::capacity) to hold this many more values. Nothing is
+    /// allocated ahead.
     ///
     /// # Panics
     ///
     /// If the queue cannot hold so many: about four billion.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert("foo", Duration::from_secs(10));
-    /// queue.reserve(10);
-    /// assert!(queue.capacity() >= 11);
-    /// ```
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         let wanted = self.len().saturating_add(additional);
@@ -502,25 +355,13 @@ impl<T> DelayQueue<T> {
         self.announced = self.announced.max(wanted);
     }
 
-    /// Lowers [`capacity`](DelayQueue::capacity) to the number of values. Memory is given back
-    /// without this call, when the last value of a segment goes.
+    /// Lowers [`capacity`](DelayQueue::capacity) to the number of values. Memory is freed without
+    /// this call, with the last value of a segment.
     pub fn shrink_to_fit(&mut self) {
         self.announced = 0;
     }
 
-    /// As [`shrink_to_fit`](DelayQueue::shrink_to_fit), in O(1). There is nothing to compact: keys
-    /// and values never move.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::with_capacity(10);
-    /// queue.insert(5, Duration::from_secs(5));
-    /// let ten = queue.insert(10, Duration::from_secs(10));
-    /// queue.insert(15, Duration::from_secs(15));
-    /// queue.remove(&ten);
-    /// queue.compact();
-    /// assert_eq!(queue.capacity(), 2);
-    /// ```
+    /// As [`shrink_to_fit`](DelayQueue::shrink_to_fit), in O(1): keys and values never move.
     pub fn compact(&mut self) {
         self.shrink_to_fit();
     }
@@ -528,7 +369,7 @@ impl<T> DelayQueue<T> {
 
 /// Waking.
 impl<T> DelayQueue<T> {
-    /// Whether a poller has to learn of a value that comes to be due at this tick.
+    /// Whether the poller has to learn of a value that becomes due at this tick.
     fn is_before_all(&self, due: u64) -> bool {
         match self.waits_until {
             Some(tick) => due < tick,
@@ -537,7 +378,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// A value has come to be the first one, due at this tick.
+    /// A value has become the first one, due at this tick.
     #[cold]
     fn bring_forward(&mut self, due: u64) {
         if self.waits_until.is_some() && due > self.wheel.now() {
@@ -574,13 +415,11 @@ impl<T> DelayQueue<T> {
 
 /// Ticks.
 impl<T> DelayQueue<T> {
-    /// The tick at which a value is due that waits this long from now.
     #[inline]
     fn tick_after(&self, timeout: Duration) -> u64 {
         tick_of(self.start.elapsed().saturating_add(timeout))
     }
 
-    /// The tick at which a value is due at this instant.
     #[inline]
     fn tick_at(&self, when: Instant) -> u64 {
         tick_of(when.saturating_duration_since(self.start))
@@ -654,21 +493,12 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// Names a value of a [`DelayQueue`], also long after that value has gone: a key never finds a
-/// later value. It is of no use to another queue.
-///
-/// ```
-/// # use tickwheel::{DelayQueue, Duration};
-/// let mut queue = DelayQueue::new();
-/// let key = queue.insert("foo", Duration::from_secs(5));
-/// queue.remove(&key);
-/// queue.insert("bar, in the same place", Duration::from_secs(5));
-/// assert!(queue.try_remove(&key).is_none());
-/// ```
+/// Names a value of a [`DelayQueue`]. It never finds a later value, and is of no use to another
+/// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 
-/// A value that has come out of a [`DelayQueue`]: its delay has passed, or it was removed.
+/// A value that came out of a [`DelayQueue`], or was removed.
 ///
 /// ```
 /// # use tickwheel::{DelayQueue, Duration, Instant};
@@ -697,7 +527,7 @@ impl<T> Expired<T> {
         &self.data
     }
 
-    /// The value, for you to change.
+    /// The value, mutably.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.data
     }
@@ -707,7 +537,7 @@ impl<T> Expired<T> {
         self.data
     }
 
-    /// When the value was due, as [`DelayQueue::deadline`] told it.
+    /// When the value was due, as [`DelayQueue::deadline`] returned it.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }

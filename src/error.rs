@@ -1,5 +1,4 @@
-//! The errors, as types: [`Elapsed`], [`Cancelled`], [`InsertError`], [`InsertIfAbsentError`],
-//! [`TryRecvError`], [`BuildError`].
+//! The error types. Each `Display` says what to do.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub use tokio::time::error::Error;
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// For code of your own that bounds something in time, and reports it as this crate does.
+    /// For code that reports a timeout of its own as this crate does.
     #[allow(clippy::new_without_default)] // An error is no default.
     pub const fn new() -> Elapsed {
         Elapsed(())
@@ -41,7 +40,7 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 impl From<Elapsed> for std::io::Error {
-    /// Converts it without an allocation, in the same way as tokio's own.
+    /// Converts without an allocation, as tokio's own does.
     fn from(_: Elapsed) -> std::io::Error {
         std::io::ErrorKind::TimedOut.into()
     }
@@ -49,7 +48,7 @@ impl From<Elapsed> for std::io::Error {
 
 /// A [`Deadline`](crate::Deadline) ended before it expired.
 ///
-/// It was cancelled through a handle, unless one of the methods names another reason.
+/// It was cancelled through a handle, unless a method below returns `true`.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
@@ -90,7 +89,7 @@ impl Cancelled {
         })
     }
 
-    /// Whether a newer deadline under the same key of a map took its place.
+    /// Whether a newer deadline under its key of a map replaced it.
     pub fn is_replaced(&self) -> bool {
         self.0 == Cause::Replaced
     }
@@ -123,10 +122,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// A map did not take what was to be inserted, and gives it back: the key of a
-/// [`DeadlineMap`](crate::DeadlineMap), the key and the value of a [`DelayMap`](crate::DelayMap).
-///
-/// It has the shape of tokio's [`TrySendError`](tokio::sync::mpsc::error::TrySendError).
+/// A map rejected an insert, and gives back the key of a [`DeadlineMap`](crate::DeadlineMap), or
+/// the key and the value of a [`DelayMap`](crate::DelayMap).
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
@@ -146,50 +143,51 @@ pub enum InsertError<T> {
     AtCapacity(T),
 }
 
-impl<T> InsertError<T> {
-    /// What was not inserted.
-    pub fn into_inner(self) -> T {
-        match self {
-            InsertError::Closed(back) | InsertError::AtCapacity(back) => back,
-        }
-    }
-}
-
-impl<T> fmt::Debug for InsertError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            InsertError::Closed(_) => "Closed(..)",
-            InsertError::AtCapacity(_) => "AtCapacity(..)",
-        })
-    }
-}
-
-impl<T> fmt::Display for InsertError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            InsertError::Closed(_) => "the map is closed; nothing can be inserted any more",
-            InsertError::AtCapacity(_) => {
-                "the map is at its limit; remove a key first, or make the map with a higher limit"
+/// The methods and traits of an error that gives back what was not inserted, whatever that is.
+macro_rules! gives_back {
+    ($error:ident: $($variant:ident, $text:expr;)*) => {
+        impl<T> $error<T> {
+            /// What was not inserted.
+            pub fn into_inner(self) -> T {
+                match self {
+                    $($error::$variant(back))|* => back,
+                }
             }
-        })
-    }
+        }
+
+        impl<T> fmt::Debug for $error<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $($error::$variant(_) => concat!(stringify!($variant), "(..)"),)*
+                })
+            }
+        }
+
+        impl<T> fmt::Display for $error<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $($error::$variant(_) => $text,)*
+                })
+            }
+        }
+
+        impl<T> std::error::Error for $error<T> {}
+    };
 }
 
-impl<T> std::error::Error for InsertError<T> {}
+const CLOSED: &str = "the map is closed; nothing can be inserted any more";
+const AT_CAPACITY: &str =
+    "the map is at its limit; remove a key first, or make the map with a higher limit";
+const OCCUPIED: &str = "the key is in the map; `insert` replaces what is under it";
 
-/// An `insert_if_absent` of a map did not insert, and gives back what was to be inserted, as
-/// [`InsertError`] does.
-///
-/// ```
-/// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
-/// # tokio_test::block_on(async {
-/// let (map, _expirations) = DelayMap::new(&Timer::current());
-/// let minute = Duration::from_secs(60);
-/// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(()));
-/// let occupied = map.insert_if_absent("key", 2, minute);
-/// assert_eq!(occupied, Err(InsertIfAbsentError::Occupied(("key", 2))));
-/// # });
-/// ```
+gives_back! {
+    InsertError:
+    Closed, CLOSED;
+    AtCapacity, AT_CAPACITY;
+}
+
+/// A map rejected an `insert_if_absent`, and gives back what [`InsertError`] does. See the example
+/// of [`DelayMap::insert_if_absent`](crate::DelayMap::insert_if_absent).
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InsertIfAbsentError<T> {
@@ -201,17 +199,6 @@ pub enum InsertIfAbsentError<T> {
     AtCapacity(T),
 }
 
-impl<T> InsertIfAbsentError<T> {
-    /// What was not inserted.
-    pub fn into_inner(self) -> T {
-        match self {
-            InsertIfAbsentError::Occupied(back)
-            | InsertIfAbsentError::Closed(back)
-            | InsertIfAbsentError::AtCapacity(back) => back,
-        }
-    }
-}
-
 impl<T> From<InsertError<T>> for InsertIfAbsentError<T> {
     fn from(error: InsertError<T>) -> Self {
         match error {
@@ -221,32 +208,15 @@ impl<T> From<InsertError<T>> for InsertIfAbsentError<T> {
     }
 }
 
-impl<T> fmt::Debug for InsertIfAbsentError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            InsertIfAbsentError::Occupied(_) => "Occupied(..)",
-            InsertIfAbsentError::Closed(_) => "Closed(..)",
-            InsertIfAbsentError::AtCapacity(_) => "AtCapacity(..)",
-        })
-    }
+gives_back! {
+    InsertIfAbsentError:
+    Occupied, OCCUPIED;
+    Closed, CLOSED;
+    AtCapacity, AT_CAPACITY;
 }
 
-impl<T> fmt::Display for InsertIfAbsentError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            InsertIfAbsentError::Occupied(_) => {
-                f.write_str("the key is in the map; `insert` replaces what is under it")
-            }
-            InsertIfAbsentError::Closed(_) => InsertError::Closed(()).fmt(f),
-            InsertIfAbsentError::AtCapacity(_) => InsertError::AtCapacity(()).fmt(f),
-        }
-    }
-}
-
-impl<T> std::error::Error for InsertIfAbsentError<T> {}
-/// The stream of a [`DelayMap`](crate::DelayMap) gave no value:
-/// [`Expirations::try_recv`](crate::Expirations::try_recv). It has the names of tokio's own.
-/// It is exhaustive as tokio's is, so that a `match` moves here by its `use`.
+/// [`Expirations::try_recv`](crate::Expirations::try_recv) found no value. It has the names of
+/// tokio's own, and is exhaustive as that is, so a `match` moves here by a change of `use`.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Timer, error::TryRecvError};
@@ -276,12 +246,13 @@ impl fmt::Display for TryRecvError {
 
 impl std::error::Error for TryRecvError {}
 
-/// A [`Builder`](crate::timer::Builder) was given what no timer can be made of.
+/// The settings of a [`Builder`](crate::timer::Builder) are invalid, or there is no runtime for the
+/// timer.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, error::BuildError};
-/// let refused = Timer::builder().tick(Duration::ZERO).build();
-/// assert!(matches!(refused, Err(BuildError::ZeroTick)));
+/// let rejected = Timer::builder().tick(Duration::ZERO).build();
+/// assert!(matches!(rejected, Err(BuildError::ZeroTick)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -302,7 +273,7 @@ pub enum BuildError {
     },
     /// [`build`](crate::timer::Builder::build) was called outside a tokio runtime.
     NoRuntime,
-    /// The runtime has no time driver. Its text is that of tokio's panic.
+    /// The runtime has no time driver. The text is that of tokio's panic.
     NoTimeDriver,
 }
 
@@ -315,7 +286,7 @@ impl fmt::Display for BuildError {
             BuildError::TickTooLong { tick } => {
                 write!(
                     f,
-                    "tick of {tick:?} is longer than an hour; choose it near the accuracy that you need"
+                    "tick of {tick:?} is longer than an hour; choose it near the resolution that you need"
                 )
             }
             BuildError::ZeroShards => f.write_str(

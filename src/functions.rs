@@ -1,9 +1,7 @@
 //! The functions at the crate's root: tokio's names, on the current runtime's own timer.
 //!
-//! Each is the method of [`Timer`](crate::Timer) of its name, on the timer that
-//! [`Timer::current`](crate::Timer::current) gives. To look that up changes a count that all
-//! threads of the runtime share. So what is made on a thread that drives a runtime notes its
-//! deadline alone. The poll that has to arm looks the timer up.
+//! Looking that timer up changes a count that all threads of the runtime share. So a call on a
+//! thread that drives a runtime only notes the deadline, and the poll that arms looks the timer up.
 //!
 //! Invariant: a timeout whose future is ready at once, and a sleep that is never polled, read and
 //! write nothing that threads share.
@@ -22,9 +20,8 @@ use crate::timer::local;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep`] does. A sleep of zero is ready at the first poll. A
-/// duration that is too long to be counted saturates. See [`Sleep`] for its guarantees, and the
-/// [landing page](crate#the-cost-of-the-free-functions) for what the look-up of the timer costs.
+/// It behaves as [`tokio::time::sleep`] does. Zero is ready at the first poll, and a duration that
+/// is too long to be counted saturates. See [`Sleep`] for its guarantees.
 ///
 /// # Panics
 ///
@@ -47,15 +44,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep_until`] does. If the deadline has passed, the sleep is ready
-/// at the first poll. It panics as [`sleep`] does.
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, sleep_until};
-/// # tokio_test::block_on(async {
-/// sleep_until(Instant::now() + Duration::from_millis(1)).await;
-/// # });
-/// ```
+/// It behaves as [`tokio::time::sleep_until`] does: a deadline that has passed is ready at the
+/// first poll. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -68,21 +58,19 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
 /// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
-/// ready in time. It behaves as [`tokio::time::timeout`] does. The future is polled first, so a
-/// future that is ready wins over a deadline that has passed. If it is ready at the first poll,
-/// nothing is armed and no timer is looked up. See [`Timeout`] for the rest.
+/// ready in time. It behaves as [`tokio::time::timeout`] does: the time counts from the call, and a
+/// ready future wins over a deadline that has passed. A future that is ready at the first poll arms
+/// nothing and looks up no timer. See [`Timeout`] for the rest.
 ///
-/// The time counts from the call. In a task, the timer is looked up by the first poll that finds
-/// the future pending. A timeout that another runtime polls first goes by that runtime's timer, and
-/// one that a thread without a runtime polls first by the [process's](crate::global). Its deadline
-/// stays the instant at which it was due where it was made. If the clock of that runtime is paused,
-/// another clock may come to that instant much later or earlier. tokio's timeout would go by the
-/// runtime where it was made.
+/// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
+/// was moved to another runtime before that uses that runtime's timer (tokio's would not), and a
+/// thread without a runtime uses the [process's](crate::global). The deadline stays the same
+/// instant. If one of the two clocks is paused, that instant may come much later or earlier.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in a runtime without a time driver. A thread that has used a timer
-/// of one runtime, and then drives another one without a time driver, panics when it polls.
+/// Outside a tokio runtime, and in a runtime without a time driver: at the call, or, on a thread
+/// that has used the timer of another runtime, at the poll.
 ///
 /// ```
 /// # use tickwheel::{Duration, timeout};
@@ -98,52 +86,26 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 }
 
 /// As [`timeout`], until an instant, as [`tokio::time::timeout_at`].
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, timeout_at};
-/// # tokio_test::block_on(async {
-/// let deadline = Instant::now() + Duration::from_millis(1);
-/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
-/// # });
-/// ```
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(timeout_until(deadline), future.into_future())
 }
 
-/// Ticks with a period, the first time at once, on the current runtime's own timer.
+/// Ticks with a period, first at once, on the current runtime's own timer.
 ///
 /// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
 ///
 /// # Panics
 ///
-/// If `period` is zero. Also outside a tokio runtime, and in a runtime without a time driver.
-///
-/// ```
-/// # use tickwheel::{Duration, interval};
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// let mut beat = interval(Duration::from_secs(10));
-/// let first = beat.tick().await; // at once
-/// assert_eq!(beat.tick().await - first, Duration::from_secs(10));
-/// # });
-/// ```
+/// If `period` is zero, and as [`sleep`] does.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
     Interval::new(sleep_until(Instant::now()), period)
 }
 
-/// As [`interval`], the first time at `start`, as [`tokio::time::interval_at`].
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, interval_at};
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// let start = Instant::now() + Duration::from_secs(1);
-/// let mut beat = interval_at(start, Duration::from_secs(15));
-/// assert_eq!(beat.tick().await, start);
-/// # });
-/// ```
+/// As [`interval`], first at `start`, as [`tokio::time::interval_at`].
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
@@ -154,27 +116,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// runtime's own timer.
 ///
 /// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
-/// ready before `deadline`. See [`Scope`] for what it bounds, and [`remaining`](crate::remaining)
-/// for what is left of it.
-///
-/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. So
-/// are [`remaining`](crate::remaining) and [`scope_deadline`](crate::scope_deadline).
-///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver.
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, remaining, scope, timeout};
-/// # async fn answer() -> u8 { 7 }
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// let call = scope(Instant::now() + Duration::from_secs(2), async {
-///     assert_eq!(remaining(), Some(Duration::from_secs(2)));
-///     timeout(Duration::from_secs(30), answer()).await // it has 2 s in fact
-/// });
-/// assert_eq!(call.await, Ok(Ok(7)));
-/// # });
-/// ```
+/// ready before `deadline`, an instant of the clock that [`Instant::now`] reads where the scope is
+/// polled. See [`Scope`] for an example and for what it bounds. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
@@ -194,7 +137,7 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 /// # });
 /// ```
 pub trait FutureExt: Future {
-    /// Bounds the time of this future as [`timeout`](crate::timeout()) does, and panics as that.
+    /// As [`tickwheel::timeout`](crate::timeout()).
     #[track_caller]
     #[inline]
     fn timeout(self, duration: Duration) -> Timeout<Self>
@@ -204,8 +147,7 @@ pub trait FutureExt: Future {
         Timeout::new(timeout_after(duration), self)
     }
 
-    /// Bounds the time of this future as [`timeout_at`](crate::timeout_at()) does, and panics as
-    /// that.
+    /// As [`tickwheel::timeout_at`](crate::timeout_at()).
     #[track_caller]
     #[inline]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
@@ -218,9 +160,8 @@ pub trait FutureExt: Future {
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-/// The deadline of what is made now on a thread that drives a runtime, and finds its timer when it
-/// arms. `None` elsewhere, where a look-up that fails has to panic at the caller's line, and for
-/// no time and for what overflows.
+/// The deadline of what finds its timer when it arms. `None` off the threads that drive a runtime,
+/// where a failing look-up has to panic at the caller's line, for zero, and for what overflows.
 #[inline(always)]
 #[track_caller]
 fn noted_deadline(duration: Duration) -> Option<Instant> {
@@ -242,8 +183,7 @@ fn bound_sleep(duration: Duration) -> Sleep {
     Sleep::after(local::shard(), duration)
 }
 
-/// The sleep of a timeout. Where a scope may be open, its limit has to be known in the time of the
-/// timer.
+/// The sleep of a timeout. Where a scope may be open, the timer has to be known for its limit.
 #[inline(always)] // So that the compiler makes the sleep where it stays.
 #[track_caller]
 fn timeout_after(duration: Duration) -> Sleep {

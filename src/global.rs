@@ -1,20 +1,19 @@
 //! One timer for the process, on a thread of its own, for every executor.
 //!
-//! The functions have the names and semantics of those at the crate's root and of `tokio::time`.
-//! All of them use one [`Timer`], which the first use starts and which never ends.
+//! The functions have the names and semantics of those at the crate's root. They use one [`Timer`],
+//! which the first use starts and which never ends.
 //!
 //! | | [`tickwheel::sleep`](crate::sleep) and the others | `tickwheel::global` |
 //! |---|---|---|
 //! | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
 //! | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static: some nanoseconds, on any number of threads |
-//! | where timers fire | in the runtime, where its own timers fire and the woken tasks are near | on the thread `tickwheel-timer`, which sends each woken task to another thread |
+//! | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, which sends each woken task to another thread |
 //! | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
 //! | tokio's paused clock | is followed | is not followed: time is the system's |
 //!
 //! Use the functions at the root in a tokio program of one runtime, above all if many timers fire
-//! or if the tests pause the clock. Use these where there is no tokio runtime, where several
-//! runtimes or executors share deadlines, and where a timeout must fire though its runtime is
-//! stalled.
+//! or if the tests pause the clock. Use these outside of tokio, where several runtimes or executors
+//! share deadlines, and where a timeout must fire although its runtime is stalled.
 //!
 //! ```
 //! use tickwheel::{DelayMap, Duration, global};
@@ -32,21 +31,17 @@
 //! # .unwrap();
 //! ```
 //!
-//! The thread sleeps until the next timer is due, and wakes the tasks itself, in the context of no
-//! runtime. So a waker that blocks delays the timers after it. A forked child process that runs no
-//! other program has no such thread, and its sleeps never end.
+//! The thread sleeps until the next timer is due, and wakes tasks in the context of no runtime. A
+//! waker that blocks delays the timers after it. A forked child process has no such thread, so its
+//! sleeps never end.
 //!
-//! # A paused clock
-//!
-//! A tokio runtime whose clock is paused does not know of this timer. While it waits for nothing
-//! else, its clock runs to the next of its own timers. So `tokio::time::timeout` around a
-//! `global::sleep` may elapse there at once. Instants of this timer are the system's: use
-//! `Instant::from_std(std::time::Instant::now())` there.
+//! A paused tokio clock does not see this timer and runs on to the next of its own timers. So
+//! `tokio::time::timeout` around a `global::sleep` may elapse at once there. Instants of this timer
+//! are the system's: use `Instant::from_std(std::time::Instant::now())`.
 //!
 //! # Panics
 //!
-//! Each function panics if it has to start the thread and cannot. The message says why. A later
-//! use tries again.
+//! Each function panics with the cause if it cannot start the thread. A later use tries again.
 
 use std::future::IntoFuture;
 
@@ -96,8 +91,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 /// As [`tickwheel::scope`](crate::scope), on the process's timer. `deadline` is an instant of the
-/// clock that [`Instant::now`] reads where the scope is polled. The rest of it then passes in
-/// the system's time.
+/// clock that [`Instant::now`] reads where the scope is polled. The rest of it passes in the
+/// system's time.
 ///
 /// ```
 /// # use tickwheel::{Duration, Instant, global, remaining};
@@ -114,12 +109,6 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 
 /// As [`tickwheel::interval`](crate::interval), on the process's timer. It panics too if `period`
 /// is zero.
-///
-/// ```
-/// # use tickwheel::{Duration, global};
-/// let mut beat = global::interval(Duration::from_millis(5));
-/// futures::executor::block_on(beat.tick());
-/// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     local::global_timer().interval(period)

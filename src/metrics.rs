@@ -1,5 +1,5 @@
-//! What a timer and a map report of themselves: [`Metrics`] and [`DelayMapMetrics`], counts of their
-//! work, and [`Snapshot`], the contents of every slot of every level.
+//! What a timer and a map report of themselves: [`Metrics`] and [`DelayMapMetrics`], counts of
+//! their work, and [`Snapshot`], the contents of every slot of every level.
 //!
 //! Invariants: `armed` is the sum of `pending`, `fired` and `disarmed`, because each shard is read
 //! at one moment, under its lock. Everything here is a copy, so reading it touches no timer.
@@ -37,36 +37,34 @@ pub struct Metrics {
     pub pending: usize,
     /// Timers that were ever armed.
     pub armed: u64,
-    /// Timers that were fired by the driver.
+    /// Timers that the driver fired.
     pub fired: u64,
-    /// Timers that were taken out before the driver fired them.
+    /// Timers that were removed before the driver fired them.
     pub disarmed: u64,
-    /// How often a deadline had been reset when its time came, and was put off. A reset is not
-    /// counted by itself, because that would slow it down. Each of these stands for one or more.
+    /// Expiries that were put off because of a reset, which is itself not counted, to stay fast.
     pub rescheduled: u64,
-    /// How often the driver's alarm has woken it.
+    /// How often the alarm woke the driver.
     pub wake_ups: u64,
-    /// How often the driver was held up for more than 50 ms and one tick, because something has
-    /// stopped the process or blocked the runtime's time driver. Its own work does not count. On a
-    /// clock that is or was paused nothing is a stall.
+    /// How often the driver was late by more than 50 ms and 16 ticks, because the process was
+    /// stopped or the runtime's time driver was blocked. Its own work does not count. A clock that
+    /// is or was paused has no stalls.
     pub stalls: u64,
-    /// How long all stalls took together.
+    /// The total length of all stalls.
     pub stalled: Duration,
-    /// How many deadlines passed within a stall, or soon after it, and were given its grace. See [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
+    /// Deadlines that passed during a stall, or soon after it, and were given its grace
+    /// ([`Builder::stall_grace`](crate::timer::Builder::stall_grace)).
     pub spared: u64,
-    /// How many timers fired at most 1, 2, 4, .. 32,768 ms late, each with those before: the
-    /// buckets of a histogram as Prometheus has them, whose last one, without a limit, is `fired`.
-    /// A timer is late by the time from its due to the batch of the turn that wakes its task, or
-    /// from when it was armed if that was later. But what was armed while the driver was held up,
-    /// and was due then too, counts from its due. The time of wakers before it in the batch is not
-    /// counted, nor the rounding of the due to a tick.
+    /// Timers that fired at most 1, 2, 4 .. 32,768 ms late: cumulative histogram buckets
+    /// (Prometheus `le`), with `fired` as the last one. A timer is late from its due, or from when
+    /// it was armed if that was later, to the batch of wake-ups that it is in. If it was armed and
+    /// due during a stall, it is late from its due. The rounding to a tick and the time of other
+    /// wakers in the batch do not count.
     pub fired_within: [u64; 16],
-    /// How late all timers that fired were together: the sum of that histogram.
+    /// The sum of that histogram.
     pub fired_lateness_sum: Duration,
-    /// Wakers that panicked when the timer woke them. The panics were contained.
+    /// Wakers that panicked. The panics were contained.
     pub waker_panics: u64,
-    /// Inserts into maps on this timer that were rejected, because the map was closed or at its
-    /// limit.
+    /// Inserts that maps on this timer rejected, because they were closed or at their limit.
     pub rejected_inserts: u64,
 }
 
@@ -106,8 +104,8 @@ impl Metrics {
 
 /// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics).
 ///
-/// The values of a [`DelayMap`](crate::DelayMap) are no timers of its [`Timer`](crate::Timer), whose
-/// [`Metrics`] have no more than the one timer of the map's stream.
+/// The values of a [`DelayMap`](crate::DelayMap) are no timers of its [`Timer`](crate::Timer): the
+/// [`Metrics`] of that count one timer, of the map's stream.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -127,16 +125,17 @@ impl Metrics {
 pub struct DelayMapMetrics {
     /// Values that are in the map now, due or not.
     pub len: usize,
-    /// Values that were ever put in, also in the place of another.
+    /// Values that were ever inserted, also in the place of another.
     pub inserted: u64,
-    /// Values that came out of the stream. While `len` grows and this does not, nobody takes them.
+    /// Values that came out of the stream. If `len` grows and this does not, no consumer takes
+    /// them.
     pub expired: u64,
 }
 
 /// The contents of every level of a timer's wheels: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
 /// Its [`Display`](fmt::Display) is a heading, and a line for each level of all shards together.
-/// `late` counts the timers whose time has passed. The text may change with any version.
+/// `late` counts the timers whose time has passed. Any version may change the text.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -167,14 +166,6 @@ pub struct Snapshot {
 }
 
 /// The contents of one shard.
-///
-/// ```
-/// # tokio_test::block_on(async {
-/// for (number, shard) in tickwheel::Timer::new().snapshot().shards.iter().enumerate() {
-///     println!("shard {number}: {} timers in {} levels", shard.pending(), shard.levels.len());
-/// }
-/// # });
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -182,32 +173,23 @@ pub struct Snapshot {
 pub struct ShardSnapshot {
     /// The levels that existed, the finest first.
     pub levels: Vec<LevelSnapshot>,
-    /// How many timers had a due that had passed when they were armed. They fire at the next turn.
+    /// Timers that were due when they were armed. They fire at the next turn.
     pub overdue: usize,
 }
 
 /// The contents of one level.
-///
-/// ```
-/// # tokio_test::block_on(async {
-/// let finest = &tickwheel::Timer::new().snapshot().shards[0].levels[0];
-/// assert_eq!((finest.slots.len(), finest.slot_width.as_millis()), (128, 1));
-/// # });
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct LevelSnapshot {
-    /// How much time one slot covers.
+    /// The time that one slot covers.
     pub slot_width: Duration,
     /// The number of timers in each slot.
     pub slots: Vec<usize>,
-    /// The slot in which the tick of the snapshot lies. The slots behind it come first, and then
-    /// those before it.
+    /// The slot of the snapshot's tick. The slots behind it come first, then those before it.
     pub now: usize,
-    /// How many of the timers lie in slots whose time has passed. The driver has not yet come to
-    /// them.
+    /// Timers in slots whose time has passed. The driver has not come to them yet.
     pub late: usize,
 }
 

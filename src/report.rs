@@ -1,17 +1,17 @@
-//! Waking: a waker is code of the user, and so is a panic in it. And what a timer reports of
-//! itself, in counts and through `tracing`.
+//! What a timer reports: its counts beside those of its shards, and its events of `tracing`. It
+//! also wakes wakers, because a panic in one is user code that is contained and reported.
 //!
 //! | event | level | fields |
 //! |---|---|---|
 //! | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long the driver was held up |
 //! | `a waker panicked` | `ERROR` | `timer` |
 //!
-//! `timer` is the name that the timer was given, if it was given one. The target of both is
-//! `tickwheel`. There are no spans, and nothing is reported on the path of a call that arms, resets
-//! or disarms. Without the feature `tracing` there are no events.
+//! `timer` is the timer's name, if it has one. The target is `tickwheel`. There are no spans, and
+//! arming, resetting and disarming report nothing. Without the feature `tracing` there are no
+//! events.
 //!
-//! Invariant: the caller holds no lock. No panic of a waker or of a subscriber, which are both code
-//! of the user, comes out of these functions.
+//! Invariant: the caller holds no lock. No panic of a waker or of a subscriber, which are both user
+//! code, comes out of these functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,8 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The reports of one timer, under its name, and the counts beside those of its shards. Nothing
-/// hangs on the counts, so all operations are Relaxed.
+/// The reports of one timer. Nothing depends on the order of its counts, so they are Relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     name: Option<Arc<str>>,
@@ -52,8 +51,7 @@ impl Reporter {
         let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else {
             return;
         };
-        // A payload may panic when it is dropped. Then nothing better can be done than to forget
-        // what that gives.
+        // Dropping a payload may panic. Forget the payload of that panic.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(another);
         }

@@ -1,10 +1,10 @@
-//! All that `tokio::time` holds, under its names. Replace `tokio::time` by `tickwheel::time`, and
-//! nothing else. So it is with tokio-util's [`DelayQueue`], in `tokio_util::time`.
+//! All names of `tokio::time`. Replace `tokio::time` by `tickwheel::time`, and
+//! `tokio_util::time::DelayQueue` by [`DelayQueue`].
 //!
-//! A type that sleeps is this crate's and runs on the current runtime's own timer. One that only
-//! names or measures time is tokio's. Types of other crates that hold tokio's timers work as
-//! before. The [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) says what to use
-//! in their place.
+//! A type that sleeps is this crate's, on the current runtime's own timer. A type that only names
+//! or measures time is tokio's. See the
+//! [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) for types of other crates
+//! that hold tokio's timers.
 //!
 //! ```
 //! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};
@@ -33,14 +33,6 @@ pub use tokio::time::{advance, pause, resume};
 pub use crate::DelayQueue;
 
 /// The names of `tokio_util::time::delay_queue`: a queue of delayed values for one owner.
-///
-/// ```
-/// use tickwheel::time::delay_queue::{DelayQueue, Key}; // was: tokio_util::time::delay_queue
-///
-/// let mut queue: DelayQueue<&str> = DelayQueue::new();
-/// let key: Key = queue.insert("foo", tickwheel::Duration::from_secs(5));
-/// assert_eq!(queue.peek(), Some(key));
-/// ```
 pub mod delay_queue {
     #[doc(no_inline)]
     pub use crate::DelayQueue;

@@ -1,10 +1,10 @@
 //! The [`WallClock`]: due times that outlive the process.
 //!
-//! An [`Instant`] means nothing to another process, and a [`SystemTime`] can jump. So a due that is
-//! saved is translated when it is saved, and again when it is read.
+//! An [`Instant`] means nothing to another process, and a [`SystemTime`] can jump. So a due is
+//! translated when it is saved, and again when it is read.
 //!
-//! Invariant: a reading has no error but the time between its two clocks, and that makes an instant
-//! later and never earlier.
+//! Invariant: the only error of a reading is the time between its two clocks, and that makes an
+//! instant later and never earlier.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,26 +12,24 @@ use tokio::time::Instant;
 
 /// The system's wall clock and the clock of the timers, read at the same moment.
 ///
-/// It translates between the two: a due is saved as a [`SystemTime`], and is an [`Instant`] again
-/// when another process has read it.
+/// It translates between the two: a due is saved as a [`SystemTime`], and becomes an [`Instant`]
+/// again in the process that reads it.
 ///
 /// # When the wall clock jumps
 ///
-/// An operator or NTP sets the wall clock, and a machine that was suspended finds it moved forward.
-/// The clock of the timers does none of that, so nothing that is armed moves. A `WallClock` does
-/// not see a jump that comes after it was read. So read it anew for each batch of translations, and
-/// choose what a due means:
+/// An operator or NTP sets the wall clock, and after a suspension of the machine it is ahead. The
+/// clock of the timers does not jump, so armed timers do not move. A `WallClock` does not see a
+/// jump after its reading: read it again for each batch of translations. Then choose what a due
+/// means:
 ///
-/// - *In so many seconds*, as the next try of a job. Then nothing is to be done: an armed timer is
-///   right. A time in a store is early or late by the jump if it is read after that.
-/// - *At nine o'clock.* Then compare readings now and then with
-///   [`jump_since`](WallClock::jump_since). After a jump translate anew, and move what is armed,
-///   for example with [`DelayMap::reset_at`](crate::DelayMap::reset_at).
+/// - *Relative*, such as a retry in 30 s: do nothing. A saved time that is read after a jump is
+///   early or late by the jump.
+/// - *Absolute*, such as nine o'clock: compare readings with [`jump_since`](WallClock::jump_since).
+///   After a jump translate again, and move what is armed, for example with
+///   [`DelayMap::reset_at`](crate::DelayMap::reset_at).
 ///
-/// Even without a jump the two clocks drift apart by some milliseconds an hour.
-///
-/// Under tokio's paused clock instants are virtual and the wall clock is not. A test makes its pair
-/// with [`WallClock::at`].
+/// Without a jump the two clocks drift apart by some milliseconds an hour. Under tokio's paused
+/// clock only instants are virtual: a test makes its pair with [`WallClock::at`].
 ///
 /// ```
 /// use tickwheel::wall_clock::WallClock;
@@ -62,10 +60,8 @@ pub struct WallClock {
     time: SystemTime,
 }
 
-/// By how much the wall clock has moved against the clock of the timers:
-/// [`WallClock::jump_since`].
-///
-/// No other direction can come, so a `match` needs no arm for one: the enum is exhaustive.
+/// How far the wall clock has moved against the clock of the timers: [`WallClock::jump_since`]. The
+/// enum is exhaustive.
 ///
 /// ```
 /// # use tickwheel::Duration;
@@ -80,7 +76,7 @@ pub struct WallClock {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Jump {
-    /// It shows this much more than has passed. It was set forward, or the machine was suspended.
+    /// It shows this much more than has passed: it was set forward, or the machine was suspended.
     Forward(Duration),
     /// It shows this much less than has passed.
     Backward(Duration),
@@ -100,7 +96,7 @@ impl WallClock {
             let instant = Instant::now();
             (instant - before, WallClock { instant, time })
         };
-        // The thread may lose its processor between two readings. Hardly so each time.
+        // The thread may be preempted between two readings, but hardly each time.
         let (mut least, mut best) = read();
         for (apart, reading) in [read(), read()] {
             if apart < least {
@@ -110,16 +106,15 @@ impl WallClock {
         best
     }
 
-    /// A pair of readings that you have made yourself, for a test.
+    /// A pair of readings of your own, for a test.
     pub const fn at(instant: Instant, time: SystemTime) -> WallClock {
         WallClock { instant, time }
     }
 
     /// The instant of a wall-clock time, if the wall clock does not jump.
     ///
-    /// It saturates: a time more than a hundred years ahead becomes an instant in a hundred years.
-    /// A time for which there is no instant, on some platforms each one before the machine was
-    /// started, becomes the instant of this reading.
+    /// It saturates a hundred years ahead. A time for which the platform has no instant, such as
+    /// one before the machine was started, becomes the instant of this reading.
     pub fn instant(&self, time: SystemTime) -> Instant {
         let instant = match time.duration_since(self.time) {
             Ok(ahead) => self.instant.checked_add(ahead.min(FAR)),
@@ -139,22 +134,9 @@ impl WallClock {
         time.unwrap_or(self.time)
     }
 
-    /// By how much the wall clock has moved between two readings, beyond the time that has passed.
-    ///
-    /// It is hardly ever zero, because clocks drift. So compare it with what matters to you, such
-    /// as a second.
-    ///
-    /// ```
-    /// # use std::time::{Duration, SystemTime};
-    /// # use tickwheel::Instant;
-    /// # use tickwheel::wall_clock::{Jump, WallClock};
-    /// let (instant, time) = (Instant::now(), SystemTime::now());
-    /// let earlier = WallClock::at(instant, time);
-    /// // A minute later the wall clock shows an hour more: summer time, set by hand.
-    /// let minute = Duration::from_secs(60);
-    /// let later = WallClock::at(instant + minute, time + 61 * minute);
-    /// assert_eq!(later.jump_since(&earlier), Jump::Forward(60 * minute));
-    /// ```
+    /// How far the wall clock has moved between two readings, beyond the time that has passed. It
+    /// is hardly ever zero, because clocks drift: compare it with what matters to you, such as a
+    /// second.
     pub fn jump_since(&self, earlier: &WallClock) -> Jump {
         let shown = match self.time.duration_since(earlier.time) {
             Ok(forward) => signed_nanos(forward),
@@ -177,7 +159,7 @@ impl WallClock {
 }
 
 fn signed_nanos(duration: Duration) -> i128 {
-    // Less than 2 to the power of 94.
+    // Less than 2^94.
     duration.as_nanos() as i128
 }
 

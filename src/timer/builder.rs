@@ -1,6 +1,6 @@
-//! The settings of a timer, and how a timer is made of them.
+//! The [`Builder`]: a timer's settings, and how a timer is built of them.
 //!
-//! Invariant: the settings are checked first. So a setting that is refused leaves nothing behind.
+//! Invariant: the settings are checked first, so an invalid one leaves nothing behind.
 
 use std::io;
 use std::panic::catch_unwind;
@@ -21,14 +21,14 @@ use crate::shard::Shard;
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;
 
-/// Makes a [`Timer`] with settings of its own.
+/// Builds a [`Timer`] with settings of its own.
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
-/// | [`tick`](Builder::tick) | 1 ms | the accuracy: a timer fires up to one tick after its deadline, never before |
-/// | [`shards`](Builder::shards) | the runtime's workers | wheels with a lock of their own |
-/// | [`stall_grace`](Builder::stall_grace) | yes | whether a stall gives deadlines a grace; switch it off for leases |
-/// | [`name`](Builder::name) | none | what metrics and events call it |
+/// | [`tick`](Builder::tick) | 1 ms | the resolution: a timer fires up to one tick after its deadline, never before |
+/// | [`shards`](Builder::shards) | the runtime's workers | wheels, each with its own lock |
+/// | [`stall_grace`](Builder::stall_grace) | yes | whether deadlines get a grace after a stall; switch it off for leases |
+/// | [`name`](Builder::name) | none | its name in metrics and events |
 ///
 /// ```
 /// use tickwheel::{Duration, Timer};
@@ -60,47 +60,44 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The length of a tick, more than zero and at most an hour; 1 ms by default.
-    ///
-    /// tokio's own timers have a grid of 1 ms, so a shorter tick gains nothing.
+    /// The length of a tick, more than zero and at most an hour; 1 ms by default. A shorter one
+    /// gains nothing, because tokio's own timers have a grid of 1 ms.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two. By default there is one
-    /// for each of the runtime's workers.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one for
+    /// each worker of the runtime.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
     }
 
-    /// Whether a stall gives deadlines a grace. The default is `true`.
+    /// Whether deadlines get a grace after a stall. The default is `true`.
     ///
-    /// A process may be stopped, throttled or blocked, so that the driver comes late by more than
-    /// 50 ms and one tick. A [`Deadline`](crate::Deadline) that passed meanwhile then stays pending
-    /// for a grace as long as that stall, so that the heartbeats which lie unread are read first.
-    /// With `false` there is no grace, and a deadline that has passed has expired. That is for
-    /// leases, where a reset that returns `true` after the time would be an error.
+    /// A process that is stopped, throttled or blocked makes the driver late. If it is late by more
+    /// than 50 ms and 16 ticks, a [`Deadline`](crate::Deadline) that passed meanwhile stays pending
+    /// for a grace as long as that stall, so that unread heartbeats are read first. With `false` a
+    /// deadline that has passed has expired, as a lease requires: a late reset must return `false`.
     pub fn stall_grace(mut self, grace: bool) -> Builder {
         self.stall_grace = grace;
         self
     }
 
-    /// A name for the timer, which its [`Metrics`](crate::metrics::Metrics) and its events of `tracing`
-    /// have.
+    /// A name for the timer, in its [`Metrics`](crate::metrics::Metrics) and its `tracing` events.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self
     }
 
-    /// Makes the timer on the current runtime.
+    /// Builds the timer on the current runtime.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if a setting is out of its range, outside a tokio runtime, and in a runtime
-    /// without a time driver. tokio offers no way to ask for a time driver but to take its panic.
-    /// So in that last case a panic hook sees a panic, and a program of `panic = "abort"` ends.
+    /// [`BuildError`] if a setting is out of range, outside a tokio runtime, and in a runtime
+    /// without a time driver. Only tokio's panic tells that a time driver is missing. So in that
+    /// case a panic hook sees a panic, and a program with `panic = "abort"` ends.
     pub fn build(self) -> Result<Timer, BuildError> {
         match Handle::try_current() {
             Ok(handle) => self.build_on(&handle),
@@ -109,7 +106,7 @@ impl Builder {
     }
 
     /// As [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
-    /// has shut down, the timer has ended too, and what is made on it reports this.
+    /// has shut down, the timer has ended too.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let (tick, shards) = self.checked()?;
         let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));
@@ -123,7 +120,7 @@ impl Builder {
         Ok(timer)
     }
 
-    /// The process's own timer, with the defaults, on a thread of that name.
+    /// The process's own timer, with the defaults, on a thread of this name.
     pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
         let builder = Builder::default();
         let (tick, _) = builder.checked().map_err(io::Error::other)?;
@@ -169,13 +166,13 @@ impl Builder {
 mod tests {
     use super::*;
 
-    fn refused(builder: &Builder) -> Option<BuildError> {
+    fn error(builder: &Builder) -> Option<BuildError> {
         builder.checked().err()
     }
 
     #[test]
     fn a_tick_is_longer_than_zero_and_at_most_an_hour() {
-        let with_tick = |tick| refused(&Timer::builder().tick(tick));
+        let with_tick = |tick| error(&Timer::builder().tick(tick));
         assert_eq!(with_tick(Duration::ZERO), Some(BuildError::ZeroTick));
         assert_eq!(with_tick(Duration::from_nanos(1)), None);
         assert_eq!(with_tick(MAX_TICK), None);
@@ -185,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_number_of_shards_is_from_1_to_1024() {
-        let with_shards = |shards| refused(&Timer::builder().shards(shards));
+        let with_shards = |shards| error(&Timer::builder().shards(shards));
         assert_eq!(with_shards(0), Some(BuildError::ZeroShards));
         assert_eq!(with_shards(1), None);
         assert_eq!(with_shards(1024), None);
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_refused_outside_a_runtime_too() {
+    fn a_setting_is_rejected_outside_a_runtime_too() {
         let build = |builder: Builder| builder.build().unwrap_err();
         assert_eq!(build(Timer::builder()), BuildError::NoRuntime);
         assert_eq!(build(Timer::builder().shards(0)), BuildError::ZeroShards);

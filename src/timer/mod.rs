@@ -1,7 +1,7 @@
-//! The [`Timer`]: the handle from which all futures are made.
+//! The [`Timer`], the handle that makes all futures, and its [`Builder`].
 //!
-//! Invariant: a future takes from the timer its shard and nothing else. So a call that makes one
-//! touches no reference count that all workers share.
+//! Invariant: a future takes only its shard from the timer. So a call that makes one touches no
+//! reference count that all workers share.
 
 mod builder;
 pub(crate) mod local;
@@ -32,13 +32,12 @@ use crate::shard::Shard;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
-/// A clone is cheap. A timer can be used from any thread, also from outside its runtime or from
-/// another one. The futures that it makes always go by its own runtime's clock. All handles may be
-/// dropped while timers are pending: the timers fire all the same.
+/// A clone is cheap. A timer can be used from any thread, inside or outside of its runtime. Its
+/// futures always go by its own runtime's clock. Timers fire even if every handle is dropped.
 ///
-/// Most programs need no timer of their own. [`sleep`](crate::sleep), [`timeout`](crate::timeout)
-/// and [`Timer::current`] use the timer of the current runtime. A program that holds a `Timer`
-/// saves the look-up.
+/// Most programs need no timer of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout)
+/// and [`Timer::current`] use the current runtime's. A program that keeps a `Timer` saves the
+/// look-up.
 ///
 /// ```
 /// use tickwheel::{Duration, Timer};
@@ -54,7 +53,7 @@ pub struct Timer {
     inner: Arc<Inner>,
 }
 
-/// A handle that keeps nothing.
+/// A handle that does not keep the timer.
 #[derive(Clone)]
 pub(crate) struct WeakTimer {
     inner: Weak<Inner>,
@@ -92,24 +91,20 @@ impl Timer {
         }
     }
 
-    /// Makes a timer with settings of its own.
+    /// A builder of a timer with settings of its own.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
     /// The current runtime's own timer, which the free functions use. The first use makes it, with
-    /// the defaults.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in one without a time driver.
+    /// the defaults. It panics as [`Timer::new`] does.
     #[track_caller]
     pub fn current() -> Timer {
         local::timer()
     }
 
-    /// The process's own timer, on a thread of its own. The module [`global`](crate::global) uses
-    /// it too, and its page says when to use it. Panics if it has to start the thread and cannot.
+    /// The process's own timer, on a thread of its own: the module [`global`](crate::global). It
+    /// panics if it cannot start the thread.
     #[track_caller]
     pub fn global() -> Timer {
         local::global_timer().clone()
@@ -144,10 +139,9 @@ impl Timer {
         Timeout::new(sleep, future.into_future())
     }
 
-    /// As [`tickwheel::scope`](crate::scope), on this timer.
-    ///
-    /// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled,
-    /// whatever clock the timer goes by. [`Scope`] says what becomes of it if the two differ.
+    /// As [`tickwheel::scope`](crate::scope), on this timer. `deadline` is an instant of the clock
+    /// that [`Instant::now`] reads where the scope is polled. [`Scope`] says what happens if the
+    /// timer has another clock.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
         let sleep = self.sleep_until(deadline);
@@ -170,22 +164,20 @@ impl Timer {
     }
 
     /// A deadline that expires when `timeout` has passed since its last reset. It is armed at once.
-    /// If the timer's runtime has shut down it resolves to [`Cancelled`](crate::error::Cancelled).
+    /// It is [`Cancelled`](crate::error::Cancelled) if the timer's runtime has shut down.
     pub fn deadline(&self, timeout: Duration) -> Deadline {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// The present instant of the clock that the timer goes by: its runtime's, wherever this is
-    /// called, also while that is paused.
-    ///
-    /// [`Instant::now`] reads the clock of the calling thread's runtime, which may be another one.
-    /// In a plain thread it is the system's. [`Timer::global`] goes by that too.
+    /// The present instant of the timer's clock: its runtime's, also while that is paused, and the
+    /// system's for [`Timer::global`]. [`Instant::now`] reads the clock of the calling thread's
+    /// runtime, which may be another one.
     pub fn now(&self) -> Instant {
         self.inner.clock.now_instant()
     }
 
-    /// Counts of the timer's work, past and present. The call takes the lock of each shard for a
-    /// moment, and less than a microsecond for a few shards.
+    /// Counts of the timer's work, past and present. It takes the lock of each shard briefly: less
+    /// than a microsecond for a few shards.
     pub fn metrics(&self) -> Metrics {
         let shards = self.inner.shards.iter().map(|shard| shard.counts());
         Metrics::new(shards, &self.inner.driver, &self.inner.clock)
@@ -196,10 +188,9 @@ impl Timer {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// The contents of every slot of every level.
-    ///
-    /// The call takes the lock of each shard for some microseconds, however many timers there are.
-    /// Each shard is counted as it is at one moment, and the shards one after the other.
+    /// The contents of every slot of every level. It takes the lock of each shard for some
+    /// microseconds, however many timers there are. Each shard is counted atomically, one after the
+    /// other.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let now = clock.current_tick().get();
@@ -229,7 +220,7 @@ impl Timer {
         self.inner.driver.reporter()
     }
 
-    /// For a wait with nothing armed, so that the runtime's end wakes it.
+    /// Wakes a wait with nothing armed when the runtime ends.
     pub(crate) fn watch(&self) -> Watch {
         Watch::new(&self.inner.driver)
     }
@@ -239,17 +230,15 @@ impl Timer {
         self.inner.clock.is_pausable()
     }
 
-    /// Whether the runtime has shut down, as far as anybody has noticed.
+    /// Whether the driver has noticed that the runtime has shut down.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.inner.clock.has_ended()
     }
 }
 
-/// The number that spreads threads over shards.
-///
-/// A worker takes its index in the runtime where it first uses a timer. So no two workers of a
-/// runtime share a shard. Any other thread takes a number of its own.
+/// The number that spreads threads over shards: a worker's index in the runtime where it first uses
+/// a timer, so no two workers of a runtime share a shard. Any other thread takes the next number.
 #[inline]
 fn thread_number() -> usize {
     std::thread_local! {
@@ -260,9 +249,9 @@ fn thread_number() -> usize {
     #[cold]
     fn choose() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: the number spreads threads, and nothing else hangs on it.
-        let number =
-            runtime::worker_index().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        // Relaxed: nothing else depends on the number.
+        let next = || NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = runtime::worker_index().unwrap_or_else(next);
         NUMBER.with(|chosen| chosen.set(number));
         number
     }
