@@ -6,7 +6,6 @@
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;
 mod linear_hash_table;
-mod reentry;
 pub(crate) mod table;
 
 use crate::error::{InsertError, InsertIfAbsentError};
