@@ -1,16 +1,16 @@
 //! A hash table that grows and shrinks by a bounded step, however many entries it has.
 //!
-//! It is Litwin's linear hashing (1980) over small tables, the *segments*. When the mean of the
-//! segments is full, one of them is split in two, in a fixed order. When it is half empty, the last
-//! one is merged into the one that it was split from. So an insert or a removal moves the entries
-//! of one segment at most, where a table that doubles moves all of them.
+//! It is Litwin's linear hashing (1980) over small tables, the *segments*. When the segments are
+//! full on average, one of them is split, in a fixed order. When they are half empty, the last one
+//! is merged into the one that it was split from. So an insert or a removal moves the entries of
+//! one segment at most, where a table that doubles moves all of them.
 //!
 //! Invariants:
 //!
 //! - An entry lies in the segment that [`segment_of`] names for its hash.
-//! - Memory follows the number of entries: more than one segment have at least [`MEAN`] / 2 entries
-//!   in the mean, and a single one is shrunk.
-//! - No code of a key runs but in a look-up, so a table that changes is whole whatever panics.
+//! - Memory follows the number of entries: several segments have at least [`MEAN`] / 2 entries on
+//!   average, and a single one is shrunk.
+//! - A key's own code runs only in a look-up, so a panic leaves the table whole.
 
 use hashbrown::HashTable;
 
@@ -20,14 +20,14 @@ pub(crate) trait Hashed {
 }
 
 pub(crate) struct LinearHashTable<T> {
-    /// Nearly every table has one segment, which is reached without another look.
+    /// Nearly every table has one segment, which is reached directly.
     first: HashTable<T>,
     rest: Vec<HashTable<T>>,
     len: usize,
 }
 
-/// The mean number of entries above which a segment is split. A segment has up to twice as many
-/// before its turn comes, and then fills its 2,048 buckets. Few in unit tests, for many segments.
+/// The average above which a segment is split. A segment may have twice as many before its turn
+/// comes, and then fills its 2,048 buckets. Small in unit tests, for many segments.
 const MEAN: usize = if cfg!(test) { 8 } else { 800 };
 
 /// A table with no more buckets than this is not worth shrinking.
@@ -129,13 +129,12 @@ impl<T: Hashed> LinearHashTable<T> {
             .insert_unique(hash, entry, spread_of);
     }
 
-    /// Makes one more segment, out of the one that is next in the order. What stays there does not
-    /// move.
+    /// Splits the segment that is next in the order.
     #[cold]
     fn split(&mut self) {
         let last = self.segments();
         let source = self.segment_mut(split_from(last));
-        // With room for as many as the source. To grow, a segment looks at each entry again.
+        // Room for as many as the source has, because growing hashes each entry again.
         let mut split = HashTable::with_capacity(source.len());
         for entry in source.extract_if(|entry| segment_of(spread_of(entry), last + 1) == last) {
             split.insert_unique(spread_of(&entry), entry, spread_of);
@@ -145,7 +144,7 @@ impl<T: Hashed> LinearHashTable<T> {
 
     #[cold]
     fn shrink(&mut self) {
-        // With room for half as many again, so that it does not grow at the next insert.
+        // Room for half as many again, so that the next insert does not grow it.
         let room = self.len + self.len / 2;
         self.first.shrink_to(room, spread_of);
     }
@@ -173,8 +172,7 @@ impl<T> IntoIterator for LinearHashTable<T> {
     }
 }
 
-/// The number of the segment for a hash. Those below the next one to be split are told apart by one
-/// more bit than the others.
+/// The segment of a hash. The segments that were split use one more bit than the others.
 #[inline]
 fn segment_of(hash: u64, segments: usize) -> usize {
     let mask = segments.next_power_of_two() - 1;
@@ -192,7 +190,7 @@ fn split_from(number: usize) -> usize {
     number - (1 << number.ilog2())
 }
 
-/// A hash of 64 bits. Some bits of the 32 may be the same for all entries of a table.
+/// A hash of 64 bits. Some of the 32 may be equal for all entries of a table.
 #[inline]
 fn spread(hash: u32) -> u64 {
     // The golden ratio's bits. The product's upper half depends on all bits of the hash.

@@ -1,7 +1,6 @@
 //! Timers by key: many tasks reach a timer by its key, and none of them has to hold it.
 //!
-//! Invariant: the maps are made of the crate's other modules, by the calls that any module above
-//! those may make. No module below this one knows of the maps.
+//! Invariant: no module below this one knows of the maps.
 
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;

@@ -1,27 +1,24 @@
-//! Where the maps keep what they hold: parts by the hash of the key, each behind a lock of its own.
+//! The table of the maps: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A concurrent map of a library would do for look-ups, but not for what else the maps promise.
-//! `drain` and `close` are atomic against all keys, so it must be possible to lock all parts at
-//! once. A key's `Hash` is called before any lock, and its `Drop` after it.
+//! A library's concurrent map does not offer what the maps promise: `drain` and `close` are atomic,
+//! so all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks.
 //!
 //! ```text
 //!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> contents
 //! ```
 //!
-//! So an empty map costs what its list of groups costs, however many cores there are.
-//!
-//! Each key has a permit. When many threads write one count, each write costs more. So only a limit
-//! has one count for all keys: without one, each part counts its own.
+//! Each key has a permit. A count that many threads write is slow, so only a limit has one count
+//! for all keys. Without a limit each part counts its own.
 //!
 //! Invariants:
 //!
-//! - Parts are locked one at a time, or all of them in their order. The maps call user code under a
-//!   part's lock only where a panic leaves the part whole. So poison means nothing and is ignored.
+//! - Parts are locked one at a time, or all of them in their order. User code runs under a part's
+//!   lock only where a panic leaves the part whole, so poison is ignored.
 //! - A part is made with `making` locked. A call that locks all parts locks `making` first and
-//!   unlocks it last. So no part is made meanwhile, and a later part is made after all that this
-//!   call does, `close` included.
-//! - No more permits are taken than the limit allows. A key has its permit from before it is put in
-//!   until after it was taken out, and both happen under the lock of its part.
+//!   unlocks it last. So a part is made before that call, or after all that it does, `close`
+//!   included.
+//! - No more permits are taken than the limit allows. A key has its permit from before it is
+//!   inserted until after it was removed, and both happen under the lock of its part.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, RandomState};
 use std::ops::{Deref, DerefMut};
@@ -44,12 +41,12 @@ pub(crate) struct Table<P> {
     capacity: Capacity,
 }
 
-/// How many parts a group has. It has all of them if there are fewer.
+/// The number of parts in a group, or all of them if there are fewer.
 const GROUP: usize = 16;
 
 type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
 
-/// On cache lines of its own, so that threads that use different parts do not disturb each other.
+/// On cache lines of its own, so that threads with different parts do not disturb each other.
 #[repr(align(128))]
 struct Part<P> {
     contents: Mutex<P>,
@@ -64,7 +61,7 @@ struct Capacity {
     limit: usize,
 }
 
-/// A part, locked. It is the witness that a permit is taken and given back under the lock.
+/// A locked part, which alone takes and releases permits.
 pub(crate) struct PartGuard<'a, P> {
     contents: MutexGuard<'a, P>,
     permits: &'a AtomicUsize,
@@ -73,7 +70,7 @@ pub(crate) struct PartGuard<'a, P> {
     _reentry: Reentry,
 }
 
-/// All parts, locked. Those that were not made are empty, and nobody makes one meanwhile.
+/// All parts, locked. No part is made meanwhile.
 pub(crate) struct AllParts<'a, P> {
     parts: Vec<PartGuard<'a, P>>,
     closed: &'a AtomicBool,
@@ -108,7 +105,7 @@ impl<P> Table<P> {
         }
     }
 
-    /// The index of the part that holds what has this hash.
+    /// The index of the part of a hash.
     #[inline]
     pub(crate) fn part_of(&self, hash: u32) -> usize {
         // The highest bits, by a product because a shift by all bits is none.
@@ -172,8 +169,8 @@ impl<P> Table<P> {
         self.capacity.is_limited().then_some(self.capacity.limit)
     }
 
-    /// How many permits are taken, without a lock. While other threads change the table, this may
-    /// be the sum of what each part had at some moment of the call.
+    /// The number of permits taken, without a lock. While other threads change the table, it may be
+    /// the sum of different moments.
     pub(crate) fn len(&self) -> usize {
         // Acquire: pairs with `release`, so that the reader sees the removals behind the count.
         if self.capacity.is_limited() {
@@ -344,32 +341,21 @@ impl Drop for Reentry {
     }
 }
 
-/// The hash of a key, of which 32 bits are enough: they are what an entry keeps. Call this with no
-/// part locked, because it calls the key's own code.
+/// The 32 bits of a key's hash that an entry keeps. Call this with no part locked, because it calls
+/// the key's own code.
 #[inline]
 pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized)) -> u32 {
-    // A hasher may vary only some of its bits. Here each bit of the hash comes to affect all bits
-    // of the result.
+    // A hasher may vary only some of its bits. Here each of them affects all bits of the result.
     let hash = hash_builder.hash_one(key);
     let product = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
     (product >> 64 ^ product) as u32
 }
 
-/// What a [`DeadlineMap`](crate::DeadlineMap) and a [`DelayMap`](crate::DelayMap) hash their keys
-/// with, unless they are made [`with_hasher`](crate::DeadlineMap::with_hasher).
+/// The default hasher of both maps, a parameter of their types.
 ///
-/// It is the standard library's hash, keyed at random for each map, so that nobody can choose keys
-/// that collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
+/// It is the standard library's hash, keyed at random for each map, so that keys cannot be chosen
+/// to collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
 /// are equal.
-///
-/// ```
-/// use tickwheel::{DeadlineMap, DefaultHashBuilder};
-///
-/// // The hasher is a parameter of the type, which nobody has to name.
-/// fn same(map: DeadlineMap<u64>) -> DeadlineMap<u64, DefaultHashBuilder> {
-///     map
-/// }
-/// ```
 #[derive(Clone, Debug)]
 pub struct DefaultHashBuilder(Option<RandomState>);
 
@@ -445,31 +431,17 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_counts_the_permits_of_all_parts_together() {
-        let table = limited(2, 3);
-        assert!([0, 1, 1].map(|part| table.lock_part(part).try_acquire()) == [true; 3]);
-        assert_eq!((table.len(), table.limit()), (3, Some(3)));
-        assert!([0, 1].map(|part| table.lock_part(part).try_acquire()) == [false; 2]);
-        assert_eq!(table.len(), 3, "a refusal takes nothing");
-    }
-
-    #[test]
-    fn a_permit_that_was_given_back_can_be_taken_in_any_part() {
-        let table = limited(2, 2);
-        assert!(table.lock_part(0).try_acquire() && table.lock_part(0).try_acquire());
-        table.lock_part(0).release(1);
-        assert_eq!(table.len(), 1);
-        assert!(table.lock_part(1).try_acquire() && !table.lock_part(1).try_acquire());
-        table.lock_part(0).release(2);
-        assert_eq!(table.len(), 0);
-    }
-
-    #[test]
-    fn a_limit_of_zero_has_no_permit() {
-        let table = limited(1, 0);
-        assert!(!table.lock_part(0).try_acquire());
-        table.lock_part(0).release(0);
-        assert_eq!((table.len(), table.limit()), (0, Some(0)));
+    fn permits_are_counted_over_all_parts_up_to_the_limit() {
+        for limit in [0, 1, 3] {
+            let table = limited(2, limit);
+            let take = |part: usize| usize::from(table.lock_part(part).try_acquire());
+            assert_eq!([0, 1, 1, 0].map(take).iter().sum::<usize>(), limit);
+            assert_eq!((table.len(), table.limit()), (limit, Some(limit)));
+            // Of whichever part the key was.
+            table.lock_part(0).release(limit);
+            assert_eq!(table.len(), 0);
+            assert_eq!([1, 1, 0, 0].map(take).iter().sum::<usize>(), limit);
+        }
     }
 
     #[test]

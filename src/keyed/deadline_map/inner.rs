@@ -1,19 +1,17 @@
 //! What the handles of a [`DeadlineMap`](super::DeadlineMap) and its [`KeyedDeadline`]s share: the
 //! entries.
 //!
-//! An entry reaches the deadline of its key. It is taken out once, by what comes first: the drop or
-//! the removal of its [`KeyedDeadline`], `drain` or `close`. A newer insert under the key makes the
-//! entry reach the newer deadline. A [`KeyedDeadline`] finds its entry by the identity of its
-//! deadline, so an older one never takes out the entry of a newer one.
+//! An entry leads from a key to its deadline. A newer insert under the key changes the deadline.
+//! The entry is taken out once: by the drop or the removal of its [`KeyedDeadline`], by `drain` or
+//! by `close`. A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one
+//! never takes out a newer one's entry.
 //!
 //! Invariants:
 //!
-//! - A permit is taken under the part's lock right before an entry is put in, and given back right
-//!   after one was taken out. Within each of these pairs there is no user code, so no panic in user
-//!   code costs a permit.
-//! - An entry has a `KeyedDeadline` from before it is put in. If a panic drops the `KeyedDeadline`,
-//!   that takes the entry out.
-//! - Memory follows the number of entries, at an amortised constant cost.
+//! - A permit is taken under the part's lock right before an entry is inserted, and released right
+//!   after one was taken out, with no user code between the two. So no panic costs a permit.
+//! - An entry has a `KeyedDeadline` from before it is inserted. If a panic drops that, it takes the
+//!   entry out.
 //! - The only code of a key that runs under a part's lock here is in a look-up, which changes
 //!   nothing.
 
@@ -43,7 +41,7 @@ impl<K> Inner<K> {
         }
     }
 
-    /// Locks the part that holds what has this hash. `None` if nothing can have it.
+    /// Locks the part of a hash. `None` if it was not made.
     #[inline]
     pub(super) fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
         self.table.lock_made(self.table.part_of(hash))
@@ -59,9 +57,8 @@ impl<K> Inner<K> {
         self.timer.shard().clock().now()
     }
 
-    /// Puts an entry in for a deadline, with a key that equals the deadline's own. If there is an
-    /// entry under that key, `replaces` says whether its deadline is replaced. An error gives the
-    /// key back.
+    /// Inserts an entry for a deadline, with a key that equals the deadline's own. `replaces` says
+    /// whether it replaces the deadline of an entry that is there.
     pub(super) fn put(
         &self,
         keyed: &KeyedDeadline<K>,
@@ -73,7 +70,7 @@ impl<K> Inner<K> {
     {
         let hash = keyed.word.tag().hash;
         let older = {
-            // While the part is locked, the key's `Eq` is the only user code.
+            // The key's `Eq` is the only user code under this lock.
             let mut part = self.table.lock_part(self.table.part_of(hash));
             if self.table.is_closed() {
                 self.timer.reporter().count_rejected_insert();
@@ -94,12 +91,11 @@ impl<K> Inner<K> {
             }
         };
         self.deadline(&older).settle(Err(Cancelled::REPLACED));
-        // The key that is not needed is dropped here, after all else.
+        // The spare key is dropped here, after all else.
         Ok(())
     }
 
-    /// What `take` takes of the word of a key, under the lock of its part. `None` for a key that is
-    /// not in the map.
+    /// Returns what `take` makes of the word of a key, under the lock of its part.
     #[inline]
     pub(super) fn find<Q, R>(
         &self,
@@ -116,12 +112,12 @@ impl<K> Inner<K> {
         Some(take(&entry.word))
     }
 
-    /// Takes the entry of a deadline out, if it is still there. The caller drops it under no lock.
+    /// Takes out the entry of a deadline, if it is still there. The caller drops it under no lock.
     pub(super) fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
         self.take(word.tag().hash, |entry| Arc::ptr_eq(&entry.word, word))
     }
 
-    /// Takes the entry out that has this hash and is meant. The caller drops it under no lock.
+    /// Takes out the entry for which `is_it` is true. The caller drops it under no lock.
     pub(super) fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
         let mut part = self.lock(hash)?;
         let entry = part.remove(hash, is_it)?;
@@ -130,14 +126,13 @@ impl<K> Inner<K> {
     }
 }
 
-/// The map's entry for a key. It is as small as it can be, because a look-up reads it from
-/// memory. A look-up goes on to the word, so the word keeps the hash and the shard.
+/// The map's entry for a key. It is small, because a look-up reads it from memory. The look-up
+/// reads the word next, so the word keeps the hash and the shard.
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) word: Arc<Word>,
 }
 
-/// The entries of some keys.
 pub(super) type DeadlinePart<K> = LinearHashTable<Entry<K>>;
 
 impl<K> Hashed for Entry<K> {

@@ -1,26 +1,31 @@
 //! The [`DeadlineMap`]: one awaited deadline for each key.
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod` | the map, and the future of one key |
-//! | `inner` | the parts and their entries, and how these are put in and taken out |
-//!
 //! The map takes no lock inside another. A call finds the key's word under the lock of its part,
-//! lets that lock go, and then acts on the word. A reset that needs no lock of a shard is made at
-//! once.
+//! unlocks that, and then acts on the word. `drain` and `close` lock every part, take the tables
+//! out and unlock, as fast for a million keys as for none. `inner` has the parts and their entries.
+//!
+//! Invariant: an entry is taken out or shown under the lock of its part. Its deadline is settled
+//! and its key is dropped under no lock of the map.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *Two inserts under one key.* The part's lock orders them. The later one makes the entry reach
-//!   its own deadline, and then settles the deadline of the earlier one.
-//! - *A call finds a word, and a newer deadline takes its place before the call acts.* The call
-//!   finds the word at its end, and finds the key's word again. It answers `false` only if that one
-//!   has come to its end, or if the key is gone. If it acts on the older deadline in time, it came
-//!   before the insert, which settles that deadline before it returns.
-//! - *A word leaves the map, and its owner restarts it before the call acts.* The call acts on it
-//!   all the same: it acts on the deadline that was the key's when it found it.
-//! - *Find, then insert.* `insert_if_absent` searches before it arms a deadline. When it puts that
-//!   in, it searches again, under the lock of the part.
+//! - *Two inserts under one key.* The part's lock orders them. The later one replaces the word, and
+//!   then settles the earlier deadline.
+//! - *A newer deadline replaces a word that a call has found.* The call finds the word at its end,
+//!   and looks the key up again. It returns `false` only if that word has ended too, or the key is
+//!   gone. If it acts in time, it came before the insert, which settles the older deadline later.
+//! - *A word leaves the map, and its owner restarts it, before a call acts.* The call acts on the
+//!   deadline that was the key's when it looked it up.
+//! - *Find, then insert.* `insert_if_absent` searches before it arms a deadline, and again under
+//!   the lock of the part.
+//! - *Drain or close against insert.* All parts are locked while their tables are taken, so an
+//!   insert comes wholly before or after.
+//! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the word, one after the
+//!   other. A drain returns what it settled itself.
+//! - *Drain against a dropped `KeyedDeadline`.* An entry leaves its table once, and the call that
+//!   takes it out releases its permit. One of the two settles the word.
+//! - *A walk from part to part, against inserts and drops.* A key never changes its part, so a key
+//!   that stays in the map is seen once.
 
 mod inner;
 
@@ -49,44 +54,37 @@ use inner::{Entry, Inner};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
-/// [`insert`](DeadlineMap::insert) gives a [`KeyedDeadline`] to be awaited. A key stays in the map
-/// while its `KeyedDeadline` lives, expired or not. So the deadline can be restarted, and be reset
-/// by its key. Dropping the `KeyedDeadline` takes the key out.
+/// [`insert`](DeadlineMap::insert) returns a [`KeyedDeadline`] to be awaited. A key stays in the
+/// map while its `KeyedDeadline` lives, expired or not, so that the deadline can be restarted and
+/// reset by key. Dropping the `KeyedDeadline` removes the key.
 ///
-/// The deadlines behave as [`Deadline`](crate::Deadline) does: a stall does not count against them.
-///
-/// Clones are handles of the same map, and all may be dropped: a pending deadline lives on and
-/// fires.
+/// The deadlines behave as [`Deadline`](crate::Deadline) does: stalls do not count. Clones are
+/// handles of one map. A pending deadline fires even if all of them are dropped.
 ///
 /// | call | cost |
 /// |---|---|
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | other calls by key | the same, and the lock of a shard |
-/// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, but for a moment only; then O(keys) and no lock of the map |
+/// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// A call by key acts on the deadline that is the key's when the call looks it up. If it finds that
-/// one at its end, it looks again, because a newer one may be under the key. What else a
-/// deadline can do goes through its [`handle`](DeadlineMap::handle). To reset one key often, take
-/// the handle once: a reset by it needs no look-up and no lock.
+/// To reset one key often, keep its [`handle`](DeadlineMap::handle), which needs no look-up.
 ///
-/// A new map takes some hundred bytes, so a program may have many of them. Its parts, four for each
-/// core, are made when keys come that need them. Each stays, and takes some hundred bytes. The map
-/// gives memory back as keys go, in whatever order. No call moves more than two thousand keys.
+/// A new map takes some hundred bytes, and each of its parts some hundred more once it has held a
+/// key. The map gives memory back as keys go, in any order. No call moves more than two thousand
+/// keys.
 ///
-/// A key's `Hash` is called with no lock held, its `Eq` and `Borrow` under the lock of a part, its
-/// `Drop` after all locks. An insert calls its `Clone` with no lock held, and `keys` under the lock
-/// of a part. If one of them panics, that call panics, no other key is harmed, and no place of a
-/// limit is lost. The map has a copy of each key, and a `Drop` that panics for both copies at once
-/// aborts the process, as any panic in a panic.
+/// A key's `Hash`, and its `Clone` in an insert, are called with no lock held, its `Drop` after all
+/// locks. If one of these panics, that call panics, no other key is harmed, and the limit loses no
+/// place. The map has a copy of each key. If the `Drop` of both panics at once, the process aborts.
 ///
 /// # Closures
 ///
 /// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do
 /// a key's `Eq` and `Borrow`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call
-/// the map, nor drop a [`KeyedDeadline`] of it, nor wait for somebody who does: they would wait for
-/// ever. In debug builds such a call panics and says so. They may show the map by `{map:?}`, which
-/// takes no lock, and call other maps, unless the closures of those call this one.
+/// the map, nor drop a [`KeyedDeadline`] of it, nor wait for a task that does: the call would never
+/// return. In debug builds it panics. They may format the map by `{map:?}`, which takes no lock,
+/// and call other maps, unless the closures of those call this one.
 ///
 /// # Example
 ///
@@ -137,8 +135,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ///
     /// # Errors
     ///
-    /// Both give the key back. [`InsertError::Closed`] after [`close`](DeadlineMap::close).
-    /// [`InsertError::AtCapacity`] if the key is new and the map holds as many keys as it may.
+    /// Both return the key. [`InsertError::Closed`] after [`close`](DeadlineMap::close).
+    /// [`InsertError::AtCapacity`] if the key is new and the map is at its limit.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
         let hash = self.hash(&key);
         let put = self.put(hash, key, |_, _| timeout, true);
@@ -159,9 +157,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ///
     /// # Errors
     ///
-    /// All give the key back. [`Occupied`](InsertIfAbsentError::Occupied) for a key that is in the
-    /// map, its deadline pending or not: that deadline stays as it is. The others are those of an
-    /// insert. A closed map answers [`Closed`](InsertIfAbsentError::Closed) in any case.
+    /// All return the key. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the map,
+    /// its deadline pending or not: that deadline does not change. The others are those of an
+    /// insert. A closed map always returns [`Closed`](InsertIfAbsentError::Closed).
     pub fn insert_if_absent(
         &self,
         key: K,
@@ -201,11 +199,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         Ok(keyed)
     }
 
-    /// Takes a key out and cancels its deadline, if that is pending. `false` for a key that is not
-    /// in the map.
-    ///
-    /// [`cancel`](DeadlineMap::cancel) leaves the key in the map, so that its deadline can be
-    /// restarted and be reset by key again.
+    /// Removes a key and cancels its deadline, if that is pending. `false` if the key is not in the
+    /// map. [`cancel`](DeadlineMap::cancel) keeps the key, so that its deadline can be restarted.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -214,11 +209,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.settle_taken(self.inner.take(self.hash(key), is_it))
     }
 
-    /// Takes a deadline's key out and cancels the deadline, if it is the one under its key. `false`
-    /// if it was replaced or taken out before, or is of another map. Then nothing is done.
-    ///
-    /// So a task that ends its deadline never ends a newer one that another task has put under the
-    /// key.
+    /// Removes the key of a deadline and cancels that, unless it was replaced or removed, or is of
+    /// another map. Then it returns `false` and does nothing. So a task that ends its deadline
+    /// never ends a newer one under the same key.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
@@ -245,8 +238,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         })
     }
 
-    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]. `false` for
-    /// a key that is not in the map.
+    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]. `false` if
+    /// the key is not in the map.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -265,7 +258,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         })
     }
 
-    /// Changes the timeout, as [`ResetHandle::set_timeout`]. `false` for a key that is not in the
+    /// Changes the timeout, as [`ResetHandle::set_timeout`]. `false` if the key is not in the
     /// map.
     pub fn set_timeout<Q: Hash + Eq + ?Sized>(&self, key: &Q, timeout: Duration) -> bool
     where
@@ -274,7 +267,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.attempt(key, |deadline| deadline.change(Change::SetTimeout(timeout)))
     }
 
-    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` for a key that is not in
+    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` if the key is not in
     /// the map.
     pub fn cancel<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
@@ -285,7 +278,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             .is_some()
     }
 
-    /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` for a key that is not
+    /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` if the key is not
     /// in the map.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
@@ -295,7 +288,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 
     /// When the deadline of a key expires, as [`ResetHandle::deadline`]. `None` if it is not
-    /// pending, and for a key that is not in the map.
+    /// pending, or the key is not in the map.
     pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -304,7 +297,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 
     /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]. `None` if it is
-    /// not pending, and for a key that is not in the map.
+    /// not pending, or the key is not in the map.
     pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
@@ -312,7 +305,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.act(key, |deadline| deadline.remaining())
     }
 
-    /// The handle of a key's deadline. It does all that has no call by key, without a look-up.
+    /// The handle of a key's deadline. It has more calls, and needs no look-up.
     pub fn handle<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<ResetHandle>
     where
         K: Borrow<Q>,
@@ -379,21 +372,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
 /// On all keys.
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// Takes every key out and cancels what is pending,
+    /// Removes every key and cancels what is pending,
     /// [drained](crate::error::Cancelled::is_drained). Returns the keys of what was pending, each
     /// with the time that it had left.
     ///
-    /// It is atomic against all keys: an insert comes wholly before it or wholly after it. Each
-    /// deadline that was pending comes out once, here or by expiring, unless its own
-    /// [`KeyedDeadline`](crate::KeyedDeadline) or handle ends it meanwhile, or an insert that is
-    /// replacing it at that moment. Other calls wait only while it takes the keys out. Then it
-    /// cancels their deadlines one by one, while the map is in use again.
+    /// It is atomic: an insert comes wholly before it or wholly after it. Each deadline that was
+    /// pending is returned once, unless it expires, or its own [`KeyedDeadline`] or handle or a
+    /// replacing insert ends it at that moment. Other calls wait only while it removes the keys,
+    /// and not while it cancels the deadlines.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
 
-    /// Drains the map, and makes every later insert an error. A second close finds nothing to
-    /// drain.
+    /// Drains the map, and makes every later insert an error.
     pub fn close(&self) -> Vec<(K, Duration)> {
         self.take_all(true)
     }
@@ -413,7 +404,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             }));
         }
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-        // The keys of deadlines that were settled before.
         let mut over = Vec::new();
         for entry in parts.into_iter().flatten() {
             let deadline = inner.deadline(&entry.word);
@@ -422,17 +412,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
                 None => over.push(entry.key),
             }
         }
-        // Last, because this is user code. By now every deadline is settled.
+        // User code, so it comes after every deadline is settled.
         drop(over);
         drained
     }
 
-    /// Expires every deadline that is pending, and returns how many it expired. Their keys stay
-    /// while the deadlines live.
-    ///
-    /// It is atomic for each key, and not against all of them. It reaches every deadline that is in
-    /// the map from the beginning of the call to its end. A key that is replaced meanwhile may keep
-    /// its newer deadline.
+    /// Expires every pending deadline, and returns how many. The keys stay. It is atomic for each
+    /// key alone: a key that is replaced meanwhile may keep its newer deadline.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let (mut words, mut expired) = (Vec::new(), 0);
@@ -447,11 +433,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         expired
     }
 
-    /// The keys of the map, their deadlines pending or not, in no order.
-    ///
-    /// The result has every key that is in the map from the beginning of the call to its end. It
-    /// may have one that comes or goes meanwhile. The keys of one part at a time are cloned under
-    /// its lock, so a `Clone` of a key must not call the map.
+    /// The keys of the map, their deadlines pending or not, in no order. Each was in the map at
+    /// some moment of the call.
     pub fn keys(&self) -> Vec<K> {
         let mut keys = Vec::with_capacity(self.inner.table.len());
         for part in self.inner.table.lock_each() {
@@ -460,16 +443,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         keys
     }
 
-    /// Calls `f` with each key of the map, its deadline pending or not, and with that deadline's
-    /// handle, in no order.
+    /// Calls `f` with each key, its deadline pending or not, and that deadline's handle, in no
+    /// order.
     ///
-    /// It goes from part to part, under the lock of one at a time. A key that is in the map from
-    /// the beginning of the call to its end is shown exactly once. One that comes or goes meanwhile
-    /// may be shown or not.
-    ///
-    /// `f` must not call the map: [the rule](DeadlineMap#closures). It may use the handle. Where
-    /// that ends a deadline, the waker of the task that awaits it runs under the lock too: to wake
-    /// a task of tokio's calls no map. If `f` panics, nothing is changed.
+    /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
+    /// the map exactly once, and may miss one that comes or goes. `f` must not call the map: [the
+    /// rule](DeadlineMap#closures). It may use the handle, whose wake-up runs under the lock too.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Timer};
@@ -502,8 +481,8 @@ impl<K, S> DeadlineMap<K, S> {
         self.inner.table.is_empty()
     }
 
-    /// Whether the map was [closed](DeadlineMap::close), so that every insert is refused. It takes
-    /// no lock.
+    /// Whether the map was [closed](DeadlineMap::close), so that every insert is rejected. It
+    /// takes no lock.
     pub fn is_closed(&self) -> bool {
         self.inner.table.is_closed()
     }
@@ -554,8 +533,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
 
     /// An empty map that holds at most `max` keys.
     ///
-    /// A key has its place while its [`KeyedDeadline`] lives, expired or not. So a map may be full
-    /// of keys that have expired: drop a `KeyedDeadline` that is not to be restarted.
+    /// A key counts while its [`KeyedDeadline`] lives, expired or not. Drop a `KeyedDeadline` that
+    /// is not to be restarted.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
@@ -576,9 +555,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
 
 /// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
 ///
-/// It is the same future, with the same guarantees. Dropping it takes its key out of the map,
-/// unless a newer one is under the key by now. After it was replaced, removed or drained it can
-/// still be restarted, as a deadline to which no key leads.
+/// It is the same future, with the same guarantees. Dropping it removes its key from the map,
+/// unless a newer deadline has the key. After it was replaced, removed or drained, it can still be
+/// restarted, without a key.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,
@@ -587,7 +566,7 @@ pub struct KeyedDeadline<K> {
 }
 
 impl<K> KeyedDeadline<K> {
-    /// The key under which it was put into the map.
+    /// The key under which it was inserted.
     pub fn key(&self) -> &K {
         &self.key
     }
@@ -607,8 +586,7 @@ impl<K> KeyedDeadline<K> {
         self.deadline_ref().remaining()
     }
 
-    /// As [`Deadline::warn_before`](crate::Deadline::warn_before). Resets by key count as any
-    /// others.
+    /// As [`Deadline::warn_before`](crate::Deadline::warn_before).
     pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {
         let handle = self.handle();
         WarnBefore::new(self, handle, notice)
@@ -637,8 +615,8 @@ impl<K> Future for KeyedDeadline<K> {
 
 impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
-        // A panic of a closure may drop it there. A second panic would end the process, so the
-        // entry stays, with a deadline that has ended.
+        // A panic may drop it in a closure. A second panic would end the process, so the entry
+        // stays, with a deadline that has ended.
         let is_in_closure = Reentry::is_held(&self.inner.table) && std::thread::panicking();
         let own = if is_in_closure {
             None
@@ -646,7 +624,7 @@ impl<K> Drop for KeyedDeadline<K> {
             self.inner.take_own(&self.word)
         };
         self.deadline_ref().cancel_unawaited();
-        // The key of the entry is dropped here, after the locks. The key of `self` is dropped next.
+        // User code, so it comes after the locks.
         drop(own);
     }
 }

@@ -1,8 +1,5 @@
 //! What the handles of a [`DelayMap`](super::DelayMap) and its stream share, and their hand-shake:
-//! how a call that changes the map makes the stream check in time.
-//!
-//! When nothing is due the stream *waits*, and says until which tick. A timer wakes it then. A call
-//! that makes something due earlier wakes it before that.
+//! how a change of the map makes the stream check in time.
 //!
 //! ```text
 //!   a call that makes a change                  the stream
@@ -15,45 +12,42 @@
 //!                                               S5  wait
 //! ```
 //!
-//! On a clock that can be paused a timer must not pull virtual time along to an item that is gone.
-//! So a change of the earliest tick of a part has another step:
+//! On a clock that can be paused, the timer must not pull virtual time along to an item that is
+//! gone. So a change of a part's earliest tick has another step:
 //!
-//! - **C4** If the stream's timer is set for another tick than the earliest of all, take the timer
-//!   away, and wake the stream if it waits. It sets another one. If nobody polls it, it waits for
-//!   nothing.
+//! - **C4** If the stream's timer is set for another tick than the earliest of all, disarm it, and
+//!   wake the stream if it waits, to set another one.
 //!
-//! Invariant: no wake-up is lost. Take a moment in which the stream waits, and no call is between
-//! C1 and its last step. Then the timer is set for the earliest tick or before, or the stream was
-//! woken.
+//! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
+//! step, the timer is set for the earliest tick or before, or the stream was woken.
 //!
 //! # Ground rules
 //!
-//! - **G1** The lock of a part guards what is in the part, and every write of its earliest tick.
-//!   Anybody reads that tick without the lock. Whenever the lock is free, nothing in the part is
-//!   due before its earliest tick, which may be too early.
+//! - **G1** The lock of a part guards its contents, and every write of its earliest tick, which any
+//!   thread reads without the lock. Whenever the lock is free, nothing in the part is due before
+//!   that tick, which may be too early.
 //! - **G2** The lock of `stream_timer` guards the key of the stream's timer, and is held for no
 //!   other step. Only the stream arms and moves the timer, and has the key to itself meanwhile.
 //! - **G3** The lock for making parts comes first, and then the parts: one alone, or all in their
-//!   order. No other lock is taken with a part locked, and C2 to C4 come after it.
+//!   order. No other lock is taken with a part locked. C2 to C4 come after it.
 //! - **G4** Wakers are cloned, woken and dropped under no lock.
 //!
 //! # Orders that could go wrong, and why they do not
 //!
-//! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   has those of a check. `clock::next_check` proves that one of the two sees the other.
-//! - *A change finds that another one has written an earlier tick.* That other one is at C1 or
-//!   later. If the stream has to be woken, it wakes the stream in its C3, for both.
-//! - *The timer is taken away while the stream sets it* (C4 within S4). The key is not there, so it
-//!   stays armed. The stream reads the earliest ticks once more when the key is there. The lock of
-//!   the timer orders the two: either C4 finds the key, or the stream sees the change and checks
-//!   again.
-//! - *The timer is taken away, and then something is set for the tick until which the stream
-//!   waits.* Nobody need wake it for that: C4 has woken it, and it has not checked since.
-//! - *The earliest item goes, on the system's clock.* Nobody moves the timer. The stream checks
-//!   once too early, and waits again.
-//! - *The map is closed, or its last handle is dropped, as the stream begins to wait.* The call
-//!   says so and then takes the waker. The stream registers its waker and then asks whether it has
-//!   ended (S3). The lock of the waker orders the two, so the stream sees it or is woken.
+//! - *A change comes as the stream begins to wait.* C1 and C2 are a change's two steps, and S3 has
+//!   those of a check. `clock::next_check` proves that one of the two sees the other.
+//! - *A change finds that another one has written an earlier tick.* The other one wakes the stream
+//!   in its C3, for both.
+//! - *C4 comes while the stream sets the timer in S4.* The key is not there, so C4 leaves the timer
+//!   armed. With the key back, the stream reads the earliest ticks once more. The timer's lock
+//!   orders the two: C4 finds the key, or the stream sees the change and checks again.
+//! - *After C4 something is set for the tick until which the stream waits.* C4 has woken the
+//!   stream, and it has not checked since.
+//! - *The earliest item goes, on the system's clock.* The timer stays. The stream checks once too
+//!   early, and waits again.
+//! - *The map is closed, or loses its last handle, as the stream begins to wait.* The call sets the
+//!   state and then takes the waker. The stream registers its waker and then reads the state (S3).
+//!   The waker's lock orders the two, so the stream sees the state or is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -123,8 +117,8 @@ impl<K, V> Inner<K, V> {
 
     /// The setting of an item that is set now, and is due at `deadline` of now.
     ///
-    /// Call this with the part locked. Then, of two resets of a key, the one that sets it last
-    /// has also read the clock last.
+    /// Call this with the part locked, so that of two resets the last one also reads the clock
+    /// last.
     pub(super) fn set_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
         let (now, ticks) = (self.clock().now(), self.clock().tick());
         let deadline = deadline(now);
@@ -232,14 +226,14 @@ impl<K, V> Inner<K, V> {
         for (before, earliest) in changes {
             self.after_change(before, earliest);
         }
-        // The items are gone through after the locks, because there may be millions.
+        // After the locks, because there may be millions.
         let items = taken.into_iter().flatten();
         let with_time_left = |item: Item<K, V>| (item.key, item.value, item.deadline.since(now));
         items.map(with_time_left).collect()
     }
 
-    /// Whether inserts are refused. This is exact while a part is locked, because a call that
-    /// closes the map has all of them locked.
+    /// Whether inserts are rejected. Exact while a part is locked, because a close locks all of
+    /// them.
     pub(super) fn is_closed(&self) -> bool {
         self.table.is_closed() || self.timer.has_ended()
     }

@@ -1,8 +1,7 @@
 //! The [`DelayMap`]: delayed values by key, and one stream of what has expired.
 //!
-//! The map has wheels of its own, one in each part of its table, and its stream advances them. A
-//! timer wakes the stream at the earliest due of all parts. So a value costs no waker and no entry
-//! in the timer's wheels. Everything about a key is under the one lock of its part.
+//! Each part of the map's table has a wheel, which the stream advances. One timer wakes the stream
+//! at the earliest due of all parts. So a value costs no waker and no entry in the timer's wheels.
 //!
 //! ```text
 //!   insert --> in its part's wheel, until its tick has come --(the stream: `take_due`)--> out
@@ -13,15 +12,13 @@
 //!
 //! Invariants:
 //!
-//! - An item is in its part from its insert until it comes out, due or not. The thread that takes
-//!   it out does so under the part's lock, so it comes out once, one way.
-//! - What comes out of the stream comes in the order of its ticks: within a tick in the order in
-//!   which it was set in its part, and parts in their order. An item that is made due at once
-//!   counts from the present tick.
-//!
-//! Under a part's lock the only user code is: a key's `Eq` and `Borrow` in a look-up, its `Clone`
-//! in `keys`, and what the user gives to `with_value`, `update`, `touch`, `for_each` or `retain`.
-//! Values, keys and wakers are dropped after all locks.
+//! - An item is in its part from its insert until it comes out, due or not. It is taken out under
+//!   the part's lock, so it comes out once, one way.
+//! - Items come out in the order of their ticks, within a tick in the order in which they were set
+//!   in their part, and parts in their order. An item that is made due at once counts from the
+//!   present tick.
+//! - The only user code under a part's lock is a key's `Eq` and `Borrow` in a look-up, its `Clone`
+//!   in `keys`, and the closures. Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
@@ -60,26 +57,21 @@ pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
-/// Take it if several tasks use the values, or if you name them by keys of your own. If one task
-/// owns them all and keeps the keys that it is given, a [`DelayQueue`](crate::DelayQueue) takes
-/// less CPU and memory.
-///
 /// Any number of clones insert, reset and remove from any task or thread, by `&self`. The one
-/// [`Expirations`] is the stream, and its consumer may use the map from its own loop.
+/// [`Expirations`] is the stream. Where one task owns all values and keeps the keys that it is
+/// given, a [`DelayQueue`](crate::DelayQueue) takes less CPU and memory.
 ///
-/// - A value never comes out early. It is late by at most one tick of the timer, besides tokio's
+/// - A value never comes out early. It is late by at most one tick of the timer, on top of tokio's
 ///   rounding and scheduling.
 /// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
 ///   [`insert`](DelayMap::insert). A value that is due but not yet taken from the stream can still
 ///   be removed, reset or drained.
-/// - Values come out in the order of their ticks, and within a tick in no order that you can rely
-///   on.
-/// - The stream ends when the map is closed and empty, or when every handle of the map is dropped
-///   and the map is empty. It also ends when the timer's runtime has shut down.
-/// - A consumer that dies loses nothing that is in the map. When the stream is dropped, the map
-///   keeps what it holds and takes more, and [`expirations`](DelayMap::expirations) gives another
-///   stream.
+/// - Values come out in the order of their ticks, and within a tick in no particular order.
+/// - The stream ends when the map is empty and was closed, or lost its last handle. It also ends
+///   when the timer's runtime has shut down.
+/// - Dropping the stream loses nothing that is in the map. [`expirations`](DelayMap::expirations)
+///   returns another one.
 ///
 /// | call | cost |
 /// |---|---|
@@ -87,19 +79,16 @@ pub use stream::{Expirations, Expired};
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// The map calls a key's `Hash` with no lock held, and its `Eq` and `Borrow` under the lock of a
-/// part. It drops keys and values after all locks. If one of them panics, that call panics and no
-/// other key is harmed.
+/// The map calls a key's `Hash` with no lock held, and drops keys and values after all locks. If
+/// one of these panics, that call panics and no other key is harmed.
 ///
 /// # Closures
 ///
-/// A closure that is given to the map ([`with_value`](DelayMap::with_value),
-/// [`update`](DelayMap::update), [`touch`](DelayMap::touch), [`remove_if`](DelayMap::remove_if),
-/// [`retain`](DelayMap::retain), [`for_each`](DelayMap::for_each)) runs under the lock of one part.
-/// So do a key's `Eq` and `Borrow`, and its `Clone` in [`keys`](DelayMap::keys). They must not call
-/// the map or its stream, and must not wait for somebody who does: they would wait for ever. In
-/// debug builds such a call panics and says so. They may show the map by `{map:?}`, which takes no
-/// lock, and call other maps, unless the closures of those call this one.
+/// A closure that is given to the map runs under the lock of one part. So do a key's `Eq` and
+/// `Borrow`, and its `Clone` in [`keys`](DelayMap::keys). They must not call the map or its stream,
+/// nor wait for a task that does: the call would never return. In debug builds it panics. They may
+/// format the map by `{map:?}`, which takes no lock, and call other maps, unless the closures of
+/// those call this one.
 ///
 /// # Example
 ///
@@ -138,18 +127,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
-    /// An empty map that hashes its keys with what `hash_builder` makes, and its stream.
-    ///
-    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is
-    /// faster, and good for keys that nobody can choose, such as the program's own numbers.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Timer};
-    /// # tokio_test::block_on(async {
-    /// let hasher = std::hash::RandomState::new(); // or one that is faster
-    /// let (jobs, _due) = DelayMap::<u64, &str, _>::with_hasher(&Timer::current(), hasher);
-    /// # drop(jobs) });
-    /// ```
+    /// An empty map with a hasher of your own, and its stream. The default withstands keys that
+    /// were chosen to collide. A faster one is fine for keys that no outsider can choose.
     pub fn with_hasher(timer: &Timer, hash_builder: S) -> (Self, Expirations<K, V>) {
         Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
     }
@@ -169,18 +148,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         (map, Expirations::new(inner))
     }
 
-    /// Puts a value under a key, to come out of the stream when `delay` has passed. A value that
-    /// was under the key is replaced and given back, and the delay starts anew.
+    /// Inserts a value under a key, to come out of the stream when `delay` has passed. Returns the
+    /// value that it replaces.
     ///
     /// # Errors
     ///
-    /// Both give key and value back. [`InsertError::Closed`] when the map is closed, or the timer's
-    /// runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map holds as
-    /// many keys as it may.
+    /// Both return key and value. [`InsertError::Closed`] if the map is closed, or the timer's
+    /// runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map is at its
+    /// limit.
     ///
-    /// It is the stream, or another wait on the same timer, that notices the end of a runtime. So a
-    /// map without a stream may still take a value then, and keeps it. A stream that is asked for
-    /// then ends at its first poll, and [`drain`](DelayMap::drain) gives what the map holds.
+    /// The stream, or another wait on the same timer, notices the end of a runtime. Without either,
+    /// a map may still take a value then. It keeps it for [`drain`](DelayMap::drain).
     pub fn insert(
         &self,
         key: K,
@@ -204,8 +182,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// As [`insert`](DelayMap::insert), with a time to live. However often the delay restarts, the
-    /// value comes out within `ttl` from now. So a value has a time to live beside its time to
-    /// idle.
+    /// value comes out within `ttl` from now.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -232,8 +209,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// All give key and value back. [`Occupied`](InsertIfAbsentError::Occupied) for a key that is
-    /// in the map: nothing changes. The others are those of an insert.
+    /// All return key and value. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the
+    /// map, which does not change. The others are those of an insert.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
@@ -255,8 +232,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.put(key, value, false, times).map(drop)
     }
 
-    /// Puts a value in. `times` makes the deadline and the end of its time to live of now. A value
-    /// that is under the key is replaced, or else is an error.
+    /// Inserts a value. `times` returns its deadline, and the end of its time to live.
     fn put(
         &self,
         key: K,
@@ -296,13 +272,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         item.end = until;
         let replaced = mem::replace(&mut item.value, value);
         inner.finish_set(part, setting);
-        // Before anything is given back. So if this panics, the value is dropped and not lost.
+        // If this panics, the value is dropped and not lost.
         drop(key);
         Ok(Some(replaced))
     }
 
     /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
-    /// before, but no later than its time to live ends. `false` for a key that is not in the map.
+    /// before, but within its time to live. `false` if the key is not in the map.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -320,11 +296,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.change_due(key, |_| (), |_, _| deadline).is_some()
     }
 
-    /// Makes the value of a key come out `by` later than it would. `false` for a key that is not in
-    /// the map.
-    ///
-    /// It is atomic beside resets from other tasks. A value that is due and not yet taken comes out
-    /// that much after it was due. The end of a value's time to live stays as it is.
+    /// Makes the value of a key come out `by` later, but within its time to live. `false` if the
+    /// key is not in the map. It is atomic beside resets from other tasks. A value that is due and
+    /// not yet taken comes out that much after it was due.
     pub fn extend<Q: Hash + Eq + ?Sized>(&self, key: &Q, by: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -333,8 +307,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.change_due(key, |_| (), deadline).is_some()
     }
 
-    /// Calls `act` with the value of a key, and then changes its deadline. `deadline` makes the new
-    /// one of the present one and of the time.
+    /// Calls `act` with the value of a key, and then sets the deadline that `deadline` makes of the
+    /// present one and the time.
     fn change_due<Q: Hash + Eq + ?Sized, R>(
         &self,
         key: &Q,
@@ -354,8 +328,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(result)
     }
 
-    /// Makes the value of a key come out of the stream now. `false` for a key that is not in the
-    /// map, or whose value is due already.
+    /// Makes the value of a key come out of the stream now. `false` if the key is not in the map,
+    /// or its value is due already.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -369,7 +343,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         is_pending
     }
 
-    /// Takes the value of a key out. `None` for a key that is not in the map.
+    /// Removes a key and returns its value, due or not. `None` if the key is not in the map.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -386,11 +360,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(self.inner.take_out(part, index).into_pair())
     }
 
-    /// Takes the value of a key out, due or not, if `is_meant` says so of it. `None` if it does
-    /// not, and for a key that is not in the map. The check and the removal are one step.
-    ///
-    /// `is_meant` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
-    /// changed.
+    /// Removes a key and returns its value, due or not, if `is_meant` returns `true` for it, in one
+    /// atomic step. `is_meant` must not call the map: [the rule](DelayMap#closures).
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -415,7 +386,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(value)
     }
 
-    /// Whether a key is in the map, because its value has not come out yet.
+    /// Whether a key is in the map, its value due or not.
     pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -423,7 +394,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.find(key).is_some()
     }
 
-    /// When the value of a key is to come out. `None` for a key that is not in the map.
+    /// When the value of a key comes out. `None` if the key is not in the map.
     pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -434,24 +405,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(self.inner.clock().instant(at))
     }
 
-    /// The time that is left until the value of a key comes out, or zero if it is due. `None` for a
-    /// key that is not in the map.
+    /// The time until the value of a key comes out, zero if it is due. `None` if the key is not in
+    /// the map.
     pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
     {
         let (part, index) = self.find(key)?;
         let at = part.item(index).deadline;
-        // The clock is read under the lock, after the last reset. So this is no more than was
-        // set.
+        // Read under the lock, after the last reset, so this is no more than was set.
         Some(at.since(self.inner.clock().now()))
     }
 
-    /// Calls `read` with the value of a key, due or not. `None` for a key that is not in the map.
-    /// The delay of the value goes on.
-    ///
-    /// `read` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
-    /// changed.
+    /// Returns what `read` makes of the value of a key, due or not. `None` if the key is not in the
+    /// map. `read` must not call the map: [the rule](DelayMap#closures).
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -471,13 +438,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(read(&part.item(index).value))
     }
 
-    /// Changes the value of a key, due or not. `None` for a key that is not in the map. The delay
-    /// of the value goes on.
+    /// Changes the value of a key, due or not. `None` if the key is not in the map. The delay goes
+    /// on.
     ///
-    /// `change` must not call the map: [the rule](DelayMap#closures). A value that it drops is
-    /// dropped under the lock too, as the old value in `*value = new` is. To drop that after the
-    /// lock, give it back: `map.update(key, |value| std::mem::replace(value, new))`. If `change`
-    /// panics, the value stays as it left it.
+    /// `change` must not call the map: [the rule](DelayMap#closures). It drops a value under the
+    /// lock, as in `*value = new`. To drop it after the lock, return it:
+    /// `map.update(key, |value| std::mem::replace(value, new))`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -487,8 +453,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(change(&mut part.item_mut(index).value))
     }
 
-    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one step. If `act` panics,
-    /// the delay goes on.
+    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. If `act`
+    /// panics, the delay goes on.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -534,9 +500,6 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// The keys, in no order. Each was in the map at some moment of the call.
-    ///
-    /// The keys of one part at a time are cloned under its lock, so a `Clone` of a key must not
-    /// call the map.
     pub fn keys(&self) -> Vec<K>
     where
         K: Clone,
@@ -548,16 +511,11 @@ impl<K, V, S> DelayMap<K, V, S> {
         keys
     }
 
-    /// Calls `act` with each key, its value, and the instant at which the value is to come out, in
-    /// no order.
+    /// Calls `act` with each key, its value, and the instant at which that comes out, in no order.
     ///
-    /// It goes from part to part, under the lock of one at a time. A key that is in the map from
-    /// the beginning of the call to its end is shown exactly once. One that comes or goes meanwhile
-    /// may be shown or not. A value that moves from one key to another may be shown twice, or not
-    /// at all.
-    ///
-    /// `act` must not call the map: [the rule](DelayMap#closures). If it panics, nothing is
-    /// changed.
+    /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
+    /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
+    /// keys. `act` must not call the map: [the rule](DelayMap#closures).
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Timer};
@@ -576,13 +534,11 @@ impl<K, V, S> DelayMap<K, V, S> {
         }
     }
 
-    /// Another stream of what has expired, if there is none now: the one before it was dropped, say
-    /// with a task that was aborted. `None` while there is one.
+    /// Another stream, if the one before it was dropped, such as with an aborted task. `None` while
+    /// there is one.
     ///
-    /// The map keeps what becomes due meanwhile, and the new stream gives it first. A value that
-    /// the former consumer has taken is its own. So a job that must not be lost is recorded before
-    /// it is forgotten. A consumer that is to outlive its own panics takes a stream each time it
-    /// begins:
+    /// The map keeps what becomes due meanwhile, and the new stream yields it first. A value that
+    /// the former consumer has taken is gone with it, so record a job before you take it on.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -599,10 +555,9 @@ impl<K, V, S> DelayMap<K, V, S> {
         is_ours.then(|| Expirations::new(self.inner.clone()))
     }
 
-    /// Keeps the values for which `keep` says so, due or not, and drops the rest. The delays go on.
-    ///
-    /// A value that it does not keep is dropped after the lock. `keep` must not call the map: [the
-    /// rule](DelayMap#closures). If it panics, no further value is dropped.
+    /// Keeps the values for which `keep` returns `true`, due or not. It drops the others after the
+    /// lock. `keep` must not call the map: [the rule](DelayMap#closures). If it panics, no further
+    /// value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut part in self.inner.table.lock_each() {
             let mut removed = Vec::new();
@@ -625,10 +580,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         }
     }
 
-    /// Takes everything out, in no order: each value with its key and the time that it had left,
-    /// zero for what was due. So it can be saved, and put into another map.
-    ///
-    /// It is atomic: an insert comes wholly before it or wholly after it.
+    /// Removes everything, in no order: each value with its key and the time that it had left, zero
+    /// if it was due. It is atomic: an insert comes wholly before it or wholly after it.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -642,10 +595,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.take_all(false)
     }
 
-    /// Makes everything come out of the stream now. Returns how many values were pending.
-    ///
-    /// It is atomic for each key, and not against all of them: a key that is inserted meanwhile may
-    /// be made due or not. It has one part of the map locked at a time.
+    /// Makes everything come out of the stream now. Returns how many values were pending. It is
+    /// atomic for each key, and locks one part at a time.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
         for mut part in self.inner.table.lock_each() {
@@ -655,16 +606,13 @@ impl<K, V, S> DelayMap<K, V, S> {
         pending
     }
 
-    /// Drains the map, and ends the stream. Every later insert is an error. A second close finds
-    /// nothing.
+    /// Drains the map, ends the stream, and makes every later insert an error.
     pub fn close(&self) -> Vec<(K, V, Duration)> {
         self.inner.take_all(true)
     }
 
-    /// The counts of the map. It locks one part at a time.
-    ///
-    /// What was put in and is neither in the map nor has expired was removed, replaced or drained.
-    /// While other threads change the map, the counts may be of no one moment.
+    /// Counts of the map. It locks one part at a time. What was inserted, and is neither in the map
+    /// nor has expired, was removed, replaced or drained.
     pub fn metrics(&self) -> DelayMapMetrics {
         let mut metrics = DelayMapMetrics::default();
         for part in self.inner.table.lock_each() {
@@ -675,7 +623,7 @@ impl<K, V, S> DelayMap<K, V, S> {
         metrics
     }
 
-    /// Whether every insert is refused, because the map is closed or the timer's runtime has shut
+    /// Whether every insert is rejected, because the map is closed or the timer's runtime has shut
     /// down. It takes no lock.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
@@ -703,7 +651,7 @@ impl<K, V, S> DelayMap<K, V, S> {
 }
 
 impl<K, V, S: Clone> DelayMap<K, V, S> {
-    /// A handle that does not keep the stream from ending.
+    /// A handle that does not keep the stream alive.
     pub fn downgrade(&self) -> WeakDelayMap<K, V, S> {
         WeakDelayMap {
             inner: Arc::downgrade(&self.inner),
@@ -739,8 +687,7 @@ impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
     }
 }
 
-/// A handle of a [`DelayMap`] that does not keep its stream from ending. See
-/// [`DelayMap::downgrade`].
+/// A handle of a [`DelayMap`] that does not keep its stream alive: [`DelayMap::downgrade`].
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Timer};
@@ -758,7 +705,7 @@ pub struct WeakDelayMap<K, V, S = DefaultHashBuilder> {
 }
 
 impl<K, V, S: Clone> WeakDelayMap<K, V, S> {
-    /// A handle of the map, or `None` if the last one was dropped.
+    /// A handle of the map. `None` if the last one was dropped.
     pub fn upgrade(&self) -> Option<DelayMap<K, V, S>> {
         let inner = self.inner.upgrade()?;
         // First, because it is user code.

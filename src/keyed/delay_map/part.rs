@@ -2,11 +2,8 @@
 //!
 //! The wheel is also the queue of what is due: an item lies in it until it comes out.
 //!
-//! Invariants:
-//!
-//! - An item is in the wheel and in the index, or in neither.
-//! - An item is due at the tick of its deadline. One that had passed its deadline when it was set
-//!   is due at the tick in which it was set.
+//! Invariants: an item is in both the wheel and the index, or in neither. It is due at the tick of
+//! its deadline, or, if that had passed when it was set, at the tick in which it was set.
 
 use std::borrow::Borrow;
 

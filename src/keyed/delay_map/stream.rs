@@ -1,8 +1,7 @@
 //! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
 //!
 //! Invariant: the stream waits only when nothing is due in any part. A call that changes this
-//! before the stream's timer fires wakes the stream. The steps of waiting, `S1` to `S5`, are at the
-//! head of `inner.rs`.
+//! before the stream's timer fires wakes the stream. `inner.rs` shows the steps `S1` to `S5`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,36 +19,35 @@ use super::inner::{Inner, Search};
 use crate::driver::Watch;
 use crate::error::TryRecvError;
 
-/// One poll checks at most this often, because something may become due meanwhile. Then other tasks
+/// A poll checks at most this often, because something may become due meanwhile. Then other tasks
 /// run.
 const CHECKS: usize = 8;
 
-/// A value whose delay has passed, as [`Expirations`] gives it, with an example.
+/// A value whose delay has passed: an item of [`Expirations`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired<K, V> {
-    /// The key under which the value was.
+    /// The key.
     pub key: K,
-    /// The value that was put in, as it was changed since.
+    /// The value.
     pub value: V,
-    /// When it was due, never later than when it came out. If a call made it come before its time,
-    /// as [`expire_all`](super::DelayMap::expire_all) does, this is the instant of that call.
+    /// When it was due, never later than when it came out. For a value that a call made due, such
+    /// as [`expire_all`](super::DelayMap::expire_all), the instant of that call.
     pub deadline: Instant,
 }
 
 /// The stream of what has expired in a [`DelayMap`](super::DelayMap).
 ///
-/// It ends as the map's page says. When the timer's runtime has shut down, what is left in the map
-/// can still be drained. When the stream is dropped and nobody is to take
+/// It ends [as the map's page says](super::DelayMap). When it is dropped and no task is to take
 /// [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
 ///
-/// From when it is first polled to its end, the timer's runtime has one task more, which does
-/// nothing. The stream learns from it that the runtime shuts down.
+/// From its first poll to its end the timer's runtime has one more task, which does nothing. It
+/// tells the stream that the runtime shuts down.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future of its next item, as in a `select!`, loses nothing. A value leaves the map in
-/// the moment in which the stream gives it.
+/// Dropping a future of the next item, as in a `select!`, loses nothing. A value leaves the map in
+/// the moment in which the stream returns it.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Expired, Timer};
@@ -84,7 +82,7 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// The next value, as soon as there is one that is due. `None` once the stream has ended. It is
+    /// Waits for the next value. `None` once the stream has ended. It is
     /// [cancel safe](Expirations#cancel-safety).
     pub async fn recv(&mut self) -> Option<Expired<K, V>> {
         poll_fn(|cx| self.poll_recv(cx)).await
@@ -99,9 +97,9 @@ impl<K, V> Expirations<K, V> {
 
     /// The next value, if one is due now.
     ///
-    /// The search has no bound. Where the stream was not polled for a while, it may go through the
-    /// values that are due within a minute, some milliseconds for 100,000 of them.
-    /// [`recv`](Expirations::recv) lets other tasks run meanwhile.
+    /// The search has no bound: after a long time without a poll it may take some milliseconds per
+    /// 100,000 values that are due within a minute. [`recv`](Expirations::recv) lets other tasks
+    /// run.
     ///
     /// # Errors
     ///
@@ -124,10 +122,9 @@ impl<K, V> Expirations<K, V> {
         Err(TryRecvError::Disconnected)
     }
 
-    /// Waits for the next value, and puts it and whatever else is due into `buffer`, at most
-    /// `limit` values. Returns how many these are: zero once the stream has ended, or for a limit
-    /// of zero. The limit alone bounds one poll, so choose one that leaves other tasks their turn.
-    /// It is [cancel safe](Expirations#cancel-safety).
+    /// Waits for the next value, and pushes it and what else is due onto `buffer`, at most `limit`
+    /// values. Returns their number: zero once the stream has ended, or for a limit of zero. Only
+    /// the limit bounds one poll. It is [cancel safe](Expirations#cancel-safety).
     pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
         poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
     }
@@ -152,8 +149,8 @@ impl<K, V> Expirations<K, V> {
         Poll::Ready(taken)
     }
 
-    /// Waits until something is due, and takes at most `most` values out. Ready with how many these
-    /// are: zero once the stream has ended.
+    /// Takes at most `most` values as soon as something is due. Ready with their number: zero once
+    /// the stream has ended.
     fn poll_due(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
 //! How a call that changes a map wakes its stream, if it has to.
 //!
-//! The stream *waits* when nothing is due. It registers its waker here and says until which tick it
-//! waits, and a timer wakes it then. A call that makes something due earlier wakes it. While the
-//! stream does not wait it will check by itself, and nobody wakes it.
+//! The stream *waits* when nothing is due. It registers its waker here, with the tick until which
+//! it waits, when a timer wakes it. A call that makes something due earlier wakes it. A stream that
+//! does not wait checks by itself.
 //!
 //! ```text
 //!   checks by itself --(nothing is due: `register`, `begins_to_wait`)--> reads the parts
@@ -12,9 +12,9 @@
 //!     +-----------------------(polled again: `stops_waiting`)---------------- waits <--+
 //! ```
 //!
-//! Only the stream stops and begins to wait. Anybody takes the waker, and wakes it under no lock.
-//! If an earlier call took it, the stream was woken and has not checked since. The order of a
-//! change and of a stream that begins to wait is in `clock::next_check`.
+//! Only the stream stops and begins to wait. Any thread takes the waker, and wakes it under no
+//! lock. If an earlier call took it, the stream was woken and has not checked since.
+//! `clock::next_check` orders a change and a stream that begins to wait.
 
 use std::task::Waker;
 
