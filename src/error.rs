@@ -49,15 +49,6 @@ impl From<Elapsed> for std::io::Error {
 /// A [`Deadline`](crate::Deadline) ended before it expired.
 ///
 /// It was cancelled through a handle, unless a method below returns `true`.
-///
-/// ```
-/// # use tickwheel::{Duration, Timer};
-/// # tokio_test::block_on(async {
-/// let idle = Timer::current().deadline(Duration::from_secs(60));
-/// idle.handle().cancel();
-/// assert_eq!(idle.await.unwrap_err().to_string(), "the deadline was cancelled");
-/// # });
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(Cause);
 
@@ -217,16 +208,6 @@ gives_back! {
 
 /// [`Expirations::try_recv`](crate::Expirations::try_recv) found no value. It has the names of
 /// tokio's own, and is exhaustive as that is, so a `match` moves here by a change of `use`.
-///
-/// ```
-/// # use tickwheel::{DelayMap, Timer, error::TryRecvError};
-/// # tokio_test::block_on(async {
-/// let (jobs, mut due) = DelayMap::<&str, u8>::new(&Timer::current());
-/// assert_eq!(due.try_recv(), Err(TryRecvError::Empty));
-/// jobs.close();
-/// assert_eq!(due.try_recv(), Err(TryRecvError::Disconnected));
-/// # });
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// No value is due now. One may become due later.

@@ -51,11 +51,6 @@ use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
 /// The process's timer, which the functions of this module use; the same as [`Timer::global`].
-///
-/// ```
-/// let lease = tickwheel::global::timer().deadline(tickwheel::Duration::from_secs(30));
-/// assert!(lease.handle().reset(), "outside of any runtime");
-/// ```
 #[track_caller]
 pub fn timer() -> Timer {
     local::global_timer().clone()
@@ -93,13 +88,6 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// As [`tickwheel::scope`](crate::scope), on the process's timer. `deadline` is an instant of the
 /// clock that [`Instant::now`] reads where the scope is polled. The rest of it passes in the
 /// system's time.
-///
-/// ```
-/// # use tickwheel::{Duration, Instant, global, remaining};
-/// let deadline = Instant::now() + Duration::from_secs(5);
-/// let left = futures::executor::block_on(global::scope(deadline, async { remaining() }));
-/// assert!(matches!(left, Ok(Some(left)) if left <= Duration::from_secs(5)));
-/// ```
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {

@@ -106,18 +106,6 @@ impl Metrics {
 ///
 /// The values of a [`DelayMap`](crate::DelayMap) are no timers of its [`Timer`](crate::Timer): the
 /// [`Metrics`] of that count one timer, of the map's stream.
-///
-/// ```
-/// # use tickwheel::{DelayMap, Duration, Timer};
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// let (jobs, mut due) = DelayMap::new(&Timer::current());
-/// jobs.insert("mail", 1, Duration::from_secs(1))?;
-/// jobs.insert("report", 2, Duration::from_secs(60))?;
-/// due.recv().await;
-/// let metrics = jobs.metrics();
-/// assert_eq!((metrics.len, metrics.inserted, metrics.expired), (1, 2, 1));
-/// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]

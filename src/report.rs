@@ -48,16 +48,12 @@ impl Reporter {
 
     /// Wakes and drops a waker, and contains its panic.
     pub(crate) fn wake(&self, waker: Waker) {
-        let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else {
+        if contain(|| waker.wake()) {
             return;
-        };
-        // Dropping a payload may panic. Forget the payload of that panic.
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(another);
         }
         self.waker_panics.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
-        report(|| {
+        contain(|| {
             let timer = self.name.as_deref();
             tracing::error!(target: "tickwheel", timer, "a waker panicked; its panic was contained");
         });
@@ -71,7 +67,7 @@ impl Reporter {
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
     pub(crate) fn driver_was_stalled(&self, late: Duration) {
         #[cfg(feature = "tracing")]
-        report(|| {
+        contain(|| {
             let timer = self.name.as_deref();
             let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
             tracing::warn!(
@@ -94,13 +90,17 @@ impl Reporter {
     }
 }
 
-/// Runs a subscriber, and contains its panic.
-#[cfg(feature = "tracing")]
-fn report(event: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
-        // A payload may panic when it is dropped.
-        std::mem::forget(payload);
+/// Runs user code, such as a waker or a subscriber, and contains its panic. `false` if it panicked.
+#[inline]
+pub(crate) fn contain(code: impl FnOnce()) -> bool {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(code)) else {
+        return true;
+    };
+    // Dropping a payload may panic. Forget the payload of that panic.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
     }
+    false
 }
 
 #[cfg(test)]

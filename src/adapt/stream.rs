@@ -175,16 +175,6 @@ impl<S: Stream> FusedStream for IdleTimeout<S> {
 ///
 /// It ends only if the timer's runtime has shut down while another runtime polls it. Dropping
 /// `next()` loses no tick.
-///
-/// ```
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// use futures::StreamExt;
-/// use tickwheel::{Duration, interval, stream::IntervalStream};
-///
-/// let beats = IntervalStream::new(interval(Duration::from_secs(15))).take(3);
-/// assert_eq!(beats.count().await, 3);
-/// # });
-/// ```
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct IntervalStream {

@@ -161,39 +161,3 @@ impl Builder {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(builder: &Builder) -> Option<BuildError> {
-        builder.checked().err()
-    }
-
-    #[test]
-    fn a_tick_is_longer_than_zero_and_at_most_an_hour() {
-        let with_tick = |tick| error(&Timer::builder().tick(tick));
-        assert_eq!(with_tick(Duration::ZERO), Some(BuildError::ZeroTick));
-        assert_eq!(with_tick(Duration::from_nanos(1)), None);
-        assert_eq!(with_tick(MAX_TICK), None);
-        let tick = MAX_TICK + Duration::from_nanos(1);
-        assert_eq!(with_tick(tick), Some(BuildError::TickTooLong { tick }));
-    }
-
-    #[test]
-    fn the_number_of_shards_is_from_1_to_1024() {
-        let with_shards = |shards| error(&Timer::builder().shards(shards));
-        assert_eq!(with_shards(0), Some(BuildError::ZeroShards));
-        assert_eq!(with_shards(1), None);
-        assert_eq!(with_shards(1024), None);
-        let too_many = BuildError::TooManyShards { shards: 1025 };
-        assert_eq!(with_shards(1025), Some(too_many));
-    }
-
-    #[test]
-    fn a_setting_is_rejected_outside_a_runtime_too() {
-        let build = |builder: Builder| builder.build().unwrap_err();
-        assert_eq!(build(Timer::builder()), BuildError::NoRuntime);
-        assert_eq!(build(Timer::builder().shards(0)), BuildError::ZeroShards);
-    }
-}

@@ -52,7 +52,6 @@
 
 use std::future::Future;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
@@ -61,6 +60,7 @@ use std::time::Duration;
 use super::{cancelled, timed_out};
 use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::Cancelled;
+use crate::report::contain;
 use crate::sync::lock;
 use crate::{Deadline, ResetHandle, Timer};
 
@@ -274,7 +274,7 @@ impl Waiters {
     pub(super) fn wake(&self, direction: Direction) {
         let waker = self.lock().wakers[direction as usize].take();
         if let Some(waker) = waker {
-            wake(waker);
+            contain(|| waker.wake());
         }
     }
 
@@ -294,16 +294,8 @@ impl Wake for Waiters {
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         for waker in wakers.into_iter().flatten() {
-            wake(waker);
+            contain(|| waker.wake());
         }
-    }
-}
-
-/// Wakes a task. A panic of its waker keeps nobody else from being woken.
-fn wake(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // Its destructor may panic too.
-        std::mem::forget(payload);
     }
 }
 

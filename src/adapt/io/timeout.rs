@@ -57,26 +57,10 @@ use crate::future::access::access_within;
 pub type TimeoutStream<S> = TimeoutIo<S, WaitTimeout, WaitTimeout>;
 
 /// A [`TimeoutStream`] that bounds reads alone. Writes and seeks pass without a timeout.
-///
-/// ```
-/// # use tickwheel::{Duration, io::TimeoutReader};
-/// # tokio_test::block_on(async {
-/// let mut reader = TimeoutReader::new(tokio::io::empty());
-/// reader.set_timeout(Some(Duration::from_secs(5)));
-/// # });
-/// ```
 pub type TimeoutReader<R> = TimeoutIo<R, WaitTimeout, Unbounded>;
 
 /// A [`TimeoutStream`] that bounds writes, flushes and shutdowns alone. Reads and seeks pass
 /// without a timeout.
-///
-/// ```
-/// # use tickwheel::{Duration, io::TimeoutWriter};
-/// # tokio_test::block_on(async {
-/// let mut writer = TimeoutWriter::new(tokio::io::sink());
-/// writer.set_timeout(Some(Duration::from_secs(5)));
-/// # });
-/// ```
 pub type TimeoutWriter<W> = TimeoutIo<W, Unbounded, WaitTimeout>;
 
 pin_project! {

@@ -79,7 +79,7 @@ fn written(left: Duration) -> HeaderValue {
 }
 
 /// Puts a [`GrpcTimeout`] around a client. Place it outside of layers that call the client in
-/// another task, such as tower's `Buffer`. The module's page has [an example](super#examples).
+/// another task, such as tower's `Buffer`.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());

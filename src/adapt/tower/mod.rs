@@ -23,10 +23,6 @@
 //! runtime of that timer has shut down, a call that waits fails with a boxed
 //! [`Cancelled`](crate::error::Cancelled), or is answered by the closure.
 //!
-//! # Examples
-//!
-//! A timeout with a boxed error:
-//!
 //! ```
 //! use tickwheel::{Duration, error::Elapsed, tower::TimeoutLayer};
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
@@ -39,37 +35,7 @@
 //! # });
 //! ```
 //!
-//! A server whose calls end when their caller has stopped waiting, and pass on what is left:
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), tickwheel::tower::BoxError> {
-//! use http::{Request, Response};
-//! use tickwheel::tower::{GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
-//! use tickwheel::{Duration, sleep};
-//! use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
-//!
-//! // The last service of the chain answers with the header that it got.
-//! let backend = ServiceBuilder::new()
-//!     .layer(GrpcTimeoutLayer::new())
-//!     .service(service_fn(async |request: Request<()>| {
-//!         Ok::<_, BoxError>(Response::new(request.headers()["grpc-timeout"].clone()))
-//!     }));
-//! let server = ServiceBuilder::new()
-//!     .layer(TimeoutLayer::per_request(grpc_timeout))
-//!     .service(service_fn(move |request: Request<()>| {
-//!         let backend = backend.clone();
-//!         async move {
-//!             sleep(Duration::from_millis(500)).await;
-//!             backend.oneshot(Request::new(request.into_body())).await
-//!         }
-//!     }));
-//! let request = Request::builder().header("grpc-timeout", "2S").body(())?;
-//! let answer = server.oneshot(request).await?;
-//! assert_eq!(answer.into_body(), "1500000u");
-//! # Ok(())
-//! # }
-//! ```
+//! [Recipes](crate::docs::recipes) has a chain of services that pass a deadline on.
 
 mod grpc;
 mod timeout;

@@ -23,7 +23,7 @@ use crate::{Instant, Scope, Timer};
 /// Puts a [`Timeout`] around a service.
 ///
 /// `B` is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request). `A` is the
-/// closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing. See [examples](super#examples).
+/// closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing.
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {

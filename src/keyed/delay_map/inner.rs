@@ -332,6 +332,7 @@ impl<K, V> Inner<K, V> {
 
     /// Whether nothing will come any more. Call this after the waker was registered, or a wake-up
     /// may be lost.
+    #[allow(clippy::len_zero)] // `is_empty` locks all parts.
     pub(super) fn is_finished(&self) -> bool {
         // At least Acquire: pairs with `drop_handle` as `is_closed` does with a close, so that the
         // sum below counts what each handle put in and took out.

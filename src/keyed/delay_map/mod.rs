@@ -419,16 +419,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// Returns what `read` makes of the value of a key, due or not. `None` if the key is not in the
     /// map. `read` must not call the map: [the rule](DelayMap#closures).
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let (map, _expired) = DelayMap::new(&Timer::current());
-    /// map.insert("key", vec![1, 2], Duration::from_secs(60))?;
-    /// assert_eq!(map.update("key", |value| value.push(3)), Some(()));
-    /// assert_eq!(map.with_value("key", Vec::len), Some(3));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, Vec<i32>)>>(()) }).unwrap();
-    /// ```
     pub fn with_value<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -455,17 +445,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. If `act`
     /// panics, the delay goes on.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let minute = Duration::from_secs(60);
-    /// let (cache, _expired) = DelayMap::new(&Timer::current());
-    /// cache.insert("page", "text", minute)?;
-    /// assert_eq!(cache.touch("page", 2 * minute, |text| *text), Some("text"));
-    /// assert_eq!(cache.remaining("page"), Some(2 * minute));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
-    /// ```
     pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -516,15 +495,6 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
     /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
     /// keys. `act` must not call the map: [the rule](DelayMap#closures).
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Timer};
-    /// # tokio_test::block_on(async {
-    /// let (jobs, _due) = DelayMap::<&str, u64>::new(&Timer::current());
-    /// let mut saved = Vec::new();
-    /// jobs.for_each(|key, value, due| saved.push((*key, *value, due)));
-    /// # });
-    /// ```
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
         for part in self.inner.table.lock_each() {
             for item in part.indices().map(|index| part.item(index)) {
@@ -582,15 +552,6 @@ impl<K, V, S> DelayMap<K, V, S> {
 
     /// Removes everything, in no order: each value with its key and the time that it had left, zero
     /// if it was due. It is atomic: an insert comes wholly before it or wholly after it.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// assert_eq!(jobs.insert("mail", 1, Duration::from_secs(5)), Ok(None));
-    /// assert_eq!(jobs.drain(), [("mail", 1, Duration::from_secs(5))]);
-    /// # });
-    /// ```
     pub fn drain(&self) -> Vec<(K, V, Duration)> {
         self.inner.take_all(false)
     }
@@ -688,17 +649,6 @@ impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
 }
 
 /// A handle of a [`DelayMap`] that does not keep its stream alive: [`DelayMap::downgrade`].
-///
-/// ```
-/// # use tickwheel::{DelayMap, Timer};
-/// # tokio_test::block_on(async {
-/// let (map, mut expired) = DelayMap::<&str, u8>::new(&Timer::current());
-/// let weak = map.downgrade();
-/// drop(map);
-/// assert!(weak.upgrade().is_none());
-/// assert!(expired.recv().await.is_none());
-/// # });
-/// ```
 pub struct WeakDelayMap<K, V, S = DefaultHashBuilder> {
     inner: Weak<Inner<K, V>>,
     hash_builder: S,

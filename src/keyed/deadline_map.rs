@@ -2,10 +2,21 @@
 //!
 //! The map takes no lock inside another. A call finds the key's word under the lock of its part,
 //! unlocks that, and then acts on the word. `drain` and `close` lock every part, take the tables
-//! out and unlock, as fast for a million keys as for none. `inner` has the parts and their entries.
+//! out and unlock, as fast for a million keys as for none.
 //!
-//! Invariant: an entry is taken out or shown under the lock of its part. Its deadline is settled
-//! and its key is dropped under no lock of the map.
+//! Invariants:
+//!
+//! - An entry is taken out or shown under the lock of its part. It is taken out once: by the drop
+//!   or the removal of its [`KeyedDeadline`], by `drain` or by `close`. Its deadline is settled,
+//!   and its key is dropped, under no lock of the map.
+//! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
+//!   out a newer one's entry.
+//! - A permit is taken under the part's lock right before an entry is inserted, and released right
+//!   after one was taken out, with no user code between the two. So no panic costs a permit.
+//! - An entry has a `KeyedDeadline` from before it is inserted. If a panic drops that, it takes the
+//!   entry out.
+//! - The only code of a key that runs under a part's lock is in a look-up, which changes nothing,
+//!   and its `Clone` in `keys`.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -27,8 +38,6 @@
 //! - *A walk from part to part, against inserts and drops.* A key never changes its part, so a key
 //!   that stays in the map is seen once.
 
-mod inner;
-
 use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
@@ -44,13 +53,12 @@ use crate::clock::tick::Moment;
 use crate::deadline::ResetHandle;
 use crate::deadline::warn_before::WarnBefore;
 use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
-use crate::keyed::linear_hash_table::LinearHashTable;
+use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::keyed::not_occupied;
-use crate::keyed::table::{DefaultHashBuilder, Reentry, hash_of};
+use crate::keyed::table::{DefaultHashBuilder, PartGuard, Reentry, Table, hash_of};
 use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::shard::{Change, DeadlineRef, Shard};
 use crate::timer::Timer;
-use inner::{Entry, Inner};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
@@ -114,10 +122,8 @@ pub struct DeadlineMap<K, S = DefaultHashBuilder> {
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// An empty map that hashes its keys with what `hash_builder` makes.
-    ///
-    /// The default withstands keys that somebody has chosen to collide. A hasher that does not is
-    /// faster, and good for keys that nobody can choose, such as the program's own numbers.
+    /// An empty map with a hasher of your own. The default withstands keys that were chosen to
+    /// collide. A faster one is fine for keys that no outsider can choose.
     pub fn with_hasher(timer: &Timer, hash_builder: S) -> Self {
         Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
     }
@@ -449,14 +455,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
     /// the map exactly once, and may miss one that comes or goes. `f` must not call the map: [the
     /// rule](DeadlineMap#closures). It may use the handle, whose wake-up runs under the lock too.
-    ///
-    /// ```
-    /// # use tickwheel::{DeadlineMap, Timer};
-    /// # tokio_test::block_on(async {
-    /// let sessions = DeadlineMap::<u64>::new(&Timer::current());
-    /// sessions.for_each(|user, session| println!("{user}: {:?} left", session.remaining()));
-    /// # });
-    /// ```
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         for part in inner.table.lock_each() {
@@ -535,19 +533,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
     ///
     /// A key counts while its [`KeyedDeadline`] lives, expired or not. Drop a `KeyedDeadline` that
     /// is not to be restarted.
-    ///
-    /// ```
-    /// # use tickwheel::{DeadlineMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let second = Duration::from_secs(1);
-    /// let sessions = DeadlineMap::with_limit(&Timer::current(), 1);
-    /// let mut alice = sessions.insert("alice", second).unwrap();
-    /// assert_eq!((&mut alice).await, Ok(()));
-    /// assert!(sessions.insert("bob", second).is_err(), "alice has expired, and is in the map");
-    /// drop(alice);
-    /// assert!(sessions.insert("bob", second).is_ok());
-    /// # });
-    /// ```
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
@@ -636,5 +621,114 @@ impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
             .field("timeout", &self.word.timeout())
             .field("outcome", &self.word.outcome())
             .finish_non_exhaustive()
+    }
+}
+
+/// What the handles and the deadlines of a map share.
+struct Inner<K> {
+    timer: Timer,
+    table: Table<DeadlinePart<K>>,
+}
+
+impl<K> Inner<K> {
+    fn new(timer: &Timer, limit: usize) -> Inner<K> {
+        Inner {
+            timer: timer.clone(),
+            table: Table::new(limit, LinearHashTable::new),
+        }
+    }
+
+    /// Locks the part of a hash. `None` if it was not made.
+    #[inline]
+    fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
+        self.table.lock_made(self.table.part_of(hash))
+    }
+
+    #[inline]
+    fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
+        let shard = self.timer.shard_of_number(word.tag().shard as usize);
+        DeadlineRef { shard, word }
+    }
+
+    fn now(&self) -> Moment {
+        self.timer.shard().clock().now()
+    }
+
+    /// Inserts an entry for a deadline, with a key that equals the deadline's own. `replaces` says
+    /// whether it replaces the deadline of an entry that is there.
+    fn put(
+        &self,
+        keyed: &KeyedDeadline<K>,
+        key: K,
+        replaces: bool,
+    ) -> Result<(), InsertIfAbsentError<K>>
+    where
+        K: Eq,
+    {
+        let hash = keyed.word.tag().hash;
+        let older = {
+            // The key's `Eq` is the only user code under this lock.
+            let mut part = self.table.lock_part(self.table.part_of(hash));
+            if self.table.is_closed() {
+                self.timer.reporter().count_rejected_insert();
+                return Err(InsertIfAbsentError::Closed(key));
+            }
+            let word = keyed.word.clone();
+            if let Some(entry) = part.find_mut(hash, |entry| entry.key == key) {
+                if !replaces {
+                    return Err(InsertIfAbsentError::Occupied(key));
+                }
+                std::mem::replace(&mut entry.word, word)
+            } else if part.try_acquire() {
+                part.insert(Entry { key, word });
+                return Ok(());
+            } else {
+                self.timer.reporter().count_rejected_insert();
+                return Err(InsertIfAbsentError::AtCapacity(key));
+            }
+        };
+        self.deadline(&older).settle(Err(Cancelled::REPLACED));
+        // The spare key is dropped here, after all else.
+        Ok(())
+    }
+
+    /// Returns what `take` makes of the word of a key, under the lock of its part.
+    #[inline]
+    fn find<Q, R>(&self, hash: u32, key: &Q, take: impl FnOnce(&Arc<Word>) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let part = self.lock(hash)?;
+        let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
+        Some(take(&entry.word))
+    }
+
+    /// Takes out the entry of a deadline, if it is still there. The caller drops it under no lock.
+    fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
+        self.take(word.tag().hash, |entry| Arc::ptr_eq(&entry.word, word))
+    }
+
+    /// Takes out the entry for which `is_it` is true. The caller drops it under no lock.
+    fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
+        let mut part = self.lock(hash)?;
+        let entry = part.remove(hash, is_it)?;
+        part.release(1);
+        Some(entry)
+    }
+}
+
+/// The map's entry for a key. It is small, because a look-up reads it from memory. The look-up
+/// reads the word next, so the word keeps the hash and the shard.
+struct Entry<K> {
+    key: K,
+    word: Arc<Word>,
+}
+
+type DeadlinePart<K> = LinearHashTable<Entry<K>>;
+
+impl<K> Hashed for Entry<K> {
+    fn hash(&self) -> u32 {
+        self.word.tag().hash
     }
 }
