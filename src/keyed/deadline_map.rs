@@ -179,6 +179,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.put(hash, key, |_, _| timeout, false)
     }
 
+    /// Arms a deadline, and inserts an entry for it. `replaces` says whether it replaces the
+    /// deadline of an entry that is there.
     fn put(
         &self,
         hash: u32,
@@ -201,7 +203,31 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             key,
             inner: inner.clone(),
         };
-        inner.put(&keyed, entry_key, replaces)?;
+        let mut part = inner.table.lock_part(inner.table.part_of(hash));
+        // From here on the key's `Eq` is the only user code under this lock.
+        if inner.table.is_closed() {
+            inner.timer.reporter().count_rejected_insert();
+            return Err(InsertIfAbsentError::Closed(entry_key));
+        }
+        let word = keyed.word.clone();
+        if let Some(entry) = part.find_mut(hash, |entry| entry.key == entry_key) {
+            if !replaces {
+                return Err(InsertIfAbsentError::Occupied(entry_key));
+            }
+            let older = std::mem::replace(&mut entry.word, word);
+            drop(part);
+            inner.deadline(&older).settle(Err(Cancelled::REPLACED));
+            // While `keyed` is still here to be dropped, because this is user code and may panic.
+            drop(entry_key);
+        } else if part.try_acquire() {
+            part.insert(Entry {
+                key: entry_key,
+                word,
+            });
+        } else {
+            inner.timer.reporter().count_rejected_insert();
+            return Err(InsertIfAbsentError::AtCapacity(entry_key));
+        }
         Ok(keyed)
     }
 
@@ -652,44 +678,6 @@ impl<K> Inner<K> {
 
     fn now(&self) -> Moment {
         self.timer.shard().clock().now()
-    }
-
-    /// Inserts an entry for a deadline, with a key that equals the deadline's own. `replaces` says
-    /// whether it replaces the deadline of an entry that is there.
-    fn put(
-        &self,
-        keyed: &KeyedDeadline<K>,
-        key: K,
-        replaces: bool,
-    ) -> Result<(), InsertIfAbsentError<K>>
-    where
-        K: Eq,
-    {
-        let hash = keyed.word.tag().hash;
-        let older = {
-            // The key's `Eq` is the only user code under this lock.
-            let mut part = self.table.lock_part(self.table.part_of(hash));
-            if self.table.is_closed() {
-                self.timer.reporter().count_rejected_insert();
-                return Err(InsertIfAbsentError::Closed(key));
-            }
-            let word = keyed.word.clone();
-            if let Some(entry) = part.find_mut(hash, |entry| entry.key == key) {
-                if !replaces {
-                    return Err(InsertIfAbsentError::Occupied(key));
-                }
-                std::mem::replace(&mut entry.word, word)
-            } else if part.try_acquire() {
-                part.insert(Entry { key, word });
-                return Ok(());
-            } else {
-                self.timer.reporter().count_rejected_insert();
-                return Err(InsertIfAbsentError::AtCapacity(key));
-            }
-        };
-        self.deadline(&older).settle(Err(Cancelled::REPLACED));
-        // The spare key is dropped here, after all else.
-        Ok(())
     }
 
     /// Returns what `take` makes of the word of a key, under the lock of its part.

@@ -300,11 +300,11 @@ impl<K, V> Inner<K, V> {
             // Whether the part has another item of the tick of the last one that was taken.
             let mut has_more = false;
             let found = loop {
-                let found = part.find_due(limit, &mut budget);
+                let found = part.items.find_due(limit.get(), &mut budget);
                 let Found::Due(index) = found else {
                     break found;
                 };
-                has_more = !part.is_last_of_tick(index);
+                has_more = !part.items.is_last_at(index);
                 take(part.remove(index));
                 taken += 1;
                 if taken == most.min(AT_ONCE) || !has_more {

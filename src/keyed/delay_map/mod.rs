@@ -268,7 +268,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             return Ok(None);
         };
         part.set(index, setting);
-        let item = part.item_mut(index);
+        let item = part.items.at_mut(index);
         item.end = until;
         let replaced = mem::replace(&mut item.value, value);
         inner.finish_set(part, setting);
@@ -319,7 +319,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
     {
         let (mut part, index) = self.find(key)?;
-        let item = part.item_mut(index);
+        let item = part.items.at_mut(index);
         let result = act(&mut item.value);
         let (present, end) = (item.deadline, item.end);
         let setting = self.inner.set_now(|now| deadline(present, now).min(end));
@@ -377,7 +377,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (part, index) = self.find(key)?;
-        if !is_meant(&part.item(index).value) {
+        if !is_meant(&part.items.at(index).value) {
             return None;
         }
         let (key, value) = self.inner.take_out(part, index).into_pair();
@@ -400,7 +400,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
     {
         let (part, index) = self.find(key)?;
-        let at = part.item(index).deadline;
+        let at = part.items.at(index).deadline;
         drop(part);
         Some(self.inner.clock().instant(at))
     }
@@ -412,7 +412,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
     {
         let (part, index) = self.find(key)?;
-        let at = part.item(index).deadline;
+        let at = part.items.at(index).deadline;
         // Read under the lock, after the last reset, so this is no more than was set.
         Some(at.since(self.inner.clock().now()))
     }
@@ -425,7 +425,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (part, index) = self.find(key)?;
-        Some(read(&part.item(index).value))
+        Some(read(&part.items.at(index).value))
     }
 
     /// Changes the value of a key, due or not. `None` if the key is not in the map. The delay goes
@@ -440,7 +440,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (mut part, index) = self.find(key)?;
-        Some(change(&mut part.item_mut(index).value))
+        Some(change(&mut part.items.at_mut(index).value))
     }
 
     /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. If `act`
@@ -485,7 +485,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     {
         let mut keys = Vec::with_capacity(self.inner.table.len());
         for part in self.inner.table.lock_each() {
-            keys.extend(part.indices().map(|index| part.item(index).key.clone()));
+            keys.extend(part.indices().map(|index| part.items.at(index).key.clone()));
         }
         keys
     }
@@ -497,7 +497,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// keys. `act` must not call the map: [the rule](DelayMap#closures).
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
         for part in self.inner.table.lock_each() {
-            for item in part.indices().map(|index| part.item(index)) {
+            for item in part.indices().map(|index| part.items.at(index)) {
                 let deadline = self.inner.clock().instant(item.deadline);
                 act(&item.key, &item.value, deadline);
             }
@@ -534,7 +534,7 @@ impl<K, V, S> DelayMap<K, V, S> {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 let indices: Vec<_> = part.indices().collect();
                 for index in indices {
-                    let item = part.item_mut(index);
+                    let item = part.items.at_mut(index);
                     if !keep(&item.key, &mut item.value) {
                         removed.push(part.remove(index));
                         part.release(1);

@@ -9,10 +9,10 @@ use std::borrow::Borrow;
 
 use crate::clock::tick::{Moment, Tick};
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
-use crate::wheel::{Found, Wheel};
+use crate::wheel::Wheel;
 
 pub(super) struct DelayPart<K, V> {
-    items: Wheel<Item<K, V>>,
+    pub(super) items: Wheel<Item<K, V>>,
     index: LinearHashTable<Indexed>,
     /// How many values were ever put in, also in the place of another.
     pub(super) inserted: u64,
@@ -72,14 +72,6 @@ impl<K, V> DelayPart<K, V> {
         let is_it =
             |entry: &Indexed| entry.hash == hash && self.items.at(entry.index).key.borrow() == key;
         Some(self.index.find(hash, is_it)?.index)
-    }
-
-    pub(super) fn item(&self, index: u32) -> &Item<K, V> {
-        self.items.at(index)
-    }
-
-    pub(super) fn item_mut(&mut self, index: u32) -> &mut Item<K, V> {
-        self.items.at_mut(index)
     }
 
     pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
@@ -148,19 +140,6 @@ impl<K, V> DelayPart<K, V> {
         let item = self.items.remove_at(index);
         self.index.remove(item.hash, |entry| entry.index == index);
         item
-    }
-
-    /// Finds the first item that is due by a tick. It makes at most as many steps as the budget
-    /// allows, and takes them from it.
-    #[inline]
-    pub(super) fn find_due(&mut self, by: Tick, budget: &mut usize) -> Found {
-        self.items.find_due(by.get(), budget)
-    }
-
-    /// Whether an item that was found due is the last of its tick.
-    #[inline]
-    pub(super) fn is_last_of_tick(&self, index: u32) -> bool {
-        self.items.is_last_at(index)
     }
 
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Item<K, V>> + use<K, V> {
