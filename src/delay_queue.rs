@@ -499,21 +499,6 @@ impl<T> fmt::Debug for DelayQueue<T> {
 pub struct Key(wheel::Key);
 
 /// A value that came out of a [`DelayQueue`], or was removed.
-///
-/// ```
-/// # use tickwheel::{DelayQueue, Duration, Instant};
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// use futures::StreamExt;
-///
-/// let mut queue = DelayQueue::new();
-/// let key = queue.insert(1, Duration::from_secs(5));
-/// let mut expired = queue.next().await.expect("it holds a value");
-/// *expired.get_mut() += 1;
-/// assert_eq!((expired.key(), expired.get_ref()), (key, &2));
-/// assert!(expired.deadline() <= Instant::now());
-/// assert_eq!(expired.into_inner(), 2);
-/// # });
-/// ```
 #[derive(Debug)]
 pub struct Expired<T> {
     data: T,

@@ -229,12 +229,6 @@ impl std::error::Error for TryRecvError {}
 
 /// The settings of a [`Builder`](crate::timer::Builder) are invalid, or there is no runtime for the
 /// timer.
-///
-/// ```
-/// # use tickwheel::{Duration, Timer, error::BuildError};
-/// let rejected = Timer::builder().tick(Duration::ZERO).build();
-/// assert!(matches!(rejected, Err(BuildError::ZeroTick)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {

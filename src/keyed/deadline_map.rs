@@ -244,17 +244,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Removes the key of a deadline and cancels that, unless it was replaced or removed, or is of
     /// another map. Then it returns `false` and does nothing. So a task that ends its deadline
     /// never ends a newer one under the same key.
-    ///
-    /// ```
-    /// # use tickwheel::{DeadlineMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let older = sessions.insert("alice", Duration::from_secs(60))?;
-    /// let newer = sessions.insert("alice", Duration::from_secs(60))?;
-    /// assert!(!sessions.compare_and_remove(&older));
-    /// assert!(sessions.compare_and_remove(&newer));
-    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
-    /// ```
     pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
         self.settle_taken(self.inner.take_own(&deadline.word))
     }

@@ -404,17 +404,6 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_made_after_a_close_is_closed_too() {
-        let table = table(256);
-        table.lock_part(3).push(1);
-        table.lock_all().close();
-        for index in [3, 200] {
-            let _part = table.lock_part(index);
-            assert!(table.is_closed());
-        }
-    }
-
-    #[test]
     fn no_part_is_made_while_all_are_locked() {
         let table = table(256);
         let mut all = table.lock_all();

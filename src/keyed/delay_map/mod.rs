@@ -183,17 +183,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// As [`insert`](DelayMap::insert), with a time to live. However often the delay restarts, the
     /// value comes out within `ttl` from now.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let (sessions, _expired) = DelayMap::new(&Timer::current());
-    /// let (idle, ttl) = (Duration::from_secs(10), Duration::from_secs(25));
-    /// sessions.insert_with_ttl("alice", 1, idle, ttl)?;
-    /// assert!(sessions.reset("alice", 3 * idle));
-    /// assert_eq!(sessions.remaining("alice"), Some(ttl));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
     pub fn insert_with_ttl(
         &self,
         key: K,
@@ -362,15 +351,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// Removes a key and returns its value, due or not, if `is_meant` returns `true` for it, in one
     /// atomic step. `is_meant` must not call the map: [the rule](DelayMap#closures).
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", 2, Duration::from_secs(60))?; // a second attempt
-    /// assert_eq!(jobs.remove_if("mail", |attempt| *attempt == 1), None, "it is another one");
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
     pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
@@ -507,19 +487,8 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// Another stream, if the one before it was dropped, such as with an aborted task. `None` while
     /// there is one.
     ///
-    /// The map keeps what becomes due meanwhile, and the new stream yields it first. A value that
-    /// the former consumer has taken is gone with it, so record a job before you take it on.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let (jobs, first_stream) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", 1, Duration::from_secs(1))?;
-    /// drop(first_stream); // its consumer has panicked
-    /// let mut due = jobs.expirations().expect("there is no other");
-    /// assert_eq!(due.recv().await.map(|job| job.key), Some("mail"));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
+    /// The map keeps what becomes due meanwhile, and the new stream yields it first. A value that the
+    /// former consumer has taken is gone with it, so record a job before you take it on.
     pub fn expirations(&self) -> Option<Expirations<K, V>> {
         let is_ours = self.inner.try_acquire_stream();
         is_ours.then(|| Expirations::new(self.inner.clone()))
