@@ -302,7 +302,10 @@ impl<T> DelayQueue<T> {
     /// If the queue does not hold the key's value.
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        self.instant(self.due(key))
+        match self.wheel.due(key.0) {
+            Some(due) => self.instant(due),
+            None => no_value(),
+        }
     }
 
     /// The key of the value that comes out next, due or not. `None` if the queue is empty.
@@ -429,14 +432,6 @@ impl<T> DelayQueue<T> {
     #[inline]
     fn instant(&self, tick: u64) -> Instant {
         self.start + Duration::from_millis(tick)
-    }
-
-    #[track_caller]
-    fn due(&self, key: &Key) -> u64 {
-        match self.wheel.due(key.0) {
-            Some(due) => due,
-            None => no_value(),
-        }
     }
 
     #[inline]

@@ -36,7 +36,7 @@ pin_project! {
     ///   always ready: a frame that comes after this time is dropped. The end of the body wins.
     ///
     /// Zero lets only those frames pass that are ready at once, and a total of zero none.
-    /// [`Duration::MAX`] never ends.
+    /// [`Duration::MAX`] never times out.
     ///
     /// [`Error`] says which time was over, and wraps the errors of the inner body. After an error
     /// the body is at its end. Under hyper the peer sees a body that is cut off: a closed
