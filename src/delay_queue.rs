@@ -370,7 +370,7 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// Waking.
+/// Wake-ups and ticks.
 impl<T> DelayQueue<T> {
     /// Whether the poller has to learn of a value that becomes due at this tick.
     fn is_before_all(&self, due: u64) -> bool {
@@ -414,10 +414,7 @@ impl<T> DelayQueue<T> {
             waker.wake();
         }
     }
-}
 
-/// Ticks.
-impl<T> DelayQueue<T> {
     #[inline]
     fn tick_after(&self, timeout: Duration) -> u64 {
         tick_of(self.start.elapsed().saturating_add(timeout))

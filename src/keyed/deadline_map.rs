@@ -511,16 +511,6 @@ impl<K, S> DeadlineMap<K, S> {
     }
 }
 
-#[cfg(test)]
-impl<K, S> DeadlineMap<K, S> {
-    /// Locks all parts, runs `act`, and closes the map.
-    pub(super) fn close_after(&self, act: impl FnOnce()) {
-        let mut all = self.inner.table.lock_all();
-        act();
-        all.close();
-    }
-}
-
 impl<K, S: Clone> Clone for DeadlineMap<K, S> {
     fn clone(&self) -> Self {
         DeadlineMap {

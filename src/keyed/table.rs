@@ -404,22 +404,6 @@ mod tests {
     }
 
     #[test]
-    fn no_part_is_made_while_all_are_locked() {
-        let table = table(256);
-        let mut all = table.lock_all();
-        std::thread::scope(|scope| {
-            let maker = scope.spawn(|| {
-                let _part = table.lock_part(9);
-                assert!(table.is_closed(), "it was made after the close");
-            });
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            assert!(!maker.is_finished());
-            all.close();
-            drop(all);
-        });
-    }
-
-    #[test]
     fn permits_are_counted_over_all_parts_up_to_the_limit() {
         for limit in [0, 1, 3] {
             let table = limited(2, limit);

@@ -58,7 +58,8 @@
 //! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |
-//! | an insert looks before the lock whether the map is closed | `deadline_map` |
+//! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
+//! | a part is made while all parts are locked | `delay_map` |
 
 mod deadline;
 mod deadline_map;

@@ -53,7 +53,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -255,14 +255,14 @@ impl Waiters {
     /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has
     /// woken since a direction was registered last.
     pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let kept = state.wakers[direction as usize].as_ref();
         if kept.is_some_and(|kept| kept.will_wake(waker)) {
             return std::mem::take(&mut state.woken);
         }
         drop(state);
         let waker = waker.clone();
-        state = self.lock();
+        state = lock(&self.state);
         let before = state.wakers[direction as usize].replace(waker);
         let woken = std::mem::take(&mut state.woken);
         drop(state);
@@ -272,14 +272,10 @@ impl Waiters {
 
     /// Wakes whoever waits in a direction.
     pub(super) fn wake(&self, direction: Direction) {
-        let waker = self.lock().wakers[direction as usize].take();
+        let waker = lock(&self.state).wakers[direction as usize].take();
         if let Some(waker) = waker {
             contain(|| waker.wake());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitersState> {
-        lock(&self.state)
     }
 }
 
@@ -289,7 +285,7 @@ impl Wake for Waiters {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.woken = true;
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);

@@ -570,16 +570,6 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 }
 
-#[cfg(test)]
-impl<K, V, S> DelayMap<K, V, S> {
-    /// Locks all parts, runs `act`, and closes the map.
-    pub(super) fn close_after(&self, act: impl FnOnce()) {
-        let mut all = self.inner.table.lock_all();
-        act();
-        all.close();
-    }
-}
-
 impl<K, V, S: Clone> DelayMap<K, V, S> {
     /// A handle that does not keep the stream alive.
     pub fn downgrade(&self) -> WeakDelayMap<K, V, S> {
