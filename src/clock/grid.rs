@@ -1,14 +1,13 @@
 //! tokio's grid: the instants at which its time driver fires. They lie a millisecond apart, counted
 //! from when the runtime was built.
 //!
-//! A timer's ticks begin on that grid. So a deadline is rounded up once, and not first to a tick
-//! and then to a millisecond. Under a paused clock the instants are then tokio's own. This holds
-//! also when the clock stands between two whole milliseconds.
+//! A timer's ticks begin on that grid. So a deadline is rounded up once, and under a paused clock
+//! the instants are tokio's own, also when the clock stands between two whole milliseconds.
 //!
-//! tokio does not tell its grid, but a sleep shows it. A sleep that is reset rounds its deadline up
-//! to the grid. It has elapsed at once if that is no later than the millisecond up to which the
-//! time driver has worked. So the last deadline that has elapsed lies on the grid. The code finds
-//! it by halving.
+//! tokio does not publish its grid, but a sleep shows it. A sleep that is reset rounds its deadline
+//! up to the grid, and has elapsed if that is no later than the millisecond up to which the time
+//! driver has worked. So the last deadline that has elapsed lies on the grid. The code finds it by
+//! halving.
 //!
 //! Invariant: nothing but the rounding hangs on what is found here. If no grid is found, ticks
 //! begin somewhere else.
@@ -55,7 +54,7 @@ pub(super) fn line_before(due: Moment) -> Option<Moment> {
     Some(Moment::from_bits(number * line))
 }
 
-/// Looks for a line of the grid, and returns the last line up to `now`.
+/// The last line of the grid up to `now`.
 fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     let mut has_elapsed = |deadline: Instant| {
         sleep.as_mut().reset(deadline);
@@ -78,8 +77,7 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
             ahead = middle;
         }
     }
-    // This looks at both again, in this order. A line that has elapsed stays elapsed. So the line
-    // has not moved in between.
+    // In this order: a line that has elapsed stays elapsed. So it has not moved in between.
     let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
     let since = now.checked_duration_since(elapsed)?;
     let past_line = since.as_nanos() % MILLISECOND.as_nanos();

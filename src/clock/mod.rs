@@ -1,9 +1,9 @@
 //! The clock of a timer: that of the runtime which drives it, wherever a caller reads it.
 //!
-//! A runtime has the system's clock, with one exception. In builds with tokio's `test-util` a
-//! current-thread runtime may be paused, at any moment, and no one is notified. Then time is what
-//! that runtime says. A caller outside of it, such as a plain thread, has to enter its context to
-//! read it. Without that feature, [`pausable`] leaves no trace of this in the compiled program.
+//! That is the system's clock, with one exception. In builds with tokio's `test-util` a
+//! current-thread runtime may be paused at any moment, without notice. A caller outside of it has
+//! to enter its context to read its time. Without that feature, [`pausable`] leaves no trace of
+//! this in the compiled program.
 //!
 //! Invariants:
 //!
@@ -38,40 +38,36 @@ use tick::{Moment, Tick, TickLength};
 pub(crate) struct Clock {
     epoch: Instant,
     tick: TickLength,
-    source: Source,
+    /// The runtime whose clock it is, if that can be paused. Else it is the system's.
+    runtime: Option<RuntimeClock>,
     stalls: Stalls,
     /// When its runtime shut down. Written before any shard is closed, never cleared.
     ended: OnceLock<Moment>,
 }
 
-#[derive(Debug)]
-enum Source {
-    System,
-    Pausable(RuntimeClock),
-}
-
 impl Clock {
-    /// The clock of the runtime of `handle`, which begins at `epoch`. The caller is in the context
-    /// of that runtime.
-    pub(crate) fn new(handle: &Handle, tick: TickLength, epoch: Instant, has_grace: bool) -> Clock {
-        let source = if can_be_paused(handle) {
-            Source::Pausable(RuntimeClock::new(handle))
-        } else {
-            Source::System
-        };
-        Clock::from(source, tick, epoch, has_grace)
-    }
-
     /// The system's clock, which begins now.
     pub(crate) fn of_system(tick: TickLength, has_grace: bool) -> Clock {
-        Clock::from(Source::System, tick, system_now(), has_grace)
+        Clock::new(None, tick, system_now(), has_grace)
     }
 
-    fn from(source: Source, tick: TickLength, epoch: Instant, has_grace: bool) -> Clock {
+    /// The clock of the runtime of `handle`, or the system's, which begins at `epoch`. The caller is
+    /// in the context of that runtime.
+    pub(crate) fn new(
+        handle: Option<&Handle>,
+        tick: TickLength,
+        epoch: Instant,
+        has_grace: bool,
+    ) -> Clock {
+        let pausable = handle.filter(|handle| can_be_paused(handle));
         Clock {
             epoch,
             tick,
-            source,
+            runtime: pausable.map(|handle| RuntimeClock {
+                id: handle.id(),
+                last_reading: AtomicU64::new(0),
+                handle: RwLock::new(Some(handle.clone())),
+            }),
             stalls: Stalls::new(tick, has_grace),
             ended: OnceLock::new(),
         }
@@ -86,10 +82,12 @@ impl Clock {
     pub(crate) fn now_instant(&self) -> Instant {
         match self.pausable() {
             None => system_now(),
-            // Where the calling thread cannot read it, time stands still.
-            Some(clock) => self
-                .try_now()
-                .unwrap_or_else(|| self.instant(clock.last_reading())),
+            // Where the calling thread cannot read it, time stands still. Acquire: pairs with the
+            // AcqRel in `try_now`.
+            Some(clock) => self.try_now().unwrap_or_else(|| {
+                let last = clock.last_reading.load(Ordering::Acquire);
+                self.instant(Moment::from_bits(last))
+            }),
         }
     }
 
@@ -102,7 +100,8 @@ impl Clock {
             return Some(self.instant(ended));
         }
         let now = clock.read()?;
-        clock.note(self.moment(now));
+        let moment = self.moment(now).to_bits();
+        clock.last_reading.fetch_max(moment, Ordering::AcqRel);
         Some(now)
     }
 
@@ -114,11 +113,8 @@ impl Clock {
 
     #[inline]
     fn pausable(&self) -> Option<&RuntimeClock> {
-        match &self.source {
-            // The compiler knows where none is.
-            Source::Pausable(clock) if HAS_TEST_UTIL => Some(clock),
-            _ => None,
-        }
+        // The compiler knows where none is.
+        self.runtime.as_ref().filter(|_| HAS_TEST_UTIL)
     }
 
     /// Whether it is the clock that `Instant::now()` reads in the caller's context. `false` is also
@@ -129,7 +125,7 @@ impl Clock {
         };
         match self.pausable() {
             None => !can_be_paused(&caller),
-            Some(clock) => clock.is_of(&caller) && !self.has_ended(),
+            Some(clock) => clock.id == caller.id() && !self.has_ended(),
         }
     }
 
@@ -203,13 +199,8 @@ impl Clock {
     pub(crate) fn moment(&self, instant: Instant) -> Moment {
         match instant.checked_duration_since(self.epoch) {
             Some(distance) => Moment::after_epoch(distance),
-            None => self.moment_before(instant),
+            None => Moment::before_epoch(self.epoch.duration_since(instant)),
         }
-    }
-
-    #[cold]
-    fn moment_before(&self, instant: Instant) -> Moment {
-        Moment::before_epoch(self.epoch.duration_since(instant))
     }
 
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
@@ -236,7 +227,7 @@ impl Clock {
         self.stalls.grace_at(deadline, now, || self.is_virtual())
     }
 
-    /// When its runtime shut down, as far as anybody has noticed.
+    /// When its runtime shut down, as far as any thread has noticed.
     #[inline]
     pub(crate) fn ended(&self) -> Option<Moment> {
         self.ended.get().copied()
@@ -252,8 +243,10 @@ impl Clock {
     pub(crate) fn end(&self) {
         let now = self.now();
         self.ended.get_or_init(|| now);
-        if let Source::Pausable(clock) = &self.source {
-            clock.forget_runtime();
+        if let Some(clock) = &self.runtime {
+            let handle = unpoisoned(clock.handle.write()).take();
+            // Under no lock: the last reference to a runtime drops what it still has.
+            drop(handle);
         }
     }
 }
@@ -265,73 +258,35 @@ fn system_now() -> Instant {
 /// The clock of a current-thread runtime, for a caller on any thread.
 #[derive(Debug)]
 struct RuntimeClock {
-    runtime: runtime::Id,
+    id: runtime::Id,
     /// The latest reading, as a moment's bits.
     last_reading: AtomicU64,
-    /// `None` once the runtime has shut down. Nothing panics under this lock, and its content is
-    /// whole at any time. So poison is ignored.
+    /// `None` once the runtime has shut down. Nothing panics under this lock.
     handle: RwLock<Option<Handle>>,
 }
 
 impl RuntimeClock {
-    fn new(handle: &Handle) -> RuntimeClock {
-        RuntimeClock {
-            runtime: handle.id(),
-            last_reading: AtomicU64::new(0),
-            handle: RwLock::new(Some(handle.clone())),
-        }
-    }
-
     /// The present reading. `None` if the calling thread cannot read the clock.
     fn read(&self) -> Option<Instant> {
-        match Handle::try_current() {
-            Ok(current) if current.id() == self.runtime => Some(Instant::now()),
-            Err(error) if error.is_thread_local_destroyed() => self.read_on_another_thread(),
+        let read_from_outside = || {
+            let handle = unpoisoned(self.handle.read());
+            let _context = handle.as_ref()?.enter();
+            Some(Instant::now())
+        };
+        let can_enter = match Handle::try_current() {
+            Ok(current) if current.id() == self.id => return Some(Instant::now()),
+            Err(error) if error.is_thread_local_destroyed() => false,
             // Where tokio drops a future that it refuses to spawn, no code can enter another
-            // context. The only sign of it is that this looks like a task outside of any runtime.
-            _ if runtime::try_id().is_some() && runtime::worker_index().is_none() => {
-                self.read_on_another_thread()
-            }
-            _ => self.read_from_outside(),
+            // context. The only sign is that this seems to be a task outside of any runtime.
+            _ => runtime::try_id().is_none() || runtime::worker_index().is_some(),
+        };
+        if can_enter {
+            return read_from_outside();
         }
-    }
-
-    /// Notes a reading.
-    fn note(&self, now: Moment) {
-        // AcqRel: pairs with the Acquire in `last_reading`. Nothing but the number counts.
-        self.last_reading.fetch_max(now.to_bits(), Ordering::AcqRel);
-    }
-
-    /// The latest reading.
-    fn last_reading(&self) -> Moment {
-        // Acquire: pairs with the AcqRel in `note`.
-        Moment::from_bits(self.last_reading.load(Ordering::Acquire))
-    }
-
-    /// Whether it is the clock of that runtime.
-    fn is_of(&self, runtime: &Handle) -> bool {
-        runtime.id() == self.runtime
-    }
-
-    fn read_from_outside(&self) -> Option<Instant> {
-        let handle = unpoisoned(self.handle.read());
-        let _context = handle.as_ref()?.enter();
-        Some(Instant::now())
-    }
-
-    fn read_on_another_thread(&self) -> Option<Instant> {
         thread::scope(|scope| {
-            let reading = thread::Builder::new().spawn_scoped(scope, || self.read_from_outside());
+            let reading = thread::Builder::new().spawn_scoped(scope, read_from_outside);
             reading.ok()?.join().ok()?
         })
-    }
-
-    fn forget_runtime(&self) {
-        let mut handle = unpoisoned(self.handle.write());
-        let forgotten = handle.take();
-        drop(handle);
-        // Under no lock: the last reference to a runtime drops what it still has.
-        drop(forgotten);
     }
 }
 
@@ -351,13 +306,13 @@ mod tests {
     fn system(tick: Duration) -> Clock {
         let tick = TickLength::new(tick).unwrap();
         let epoch = system_now().checked_sub(PAST).unwrap();
-        Clock::from(Source::System, tick, epoch, true)
+        Clock::new(None, tick, epoch, true)
     }
 
     /// The clock of the current runtime, which begins now.
     fn of_runtime() -> Clock {
         let tick = TickLength::new(MILLISECOND).unwrap();
-        Clock::new(&Handle::current(), tick, Instant::now(), true)
+        Clock::new(Some(&Handle::current()), tick, Instant::now(), true)
     }
 
     fn after_epoch(nanos: u64) -> Moment {

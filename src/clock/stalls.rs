@@ -12,39 +12,37 @@
 //! ```
 //!
 //! - The driver is stalled if it makes no progress for more than 50 ms and one tick, while
-//!   something is due. On a virtual clock nothing is a stall, since `advance` looks like one.
+//!   something is due. On a virtual clock nothing is a stall, since `advance` resembles one.
 //! - A turn makes progress with each batch. So its own work is no stall, and no part of one. A
 //!   waker that blocks, or a process that is stopped within a batch, is one.
-//! - A deadline that is due within the stall ends later by its length: so all of them end in their
-//!   order, as far apart as they were due. None ends in the first 100 ms after the stall, and none
-//!   later after it than its timeout.
-//! - A deadline that counts its timeout from before the end of the stall is moved too if it is due
-//!   after that: its heartbeat may lie unread all the same. It is moved by less, the later it is
-//!   due, down to nothing after four times the length. So the order stays, and what the stall has
-//!   put off is made up at a third more than the usual rate. For a due that was set for once,
-//!   nobody can tell when it was set.
-//! - When the grace ends is a function of the due and of the stall. Nothing is written into the
-//!   deadline. So a deadline is spared once between two resets, because a reset gives it another
-//!   due, and a second stall does not contain the first due.
+//! - A deadline that is due within the stall ends later by its length, so that all of them keep
+//!   their order and distances. It ends 100 ms after the stall at the earliest, and its timeout
+//!   after it at the latest.
+//! - A deadline that is due after the stall is moved too if it counts its timeout from before the
+//!   stall's end, because its heartbeat may lie unread. It is moved by less, the later it is due,
+//!   down to nothing after four times the length. So the order stays, and what the stall has put
+//!   off is made up at a third more than the usual rate. A due that was set once is not moved: it
+//!   may have been set since.
+//! - The end of a grace is a function of the due and of the stall. Nothing is written into the
+//!   deadline. It is spared once between two resets, because a second stall does not contain the
+//!   first due.
 //! - A stall is forgotten when all that it has moved has ended.
 //!
 //! # Since when something waits
 //!
-//! `waits_since` is the tick from which on what is due waits for the driver. While nothing is late
-//! it is the tick of the alarm. In a turn it is the tick of the last progress. It never lies before
-//! the moment in which it is written: what is linked in the past has waited for nobody, and what
+//! `waits_since` is the tick since which due timers have waited for the driver. While nothing is
+//! late it is the tick of the alarm. In a turn it is the tick of the last progress. It never lies
+//! before the moment in which it is written: what is linked in the past has not waited, and what
 //! passed during the driver's own work was late before any stall.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *A thread polls or resets a deadline before the driver has noticed the stall.* Something waits
-//!   for longer than a stall. The thread sees that, and leaves the deadline for the driver to
-//!   judge.
-//! - *The driver notices meanwhile.* It writes the stall down first, and only then that what is due
-//!   waits anew. The thread looks in the opposite order: first since when something waits, then at
-//!   the stalls. So it finds the one or the other.
-//! - *A call puts the alarm off while the driver is late*, because what was due is gone. Then no
-//!   turn comes for that any more, and the call notes the stall so far.
+//! - *A thread polls or resets a deadline before the driver has noticed the stall.* The thread sees
+//!   that something waits for longer than a stall, and leaves the deadline for the driver to judge.
+//! - *The driver notices meanwhile.* It notes the stall first, and then writes `waits_since`. The
+//!   thread reads in the opposite order, and so finds the one or the other.
+//! - *A call defers the alarm while the driver is late*, because what was due is gone. No turn
+//!   comes for that any more, so the call notes the stall so far.
 //! - *A call moves a deadline into a stall that has ended*, by `reset_at` to an instant of the
 //!   past. The deadline did not pass while the driver could not run. So a call judges what it has
 //!   moved by the clock alone.
@@ -54,7 +52,7 @@ use std::time::Duration;
 use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// A stall is longer than this and a tick, since a tick is how exactly its beginning is known.
+/// A stall is longer than this and a tick, because its beginning is known to a tick.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);
 
 /// Heartbeats that lie in sockets are read by tasks that have yet to be scheduled.
@@ -182,7 +180,7 @@ impl Stalls {
 /// For the running thread of the driver.
 impl Stalls {
     /// A turn begins at `now`, or goes on after a batch. Notes the stall that ends with that, if it
-    /// was one, and only then that what is due from now on waits anew. Returns its length.
+    /// was one, and only then writes since when the rest waits. Returns its length.
     pub(crate) fn turn_begins(
         &self,
         now: Moment,

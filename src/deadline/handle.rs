@@ -36,17 +36,16 @@ use crate::shard::{Change, DeadlineRef, Shard};
 /// ```
 #[derive(Clone)]
 pub struct ResetHandle {
-    shard: Arc<Shard>,
-    word: Arc<Word>,
+    pub(super) shard: Arc<Shard>,
+    pub(super) word: Arc<Word>,
 }
 
 impl ResetHandle {
-    pub(crate) fn new(shard: Arc<Shard>, word: Arc<Word>) -> ResetHandle {
-        ResetHandle { shard, word }
-    }
-
     pub(crate) fn of(deadline: DeadlineRef<'_>) -> ResetHandle {
-        ResetHandle::new(deadline.shard.clone(), deadline.word.clone())
+        ResetHandle {
+            shard: deadline.shard.clone(),
+            word: deadline.word.clone(),
+        }
     }
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
@@ -153,10 +152,6 @@ impl ResetHandle {
     /// ```
     pub fn same_deadline(&self, other: &ResetHandle) -> bool {
         Arc::ptr_eq(&self.word, &other.word)
-    }
-
-    pub(crate) fn shard(&self) -> &Arc<Shard> {
-        &self.shard
     }
 
     pub(crate) fn as_ref(&self) -> DeadlineRef<'_> {

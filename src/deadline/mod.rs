@@ -37,7 +37,8 @@ pub use handle::ResetHandle;
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
 ///   process was stopped or blocked for more than 50 ms and one tick, stays pending for a grace. It
 ///   ends later by the length of the stall, at least 100 ms and at most its timeout after that.
-///   There is one grace between two resets. See [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
+///   There is one grace between two resets. See
+///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
 /// - To drop it takes its timer out in O(1). Its handles then answer `false`.
@@ -68,7 +69,7 @@ impl Deadline {
         let now = shard.clock().now();
         let word = shard.arm_deadline(now, timeout, MapTag::default());
         Deadline {
-            handle: ResetHandle::new(shard, word),
+            handle: ResetHandle { shard, word },
         }
     }
 

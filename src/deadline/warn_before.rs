@@ -1,14 +1,13 @@
-//! A second timer that warns before a deadline. The deadline does not know of it. Beside the
-//! deadline stands a sleep, the *look*, for when the notice begins by what is known. When it comes,
-//! the handle says when the deadline is due by now. Within its notice the task is warned, and else
-//! the look is set again.
+//! A second timer that warns before a deadline. The deadline does not know of it. A sleep, the
+//! *check*, is set for when the notice begins. When it comes, the handle says when the deadline is
+//! due by now. Within its notice the task is warned. Otherwise the check is set again.
 //!
-//! Invariant: a look lies ahead when it is set, no later than the due that it knows of, and is gone
-//! once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
+//! Invariant: a check lies ahead when it is set, no later than the due that it knows of, and is
+//! gone once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
 //!
-//! A reset after a look was set makes it come too early. A call that moves the deadline earlier
+//! A reset after a check was set makes it come too early. A call that moves the deadline earlier
 //! makes it late. If the deadline ends after its poll, the handle has no due, and the end wakes the
-//! task that has polled. The look is in the same shard, so a shutdown ends both at once.
+//! task that has polled. The check is in the same shard, so a shutdown ends both at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -57,8 +56,8 @@ pub struct WarnBefore<D = Deadline> {
     deadline: D,
     handle: ResetHandle,
     notice: Duration,
-    /// `None` if the next poll looks.
-    look: Option<Sleep>,
+    /// `None` if the next poll sets it.
+    check: Option<Sleep>,
     /// The due that the last warning was of.
     warned_of: Option<Instant>,
 }
@@ -91,7 +90,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             deadline,
             handle,
             notice,
-            look: None,
+            check: None,
             warned_of: None,
         }
     }
@@ -107,35 +106,35 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// Polls as [`wait`](WarnBefore::wait) waits. The task that polled last is woken.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Stage, Cancelled>> {
         if let Poll::Ready(outcome) = Pin::new(&mut self.deadline).poll(cx) {
-            (self.look, self.warned_of) = (None, None);
+            (self.check, self.warned_of) = (None, None);
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
-        // A look that is shut down waits for the deadline, which is told of that in a moment.
-        if let Some(look) = &mut self.look {
-            if ready!(look.poll_timer(cx)).is_err() {
+        // A check that is shut down waits for the deadline, which ends in a moment.
+        if let Some(check) = &mut self.check {
+            if ready!(check.poll_timer(cx)).is_err() {
                 return Poll::Pending;
             }
         }
         while let Some(due) = self.handle.deadline() {
             let is_new = self.warned_of != Some(due);
-            let look = self.look.insert(self.look_for(due));
-            if ready!(look.poll_timer(cx)).is_err() {
+            let check = self.check.insert(self.check_for(due));
+            if ready!(check.poll_timer(cx)).is_err() {
                 return Poll::Pending;
             }
             if is_new {
                 self.warned_of = Some(due);
-                self.look = Some(self.look_for(due));
+                self.check = Some(self.check_for(due));
                 return Poll::Ready(Ok(Stage::Warning));
             }
-            // This thread was held up until the look was over.
+            // This thread was held up until the check was over.
         }
         Poll::Pending
     }
 
     /// Ready when the notice of this due has begun. After its warning: when the notice of a reset
-    /// that comes now would begin, by the due at the latest. In a long notice a few looks do.
-    fn look_for(&self, due: Instant) -> Sleep {
-        let (shard, timeout) = (self.handle.shard().clone(), self.handle.timeout());
+    /// that comes now would begin, by the due at the latest. A long notice has a few checks.
+    fn check_for(&self, due: Instant) -> Sleep {
+        let (shard, timeout) = (self.handle.shard.clone(), self.handle.timeout());
         if self.warned_of != Some(due) {
             return match due.checked_sub(self.notice) {
                 Some(begins) => Sleep::until(shard, begins),
@@ -169,7 +168,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
 
     /// Makes the deadline pending again, as [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
-        (self.look, self.warned_of) = (None, None);
+        (self.check, self.warned_of) = (None, None);
         self.handle.as_ref().restart();
     }
 

@@ -2,7 +2,7 @@
 //! moment.
 //!
 //! ```text
-//!   submit --(nobody runs)--> take the core --> serve the requests --> put the core back --> release
+//!   submit --(none runs)-----> take the core --> serve the requests --> put the core back --> release
 //!                                ^                 turn, or find when the next turn is           |
 //!                                |                 set the alarm                                |
 //!                                +--------------------(requested meanwhile)---------------------+
@@ -24,7 +24,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::task::Waker;
 
 use super::Driver;
-use super::requests::{Request, RequestSet, Running};
+use super::requests::{Request, Running};
 use crate::clock::tick::{Moment, Tick};
 use crate::shard::{MissedTick, Shard};
 use crate::sync::lock;
@@ -32,7 +32,7 @@ use crate::sync::lock;
 /// The state that only the running thread works with.
 pub(super) struct Core {
     alarm: Box<dyn Alarm>,
-    /// A shard is dropped once nobody can arm on it any more and nothing is armed in it.
+    /// A shard is dropped once no thread can arm on it any more and nothing is armed in it.
     shards: Box<[Weak<Shard>]>,
     /// The turn wakes what is due from here. Outside a turn it is empty.
     wakers: Vec<Waker>,
@@ -81,7 +81,7 @@ impl Driver {
     /// tick that had passed already when the alarm was set for it.
     pub(super) fn run(&self, request: Request) -> Option<MissedTick> {
         let mut run = Run {
-            is_in_time_driver: request == Request::Fired,
+            is_in_time_driver: request == Request::FIRED,
             began: None,
             passed: None,
         };
@@ -99,7 +99,7 @@ impl Driver {
             if let SetOutcome::Passed(tick) = set {
                 run.passed = run.passed.max(Some(tick));
                 // This thread takes it next, because it is still running.
-                let _ = self.requests.submit(Request::Turn);
+                let _ = self.requests.submit(Request::TURN);
             }
         });
         run.passed.map(|up_to| MissedTick {
@@ -113,11 +113,11 @@ impl Driver {
         &self,
         core: &mut Core,
         running: &mut Running<'_>,
-        requests: RequestSet,
+        requests: Request,
         run: &mut Run,
     ) -> SetOutcome {
-        let has_fired = requests.has(Request::Fired);
-        if !has_fired && !requests.has(Request::Turn) {
+        let has_fired = requests.has(Request::FIRED);
+        if !has_fired && !requests.has(Request::TURN) {
             let tick = self.earliest_tick(core, running);
             self.note_wait(core, tick, run);
             running.set_for(tick);
@@ -159,7 +159,7 @@ impl Driver {
         if is_late {
             self.note_progress(now);
         }
-        // A timer may be linked in the past, and has waited for nobody. But a request may be as old
+        // A timer may be linked in the past, and has not waited. But a request may be as old
         // as this run, which may have been held up since.
         core.next_turn = tick.max(*run.began.get_or_insert(present));
         stalls.wait_from(core.next_turn);

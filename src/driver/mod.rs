@@ -27,23 +27,24 @@
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
-//! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers, and
-//! sets the alarm again. The process's timer has no runtime: its alarm is a [thread](thread_alarm).
+//! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers,
+//! and sets the alarm again. The process's timer has no runtime: its alarm is a
+//! [thread](thread_alarm).
 //!
 //! Invariants:
 //!
 //! - One turn is made at a time, by the running thread. It holds no lock meanwhile: it alone has
 //!   the core.
-//! - A thread that arms never turns, because wakers are user code and run only where tokio would run
-//!   them. Those that a thread wakes because it finds the runtime ended are the exception.
+//! - A thread that arms never turns, because wakers are user code and run only where tokio would
+//!   run them. Those that a thread wakes because it finds the runtime ended are the exception.
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
 //!   being made or requested. While nothing is armed it wakes nobody, and on a clock that can be
 //!   paused there is no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
 //!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
 //! - The shards are closed when the runtime's time driver has ended, after every task was dropped:
-//!   by the waker that the time driver then fires, or by the running thread that finds it ended when
-//!   it sets the alarm (see `tokio_alarm`).
+//!   by the waker that the time driver then fires, or by the running thread that finds it ended
+//!   when it sets the alarm (see `tokio_alarm`).
 //!
 //! # When does the driver come?
 //!
@@ -143,7 +144,7 @@ impl Driver {
     fn handle_alarm(&self) {
         // Relaxed: a count that nothing else hangs on.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.run(Request::Fired);
+        self.run(Request::FIRED);
     }
 }
 
@@ -156,7 +157,7 @@ impl TurnRequests for Driver {
             ExpiryChange::Later(tick) if !tick.before().is_some_and(is_set_by) => {}
             _ => return None,
         }
-        self.run(Request::SetAlarm)
+        self.run(Request::SET_ALARM)
     }
 
     fn wake(&self, waker: Waker) {
@@ -177,7 +178,7 @@ mod tests {
     async fn an_expiry_that_was_deferred_pulls_no_virtual_time_along() {
         let runtime = Handle::current();
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let clock = Clock::new(&runtime, tick, Instant::now(), true);
+        let clock = Clock::new(Some(&runtime), tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime);
         driver.request_turn(ExpiryChange::Later(Tick::new(10)));

@@ -1,9 +1,8 @@
 //! Requests: how any thread makes a request of the driver, without a task and without waiting.
 //!
-//! The driver is not a task. It is what its *running thread* does. A thread that submits a request
-//! while no thread runs the driver becomes the running thread. This is tokio's time driver when the
-//! alarm fires, or a thread that arms. A thread that submits a request while another runs the
-//! driver leaves it and goes on. The running thread serves the request before it stops.
+//! A thread that submits a request while no thread runs the driver becomes its *running thread*.
+//! This is tokio's time driver when the alarm fires, or a thread that arms. A thread that submits a
+//! request while another runs the driver leaves it to that one.
 //!
 //! ```text
 //!   free --(submit: "run")--> running --(release, nothing was requested meanwhile)--> free
@@ -11,11 +10,8 @@
 //!                               +----+  submit: "left to the running thread";  take: the requests so far
 //! ```
 //!
-//! Who may touch what, and when:
-//!
-//! - Any thread submits, asks for a tick, and reads for which tick the alarm is set.
-//! - Only the running thread takes requests, takes the tick that was asked for, says when the next
-//!   turn is, and releases. It has a [`Running`] for that, of which there is one at a time.
+//! Any thread submits, asks for a tick, and reads when the next turn is. All else is done by the
+//! running thread alone, through its [`Running`], of which there is one at a time.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -23,37 +19,33 @@
 //!   "running, nothing requested". If the request came first, the exchange fails, and the running
 //!   thread goes on. If the exchange came first, the thread that submits the request runs.
 //! - *An arm finds the alarm set early enough, and the driver has just passed it over.* The arm
-//!   lowers its shard's next expiry and then asks the `next_turn`. A turn begins that look before
-//!   it reads the next expiries. `clock::next_check` has the argument why one of the two sees the
+//!   lowers its shard's next expiry and then reads `next_turn`. The driver writes that before it
+//!   reads the next expiries. `clock::next_check` has the argument why one of the two sees the
 //!   other.
 //! - *The alarm fires while the running thread sets it.* Then that thread itself submits, with the
 //!   core in its hands. This is a request like any other, and takes no lock.
 //!
-//! Invariant: there is at most one running thread. A request that was made is served by the running
-//! thread of that moment, or by the thread that made it.
+//! Invariant: a request is served by the running thread of that moment, or by the thread that made
+//! it.
 
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::Tick;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The requests of a thread to the driver.
+/// One or more requests to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) struct Request(u64);
+
+impl Request {
     /// The alarm has fired, and its waker is spent: turn.
-    Fired = 2,
+    pub(crate) const FIRED: Request = Request(2);
     /// Turn.
-    Turn = 4,
+    pub(crate) const TURN: Request = Request(4);
     /// Set the alarm for the right tick.
-    SetAlarm = 8,
-}
+    pub(crate) const SET_ALARM: Request = Request(8);
 
-/// Requests that the running thread has taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestSet(u64);
-
-impl RequestSet {
     pub(crate) fn has(self, request: Request) -> bool {
-        self.0 & request as u64 != 0
+        self.0 & request.0 != 0
     }
 }
 
@@ -65,7 +57,7 @@ pub(crate) struct Requests {
     state: AtomicU64,
     /// The earliest tick that was asked for.
     asked_for: AtomicU64,
-    /// When the driver turns at the latest, and so looks at the next expiries.
+    /// When the driver turns at the latest, and so reads the next expiries.
     next_turn: NextCheck,
 }
 
@@ -74,7 +66,7 @@ impl Requests {
         Requests {
             state: AtomicU64::new(0),
             asked_for: AtomicU64::new(Tick::NEVER.get()),
-            next_turn: NextCheck::never(),
+            next_turn: NextCheck::new(Tick::NEVER),
         }
     }
 
@@ -85,7 +77,7 @@ impl Requests {
         self.next_turn.comes_by(tick)
     }
 
-    /// Asks for a turn at `tick`. Follow this with a request to `SetAlarm`.
+    /// Asks for a turn at `tick`. Follow this with a request to `SET_ALARM`.
     pub(crate) fn ask_for(&self, tick: Tick) {
         // Release: pairs with the Acquire in `take_asked_for`. A turn that forgets this tick sees
         // the next expiry that was lowered to it.
@@ -94,11 +86,7 @@ impl Requests {
 
     /// Submits a request. If no thread runs the driver, the caller does, and `serve` serves what is
     /// requested until nothing more is.
-    pub(crate) fn run(
-        &self,
-        request: Request,
-        mut serve: impl FnMut(&mut Running<'_>, RequestSet),
-    ) {
+    pub(crate) fn run(&self, request: Request, mut serve: impl FnMut(&mut Running<'_>, Request)) {
         let mut running = self.submit(request);
         while let Some(mut runs) = running {
             let requests = runs.take();
@@ -112,23 +100,21 @@ impl Requests {
         // Release: pairs with the Acquire in `take`. The running thread that serves the request
         // sees what its thread did before. Acquire: pairs with the Release in `release`. A running
         // thread sees what the one before it did.
-        let before = self
-            .state
-            .fetch_or(RUNNING | request as u64, Ordering::AcqRel);
+        let before = self.state.fetch_or(RUNNING | request.0, Ordering::AcqRel);
         (before & RUNNING == 0).then_some(Running(self))
     }
 }
 
 /// Shows that the calling thread runs the driver.
 #[derive(Debug)]
-#[must_use = "a thread that is told to run has to run the driver until it may stop"]
+#[must_use = "the calling thread has to run the driver until it may stop"]
 pub(crate) struct Running<'a>(&'a Requests);
 
 impl<'a> Running<'a> {
     /// The requests since this was last called.
-    pub(crate) fn take(&mut self) -> RequestSet {
+    pub(crate) fn take(&mut self) -> Request {
         // Acquire: pairs with the Release in `submit`.
-        RequestSet(self.0.state.swap(RUNNING, Ordering::AcqRel))
+        Request(self.0.state.swap(RUNNING, Ordering::AcqRel))
     }
 
     /// The earliest tick that was asked for since this was last called.

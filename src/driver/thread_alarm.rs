@@ -7,8 +7,8 @@
 //!                                                      +--+ set for another tick: wakes up if that is earlier
 //! ```
 //!
-//! Invariant: a thread that sets the alarm earlier wakes this one. The thread looks at the tick
-//! again under the lock before it sleeps, so it overlooks no earlier tick.
+//! Invariant: a thread that sets the alarm earlier wakes this one, which reads the tick again under
+//! the lock before it sleeps. So it misses no earlier tick.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::{io, thread};
@@ -20,10 +20,6 @@ use crate::clock::tick::Tick;
 use crate::sync::{lock, unpoisoned};
 
 pub(super) struct ThreadAlarm {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     /// The tick that it is set for; `NEVER` also once it has fired.
     at: Mutex<Tick>,
     is_earlier: Condvar,
@@ -31,28 +27,33 @@ struct Shared {
 
 impl ThreadAlarm {
     /// Starts the thread. It keeps the driver, and so neither ever ends.
-    pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
-        let shared = Arc::new(Shared {
+    pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<Arc<ThreadAlarm>> {
+        let alarm = Arc::new(ThreadAlarm {
             at: Mutex::new(Tick::NEVER),
             is_earlier: Condvar::new(),
         });
-        let (of_thread, driver) = (shared.clone(), driver.clone());
+        let (of_thread, driver) = (alarm.clone(), driver.clone());
         thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || of_thread.fire_for_ever(&driver))?;
-        Ok(ThreadAlarm { shared })
+            .spawn(move || {
+                loop {
+                    of_thread.wait(&driver.clock);
+                    driver.handle_alarm();
+                }
+            })?;
+        Ok(alarm)
     }
 }
 
-impl Alarm for ThreadAlarm {
+impl Alarm for Arc<ThreadAlarm> {
     fn at(&self) -> Tick {
-        *self.shared.lock()
+        *self.lock()
     }
 
     fn set(&mut self, tick: Tick) -> SetOutcome {
-        let before = std::mem::replace(&mut *self.shared.lock(), tick);
+        let before = std::mem::replace(&mut *self.lock(), tick);
         if tick < before {
-            self.shared.is_earlier.notify_one();
+            self.is_earlier.notify_one();
         }
         SetOutcome::Done
     }
@@ -64,14 +65,7 @@ impl Alarm for ThreadAlarm {
     fn note_fired(&mut self, _: Tick) {}
 }
 
-impl Shared {
-    fn fire_for_ever(&self, driver: &Arc<Driver>) {
-        loop {
-            self.wait(&driver.clock);
-            driver.handle_alarm();
-        }
-    }
-
+impl ThreadAlarm {
     /// Waits until the alarm's tick has begun, and unsets the alarm.
     fn wait(&self, clock: &Clock) {
         let mut at = self.lock();

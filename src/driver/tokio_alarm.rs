@@ -1,7 +1,7 @@
 //! The alarm of a runtime's timer: the one timer of tokio's that its driver has.
 //!
-//! It is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own timers fire.
-//! A thread that arms something earlier than the alarm is set for resets it.
+//! It is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own timers
+//! fire. A thread that arms something earlier than the alarm is set for resets it.
 //!
 //! ```text
 //!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
@@ -9,8 +9,9 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! The alarm is *attached* while the time driver would wake its waker. Firing it detaches it, and so
-//! does every reset, because a reset is muted and may swallow a firing. A poll attaches it again.
+//! The alarm is *attached* while the time driver would wake its waker. Firing it detaches it, and
+//! so does every reset, because a reset is muted and may swallow a firing. A poll attaches it
+//! again.
 //!
 //! Neither a reset nor a poll needs a runtime's context. But a poll panics once the runtime's time
 //! driver has ended. So each sleep here is polled only right after a reset that has shown the time
@@ -20,8 +21,8 @@
 //!
 //! The time driver fires all of its timers when it ends, after the last task was dropped. So an
 //! alarm that is set learns of the end by its waker. From then on, each sleep that is reset has
-//! elapsed at once. So an alarm that has elapsed, while the instant that it was reset to lies ahead,
-//! shows the end for certain, on any thread.
+//! elapsed at once. So an alarm that has elapsed, while the instant that it was reset to lies
+//! ahead, shows the end for certain, on any thread.
 //!
 //! While nothing is armed, the alarm is unset. A clock that can be paused would run to it. On the
 //! system's clock a second sleep of tokio's lies at the end of time from the start, and reports the
@@ -195,7 +196,7 @@ impl TokioAlarm {
         // The clock is read after that: in a runtime that is alive it has reached the instant.
         let is_ahead = self.clock.try_now().map(|now| now < instant);
         is_ahead.unwrap_or_else(|| {
-            // Where the clock cannot be read, try the end of time. It has passed for nobody.
+            // Where the clock cannot be read, try the end of time, which has not passed.
             self.reset(self.clock.start_of(self.clock.last_tick()));
             self.sleep.is_elapsed()
         })
@@ -228,7 +229,7 @@ fn poll_alive(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
 /// The target of the alarm's wakes.
 struct AlarmWaker {
     driver: Weak<Driver>,
-    /// The alarm is being unset, and so elapses for nobody.
+    /// The alarm is being reset. If it elapses now, that is no firing.
     is_muted: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! Tells a task that has no timer armed that the runtime has shut down.
+//! Notifies a task that has no timer armed when the runtime has shut down.
 //!
 //! With nothing armed there may be no tokio timer that reports the end. So a watch spawns a task
 //! that never ends by itself. A runtime that shuts down drops it, at once if it is spawned after

@@ -243,7 +243,7 @@ impl Shard {
     }
 }
 
-/// Tells whether a stall spares a deadline that passes at `due`.
+/// What a stall has to know of a deadline that passes at `due`.
 fn passed(word: LockedWord<'_>, due: Moment) -> PassedDeadline {
     PassedDeadline {
         due,

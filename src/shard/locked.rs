@@ -51,7 +51,8 @@ impl Shard {
     /// up to it. Then the timer has fired, and nothing is armed.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
         let mut state = self.state.lock();
-        // The clock says so before the shard is closed: what is armed meanwhile is taken out by that.
+        // The clock says so before the shard is closed: what is armed meanwhile is taken out by
+        // that.
         let is_closed = self.clock.has_ended();
         if is_closed || tick.get() <= state.wheel.now() {
             drop(state);

@@ -135,20 +135,26 @@ impl Shard {
     /// worked up to it. Then this is ready: the timer fires here and now, as tokio's do.
     pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Option<Poll<()>> {
         let mut locked = self.lock();
-        if tick.get() <= locked.state.wheel.now() {
-            return fire(locked, key);
+        if tick.get() > locked.state.wheel.now() {
+            if !locked.relink(key, tick) {
+                return None;
+            }
+            if !locked.unlock() {
+                return Some(Poll::Pending);
+            }
+            locked = self.lock();
         }
-        if !locked.relink(key, tick) {
+        if !locked.unlink(key) {
             return None;
         }
-        if locked.unlock() {
-            return fire(self.lock(), key);
-        }
-        Some(Poll::Pending)
+        locked.state.counts.fired.count(Duration::ZERO);
+        locked.unlock_and_wake();
+        Some(Poll::Ready(()))
     }
 
-    /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. A timer that was
-    /// armed for that tick or an earlier one has fired, or fires in the turn that is being made.
+    /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. A timer that
+    /// was armed for that tick or an earlier one has fired, or fires in the turn that is being
+    /// made.
     #[inline]
     pub(crate) fn turned_to(&self) -> Tick {
         self.turned_to.get()
@@ -249,17 +255,6 @@ impl Shard {
         let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
         linked <= missed.up_to
     }
-}
-
-/// Takes a timer out as one that has fired in time, and wakes its waker. `None` if it had fired
-/// before.
-fn fire(mut locked: Locked<'_>, key: Key) -> Option<Poll<()>> {
-    if !locked.unlink(key) {
-        return None;
-    }
-    locked.state.counts.fired.count(Duration::ZERO);
-    locked.unlock_and_wake();
-    Some(Poll::Ready(()))
 }
 
 /// A turn fires or cascades at most this many timers for one hold of the lock. That is some

@@ -3,11 +3,11 @@
 //! Invariant: no timer of the wheel is due before the next expiry. It is written only under the
 //! shard's lock.
 //!
-//! A thread that changes the next expiry notifies the driver after the lock. `clock::next_check` has
-//! the argument why no change is lost. Once the timer that it was set for is disarmed, it is too
-//! early. On the system's clock that costs one empty turn, and nothing is notified. A clock that can
-//! be paused may be paused in the next moment, and a cancelled timer would pull time along. So there
-//! the driver is notified, in real time too.
+//! A thread that changes the next expiry notifies the driver after the lock. `clock::next_check`
+//! has the argument why no change is lost. Once the timer that it was set for is disarmed, it is
+//! too early. On the system's clock that costs one empty turn, and nothing is notified. A clock
+//! that can be paused may be paused in the next moment, and a cancelled timer would pull time
+//! along. So there the driver is notified, in real time too.
 
 use super::lock::LockHeld;
 use crate::clock::tick::Tick;

@@ -271,8 +271,8 @@ impl LockedWord<'_> {
             let state = State::from_bits(bits);
             next(state, self.due_of(state).ok()?).map(State::to_bits)
         };
-        // W1: if a reset came first, the exchange fails, and `next` judges the new due. Orderings as
-        // in `reset`.
+        // W1: if a reset came first, the exchange fails, and `next` judges the new due. Orderings
+        // as in `reset`.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
             .map(State::from_bits)

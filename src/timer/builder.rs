@@ -114,7 +114,7 @@ impl Builder {
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let clock = Clock::new(handle, tick, grid::epoch(handle), self.stall_grace);
+        let clock = Clock::new(Some(handle), tick, grid::epoch(handle), self.stall_grace);
         let timer = self.assemble(clock, count);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)

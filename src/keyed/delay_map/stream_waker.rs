@@ -31,7 +31,7 @@ pub(crate) struct StreamWaker {
 impl StreamWaker {
     pub(crate) fn new() -> StreamWaker {
         StreamWaker {
-            next_check: NextCheck::by_itself(),
+            next_check: NextCheck::new(Tick::FIRST),
             waker: Mutex::new(None),
         }
     }
@@ -61,7 +61,7 @@ impl StreamWaker {
 impl StreamWaker {
     /// From now on the stream checks by itself.
     pub(crate) fn stops_waiting(&self) {
-        self.next_check.look_by_itself();
+        self.next_check.at(Tick::FIRST);
     }
 
     /// Registers the waker, unless it is here already. It is cloned and dropped under no lock.

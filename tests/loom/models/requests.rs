@@ -1,5 +1,5 @@
 //! The requests of the driver and the next expiries of its shards: every interleaving of arms with
-//! a turn and with those who attend.
+//! a turn and of running threads.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -17,7 +17,7 @@ struct Driven {
     requests: Requests,
     /// Each with the lock of its shard.
     expiries: [(NextExpiry, ShardLock<()>); 2],
-    /// Under a lock only to be seen by all; nobody but the running thread has it.
+    /// Under a lock only to be seen by all; only the running thread takes it.
     alarm: Mutex<Tick>,
     turns: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl Driven {
             alarm: Mutex::new(Tick::NEVER),
             turns: AtomicU64::new(0),
         };
-        let mut running = driven.requests.submit(Request::Turn).unwrap();
+        let mut running = driven.requests.submit(Request::TURN).unwrap();
         running.take();
         running.set_for(Tick::new(1));
         assert!(running.release().is_none());
@@ -46,14 +46,14 @@ impl Driven {
         drop(locked);
         if change != ExpiryChange::None && !self.requests.is_set_by(tick) {
             self.requests.ask_for(tick);
-            self.run(Request::SetAlarm);
+            self.run(Request::SET_ALARM);
         }
     }
 
     fn run(&self, request: Request) {
         self.requests.run(request, |running, requests| {
             let mut alarm = self.alarm.try_lock().expect("one runs it at a time");
-            if requests.has(Request::Fired) {
+            if requests.has(Request::FIRED) {
                 self.turns.fetch_add(1, Ordering::Relaxed);
                 let expiries = self.expiries.iter().map(|(expiry, _)| expiry.tick());
                 *alarm = running.read(|| expiries.min()).unwrap();
@@ -67,14 +67,14 @@ impl Driven {
 
 /// Fails when `NextCheck` has no fence between its two steps, on either side.
 #[test]
-fn no_arm_is_lost_between_a_turn_and_who_attends() {
+fn no_arm_is_lost_beside_a_turn_or_another_running_thread() {
     with_few_preemptions(|| {
         let driven = Driven::new();
         let arms = [(0, 7), (1, 5)].map(|(shard, tick)| {
             let driven = driven.clone();
             thread::spawn(move || driven.arm(shard, tick))
         });
-        driven.run(Request::Fired);
+        driven.run(Request::FIRED);
         for arm in arms {
             arm.join().unwrap();
         }
@@ -90,14 +90,14 @@ fn what_is_requested_of_a_running_thread_that_stops_is_done() {
         let driven = Driven::new();
         let fire = {
             let driven = driven.clone();
-            thread::spawn(move || driven.run(Request::Fired))
+            thread::spawn(move || driven.run(Request::FIRED))
         };
-        driven.run(Request::Fired);
-        driven.run(Request::Fired);
+        driven.run(Request::FIRED);
+        driven.run(Request::FIRED);
         fire.join().unwrap();
         let turns = driven.turns.load(Ordering::Relaxed);
         assert!((1..=3).contains(&turns), "{turns} turns");
-        let next = driven.requests.submit(Request::SetAlarm);
-        assert!(next.is_some(), "nobody is left running");
+        let next = driven.requests.submit(Request::SET_ALARM);
+        assert!(next.is_some(), "a thread is still running");
     });
 }

@@ -1,4 +1,4 @@
-//! A deadline that has passed within a stall: every interleaving of a thread that looks at it with
+//! A deadline that has passed within a stall: every interleaving of a thread that judges it with
 //! a driver that notices the stall.
 
 use std::time::Duration;
@@ -28,20 +28,21 @@ fn is_spared(stalls: &Stalls, due: Moment) -> bool {
 /// A driver whose alarm was set for 100 ms comes at 4 s.
 ///
 /// The driver is the first thread to run. It reads `waits_since` before it writes that, and loom
-/// remembers only the last access to an atomic. So it would not try a look between the two that
-/// came before both.
+/// remembers only the last access to an atomic. So it would not try a read between the two
+/// that came before both.
 ///
-/// Mutation: `turn_begins` notes the stall after `waits_since`, or `grace_at` looks at the stalls first.
+/// Mutation: `turn_begins` notes the stall after `waits_since`, or `grace_at` reads the stalls
+/// first.
 #[test]
 fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
     with_few_preemptions(|| {
         let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), true));
         stalls.wait_from(Tick::new(100));
-        let looking = stalls.clone();
-        let looker = thread::spawn(move || is_spared(&looking, at(1_500)));
+        let shared = stalls.clone();
+        let reader = thread::spawn(move || is_spared(&shared, at(1_500)));
         stalls.turn_begins(at(4_000), || false);
         stalls.wait_from(Tick::new(5_000));
-        assert!(looker.join().unwrap());
+        assert!(reader.join().unwrap());
         assert!(is_spared(&stalls, at(1_500)));
         assert!(!is_spared(&stalls, at(99)), "due before the stall");
     });

@@ -50,9 +50,9 @@ impl Shared {
         let shared = self.clone();
         thread::spawn(move || {
             let by_lock = |word: LockedWord<'_>| {
-                let looked = word.expire_if(|due| due <= at(now));
+                let expiry = word.expire_if(|due| due <= at(now));
                 word.restart_from(at(now));
-                matches!(looked, Expiry::Later(_))
+                matches!(expiry, Expiry::Later(_))
             };
             shared.word.reset(at(now), at(now)) || shared.locked(by_lock)
         })
@@ -79,8 +79,8 @@ impl Shared {
 
     /// A turn of the driver: whether the deadline expired in it.
     fn turn(&self, now: u64) -> bool {
-        let looked = self.locked(|word| word.expire_if(|due| due <= at(now)));
-        matches!(looked, Expiry::Expired(_))
+        let expiry = self.locked(|word| word.expire_if(|due| due <= at(now)));
+        matches!(expiry, Expiry::Expired(_))
     }
 }
 
