@@ -1,5 +1,5 @@
 //! Random histories of timers as users hold them, beside tokio's: `ORACLE_SEED` says where the
-//! seeds begin. And how often a task is woken.
+//! seeds begin. And how often a task is woken, and when not.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tickwheel_soak::{faults, histories};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 /// How long it goes on.
 const LENGTH: Duration = Duration::from_secs(8);
@@ -45,11 +45,7 @@ impl Wake for Count {
 /// reset.
 #[test]
 fn a_reset_to_later_wakes_at_most_once_for_each_arming() {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = one_worker();
     let timer = tickwheel::Timer::builder()
         .build_on(runtime.handle())
         .unwrap();
@@ -78,4 +74,65 @@ fn a_reset_to_later_wakes_at_most_once_for_each_arming() {
     }
     assert!(Instant::now() >= due);
     assert!(armings <= 2, "it was woken {armings} times");
+}
+
+/// The case that `docs/MIGRATION.md` names: a future that polls its sleep once, resets it, and only
+/// asks `is_elapsed` when it is woken.
+#[test]
+fn a_sleep_reset_to_later_wakes_again_only_if_it_is_polled() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let runtime = one_worker();
+    let timer = tickwheel::Timer::builder()
+        .build_on(runtime.handle())
+        .unwrap();
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(count.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut sleep = timer.sleep(Duration::from_millis(20));
+    assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
+    sleep.reset_after(HOUR);
+    await_wake(&count, 0);
+    assert!(!sleep.is_elapsed(), "it was woken at the old instant");
+    assert_eq!(timer.metrics().pending, 0, "nothing wakes it again");
+    assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
+    assert_eq!(timer.metrics().pending, 1, "the poll has armed it");
+}
+
+#[test]
+fn a_sleep_of_tokio_wakes_at_the_new_instant_without_a_poll() {
+    let runtime = one_worker();
+    let _context = runtime.enter();
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(count.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(20)));
+    assert!(sleep.as_mut().poll(&mut context).is_pending());
+    let later = Instant::now() + Duration::from_millis(60);
+    sleep.as_mut().reset(later.into());
+    let mut wakes = 0;
+    while !sleep.is_elapsed() {
+        wakes = await_wake(&count, wakes);
+    }
+    assert!(Instant::now() >= later);
+}
+
+/// Waits until there are more wakes than these. Returns how many there are.
+fn await_wake(count: &Count, seen: usize) -> usize {
+    let start = Instant::now();
+    loop {
+        let wakes = count.0.load(Ordering::SeqCst);
+        if wakes > seen {
+            return wakes;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "no wake comes");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn one_worker() -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap()
 }
