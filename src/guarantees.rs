@@ -1,52 +1,49 @@
-//! The promises of tickwheel, in full. Each promise has tests that fail when the code is broken.
+//! The promises of tickwheel, each with what shows it: tests of the repository, which fail when the
+//! code is broken, and rows of its [RESULTS.md].
 //!
-//! - **Never early.** No timer completes before its deadline, as the clock of its runtime reads it.
-//!   This holds under a stalled driver, a blocked worker, an idle runtime and a paused clock. It
-//!   holds for offsets below a millisecond, and for a reset that races with the expiry.
-//! - **Late by at most one tick**, which is 1 ms by default, at every load. tokio's rounding to a
-//!   millisecond and the scheduling of tasks come on top.
-//! - **Stalls do not count.** A process that is stopped for some seconds closes none of the live
-//!   connections whose time passed meanwhile, because their heartbeats lie unread. A stall is more
-//!   than 50 ms and one tick in which the driver cannot run while something is due. The driver's
-//!   own work is none. A [`Deadline`] that passes within it ends later by its length, at least
-//!   100 ms and at most its timeout after the stall, once between two resets. So such deadlines end
-//!   in their order, as far apart as they were due. One that was last reset before the end of the
-//!   stall and is due soon after is moved too, by less the later it is due. All this holds for a
-//!   [`DeadlineMap`] and an idle timeout for sockets too, but not for a [`Sleep`], a [`Timeout`],
-//!   an [`Interval`], a [`DelayMap`] or a [`DelayQueue`]. [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches it off,
-//!   for leases.
-//! - **Exactly one outcome.** A reset that returns `true` moved the deadline. A reset that returns
-//!   `false` came after the deadline had expired or was cancelled. Both never hold for one expiry.
-//! - **Drop is cancel.** It takes O(1). The next timer may use the memory at once, and the waker is
-//!   let go. No lock is held while a waker is woken or dropped.
-//! - **Any duration.** Zero, now and the past are ready at the first poll. Under a paused clock
-//!   that stands between two milliseconds, now and what passed in this millisecond wait for its
-//!   end, as with tokio, whose grid that is. [`Duration::MAX`] saturates. Nothing panics or wraps,
-//!   even after a hundred years of uptime.
-//! - **The runtime has shut down.** A runtime that shuts down drops its own tasks while they are
-//!   pending and reports nothing to them, as with tokio's timers. After that, everything that waits
-//!   from elsewhere is woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] panic when they are
-//!   polled then, as tokio's do, and their `try_poll` reports it. A [`Deadline`] resolves to
-//!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. The adapters
-//!   for other crates do not panic either: each reports an error, or goes on without the timer, as
-//!   its page says. Nothing hangs. A thread outside of the runtime that arms a timer in the very
-//!   moment in which the runtime ends may meet a panic of tokio's. It is caught here, but a panic
-//!   hook sees it, and with `panic = "abort"` it ends the process. So join such threads before the
-//!   runtime is dropped.
-//! - **Isolation.** A waker that panics does not stop the driver or lose another timer. Nor does a
-//!   panic in a key's own code, or a task that blocks its worker. Wakers run where tokio's own
-//!   timers run theirs, and one pass wakes all that is due. So a waker that blocks holds up tokio's
-//!   time driver. A waker that belongs to no task of tokio's is woken as early as by tokio's
-//!   timers.
-//! - **What is reported is true.** A reported deadline is never before the call plus its duration,
-//!   and a reported remaining time is never more than the timeout. Neither changes by itself.
-//! - **Memory follows what is pending.** It comes back as timers and keys go, in segments, whatever
-//!   order they go in. One survivor keeps one segment.
-//! - **Paused clock.** Under tokio's `test-util` everything is deterministic, and follows `pause`,
-//!   `advance` and auto-advance. No timer makes virtual time run by itself, and a cancelled one
-//!   does not pull it along.
-//! - **Idle is idle.** With nothing armed there are no wake-ups at all. With 100,000 deadlines an
-//!   hour away there are fewer than ten a second.
+//! | promise | shown by |
+//! |---|---|
+//! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`; the rows "fired early" and "woken early" |
+//! | **At most one tick late**, on top of tokio's rounding and scheduling | `any_tick_keeps_time_with_any_shards`, `lateness_is_from_the_due_to_the_wake_up`; the table "How late" |
+//! | **Stalls do not count** against a [`Deadline`]: a process that was stopped closes no live connection | `a_stall_is_longer_than_50_ms_and_a_tick`, `deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
+//! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |
+//! | **Drop is cancel**, in O(1), and the next timer can use the memory at once | `no_operation_touches_more_with_a_million_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
+//! | **Any duration**, from zero to [`Duration::MAX`], after any uptime | `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |
+//! | **The end of the runtime is reported**, and nothing hangs | `those_elsewhere_alone_are_told_of_a_shutdown`, `a_pending_wait_after_the_time_driver_names_the_cause`, `try_poll_reports_the_end_each_time_it_is_asked` |
+//! | **Isolation**: a panic in a waker or a key harms no other timer | `wakers_that_panic_or_meddle_harm_no_other_timer`, `keys_and_values_that_panic_harm_no_other_key`, `what_is_no_task_is_as_early_as_on_tokio_beside_busy_workers` |
+//! | **Reports are true**: no deadline is reported too early, no remaining time too long, and no deadline moves by itself | `a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending`, `no_more_time_is_reported_than_was_set` |
+//! | **Memory follows what is pending, and work is bounded** | `memory_follows_what_is_pending`, `a_turn_touches_a_bounded_number_at_any_load`, `no_change_moves_more_entries_than_a_few_segments_hold`; the rows "the longest …" and "what eleven of 1,000,000 sleeps keep" |
+//! | **A paused clock** is deterministic, and without `test-util` no clock can be paused | `the_same_program_does_the_same_on_tokio`, `many_idle_streams_do_not_make_the_paused_clock_run`, `the_clock_can_be_paused_only_if_this_package_is_told_so` |
+//! | **Idle is idle**: with nothing armed, nothing wakes up; with 100,000 deadlines an hour away, fewer than ten wake-ups a second | `a_timer_with_nothing_due_soon_does_not_wake`, `it_rests_while_nothing_is_due`; the row "100,000 deadlines an hour away" |
+//!
+//! # What each covers
+//!
+//! - **Never early** holds under a stalled driver and a blocked worker, and for a reset that races
+//!   with the expiry. A reset of a [`Sleep`] to later may wake its task once at the old deadline,
+//!   but the sleep stays pending.
+//! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Beside that it
+//!   moves a bounded number of timers, because wheels cascade ahead of time.
+//! - **A stall** is longer than 50 ms plus one tick: something is due, and the driver cannot run.
+//!   The driver's own work does not count. A deadline that passes within it ends later by its
+//!   length, at least 100 ms and at most the deadline's timeout after it, so spared deadlines keep
+//!   their spacing. One that is due soon after it is moved too, by less the later it is due. There
+//!   is one grace between two resets. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of
+//!   a socket have it. [`Builder::stall_grace`] switches it off, for leases.
+//! - **Zero, now and the past** are ready at the first poll, unless a paused clock stands between
+//!   two milliseconds. Then they wait for the next one, as with tokio.
+//! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
+//!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
+//!   as tokio's do, or report the end by `try_poll`. A [`Deadline`] resolves to
+//!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
+//!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless
+//!   `panic = "abort"` is set.
+//! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
+//! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
+//! - **No single insert, reset or removal takes longer than a millisecond**, at ten million timers.
+//!   `drain`, `close` and `expire_all` may, because they hand out everything. So may a drop among
+//!   millions of keyed deadlines with glibc's allocator.
+//!
+//! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md
 
 #[allow(unused_imports)]
 use crate::*;

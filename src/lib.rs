@@ -1,24 +1,24 @@
-//! Timers for tokio programs that hold very many deadlines which almost never fire.
+//! Timers for tokio programs that hold very many deadlines, almost none of which ever fires.
 //!
-//! They are the deadlines of connections and the timeouts of requests in a server. tickwheel makes
-//! them cheap on every core, with the names and semantics of `tokio::time`.
+//! Typical cases are the deadlines of connections and the timeouts of requests in a server. The
+//! names and semantics are those of `tokio::time`. Each worker arms timers in its own wheels.
 //!
 //! On this page: [uses](#uses), [guarantees](#guarantees), [when not to use
 //! it](#when-not-to-use-it), [the cost of the free functions](#the-cost-of-the-free-functions),
 //! [features](#features). Other pages:
 //!
-//! - [`guarantees`]: the promises, in full.
+//! - [`guarantees`]: what each promise covers, and the tests behind it.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
 //! - [Testing](docs::testing): a paused clock, `expire`, a stall, and what `test-util` changes.
 //! - [Recipes](docs::recipes): servers, headers, queues, axum and tonic, to copy.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
-//! - [Operations](docs::operations): metrics, alerts, and what happens when something goes wrong.
+//! - [Operations](docs::operations): metrics, alerts, and what to do when something goes wrong.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //!
 //! # Uses
 //!
-//! **A timeout.** Change the `use` line. Nothing else changes, but for [what a `use` does not
+//! **A timeout.** Change the `use` line. Check [what that does not
 //! reach](docs::migration#what-a-change-of-use-does-not-reach).
 //!
 //! ```
@@ -33,9 +33,10 @@
 //! # });
 //! ```
 //!
-//! **A deadline that is passed on.** A call that is made within another call must not outlive its
-//! caller's deadline. A [`scope`] bounds a future and each timeout that is made within it, and
-//! [`remaining`] tells what is left, for the header of the next call.
+//! **A deadline that is passed on.** A call within another call must not outlive its caller's
+//! deadline. A [`scope`] bounds a future and every timeout made within it. [`remaining`] returns
+//! the budget for the next call, for example for its
+//! [header](docs::recipes#a-deadline-that-goes-on-in-a-header).
 //!
 //! ```
 //! use tickwheel::{Duration, Instant, remaining, scope, timeout};
@@ -52,8 +53,8 @@
 //! ```
 //!
 //! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`]. Any other
-//! task resets it through a [`ResetHandle`], by `&self` and without a lock. The answer tells
-//! whether the reset was in time.
+//! task resets it through a [`ResetHandle`], by `&self` and without a lock. `reset` returns whether
+//! it was in time.
 //!
 //! ```
 //! use tickwheel::{Duration, Timer, sleep};
@@ -70,11 +71,12 @@
 //! # });
 //! ```
 //!
-//! **A ping before the close**, while a heartbeat is still in time: [`Deadline::warn_before`].
+//! **A ping before the close**, while a heartbeat is still in time: [`Deadline::warn_before`], in
+//! [a server](docs::recipes#a-server-that-pings-and-then-closes).
 //!
-//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline for each key. A [`DelayMap`] has
-//! one stream of delayed values. Any task resets or removes a timer by its key alone. A
-//! [`DelayQueue`] is tokio-util's: delayed values of one owner, which makes the keys itself.
+//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline per key. A [`DelayMap`] has one
+//! stream of delayed values. Any task resets or removes a timer by its key. A [`DelayQueue`] is
+//! tokio-util's: it has one owner, and makes the keys itself.
 //!
 //! ```
 //! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
@@ -92,10 +94,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! **Due times that outlive the process.** [`DelayMap::for_each`] shows all values and their dues
-//! at one moment, and a [`WallClock`](wall_clock::WallClock) translates the dues for a store.
+//! **Jobs that survive a crash.** Store a job before you put it into a [`DelayMap`], and store its
+//! next try before you run it. Then [a queue](docs::recipes#a-queue-whose-jobs-survive-a-crash)
+//! loses none. A [`WallClock`] translates due times for the store. Do not save
+//! [`for_each`](DelayMap::for_each) instead: it visits one part of the map at a time, and misses
+//! what a consumer has taken.
 //!
-//! **A timer of your own**, with another accuracy.
+//! **A timer of your own**, with a different resolution.
 //!
 //! ```
 //! use tickwheel::{Duration, Timer};
@@ -103,46 +108,49 @@
 //! # tokio_test::block_on(async {
 //! let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
 //! let answer = timer.timeout(Duration::from_secs(1), async { "pong" }).await;
-//! println!("{answer:?}; {}", timer.snapshot()); // a line for each level of its wheels
+//! println!("{answer:?}; {}", timer.snapshot()); // a line per level of its wheels
 //! # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
 //! ```
 //!
 //! **One timer for the process**, on a thread of its own and under any executor: [`global`].
 //!
-//! **In other crates.** See [where it plugs in](docs::migration#where-it-plugs-in).
+//! **In other crates**, such as hyper, tower, axum and tonic: [where it plugs
+//! in](docs::migration#where-it-plugs-in).
 //!
 //! **The wheel alone**, without async, clock or lock: [`wheel`].
 //!
 //! # Guarantees
 //!
-//! A line for each; [`guarantees`] has them in full.
+//! [`guarantees`] has what each covers, and the tests behind it.
 //!
 //! - **Never early**, as the clock of its runtime reads it.
-//! - **Late by at most one tick**, 1 ms by default, beside tokio's rounding and scheduling.
+//! - **At most one tick late**, 1 ms by default, on top of tokio's rounding and scheduling.
 //! - **Stalls do not count**: a process that was stopped closes no live connection.
-//! - **Exactly one outcome**: a reset was in time, or the deadline has expired.
-//! - **Drop is cancel**, in O(1), and the next timer may use the memory at once.
+//! - **Exactly one outcome**: a reset moved the deadline or came too late, and returns which.
+//! - **Drop is cancel**, in O(1), and the next timer can use the memory at once.
 //! - **Any duration**, from zero to [`Duration::MAX`], after any uptime.
-//! - **The runtime has shut down**: all that waits from elsewhere is woken, and nothing hangs.
+//! - **The end of the runtime is reported** to all that waits elsewhere, and nothing hangs.
 //! - **Isolation**: a panic in a waker or a key harms no other timer.
-//! - **What is reported is true**: no deadline too early, no remaining time too long.
-//! - **Memory follows what is pending**, whatever order timers and keys go in.
-//! - **Paused clock**: deterministic under tokio's `test-util`.
+//! - **Reports are true**: no deadline is reported too early, and no remaining time too long.
+//! - **Memory follows what is pending**, in whatever order timers go. No single insert, reset or
+//!   removal takes longer than a millisecond, with two [exceptions](guarantees#what-each-covers).
+//! - **A paused clock** is deterministic, under tokio's `test-util`.
 //! - **Idle is idle**: with nothing armed, nothing wakes up.
 //!
 //! # When not to use it
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
+//! - **For requests per second.** Timers are a small share of a request.
 //! - **A [`DelayMap`], for one owner that needs no keys of its own.** A [`DelayQueue`] takes less
 //!   memory and CPU.
-//! - **For an accuracy below a millisecond**, which is the grid of tokio's clock.
+//! - **For a resolution below a millisecond.** tokio's clock has none.
 //! - **For another runtime's own clock.** [`global`] goes by the system's.
-//! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] evicts nothing to make room.
+//! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] does not evict to make room.
 //!
 //! # The cost of the free functions
 //!
-//! [`sleep`], and a [`timeout`] that has to arm, look up the current runtime. The methods of a
-//! [`Timer`] that you hold, and the functions of [`global`], look up nothing.
+//! [`sleep`] and [`timeout`] look up the current runtime each time they arm a timer. A [`Timer`]
+//! that you keep, and the functions of [`global`], do not.
 //!
 //! # Features
 //!
@@ -150,13 +158,13 @@
 //! |---|---|
 //! | `full` | all of these but `test-util` |
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
-//! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients and for hyper-util's pool |
+//! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
-//! | `serde` | serde's `Serialize` and `Deserialize` for all of [`metrics`]; each field by its name, a [`Duration`] as serde has it: `{"secs":1,"nanos":0}` |
+//! | `serde` | `Serialize` and `Deserialize` for [`Metrics`], [`DelayMapMetrics`] and [`Snapshot`]: each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
-//! | `tower` | [`tower`]: timeouts for services, also by what the request says, and deadlines in headers |
+//! | `tower` | [`tower`]: timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
-//! | `test-util` | re-exports tokio's `pause`, `advance` and `resume`, for tests that reach them through `time::` |
+//! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
 //! `tower-layer`, `tower-service`, `tracing` and `futures-core` have no 1.0 yet. A breaking release
 //! of one of them brings one of this crate.
