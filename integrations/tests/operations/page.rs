@@ -1,5 +1,5 @@
 //! What the page says can be looked up: its alerts, its table, and the tests and files that it
-//! names.
+//! names. So can the tests that a guarantee names.
 
 use std::fs;
 use std::path::Path;
@@ -83,6 +83,43 @@ fn every_test_and_file_that_the_page_names_is_there() {
         tests > 40 && files > tests,
         "{tests} tests in {files} files"
     );
+}
+
+#[test]
+fn every_test_that_a_guarantee_names_is_there() {
+    const GUARANTEES: &str = include_str!("../../../src/guarantees.rs");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = [
+        "benches",
+        "examples",
+        "integrations",
+        "soak",
+        "src",
+        "tests",
+    ];
+    let sources: String = folders.map(|folder| source(&root.join(folder))).concat();
+    let promises = GUARANTEES.lines();
+    let promises = promises.filter(|line| line.starts_with("//! | **"));
+    for promise in promises {
+        let tests: Vec<_> = promise.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "nothing shows it: {promise}");
+        for test in tests.into_iter().filter(|name| name.contains('_')) {
+            assert!(sources.contains(&format!("fn {test}(")), "no {test}");
+        }
+    }
+}
+
+/// Every file of Rust in a folder, one after the other.
+fn source(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).unwrap();
+    let entries = entries.map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| match path.extension() {
+            _ if path.is_dir() => source(&path),
+            Some(extension) if extension == "rs" => fs::read_to_string(&path).unwrap(),
+            _ => String::new(),
+        })
+        .collect()
 }
 
 #[test]
