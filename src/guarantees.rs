@@ -7,14 +7,14 @@
 //! | **At most one tick late**, on top of tokio's rounding and scheduling | `any_tick_keeps_time_with_any_shards`, `lateness_is_from_the_due_to_the_wake_up`; the table "How late" |
 //! | **Stalls do not count** against a [`Deadline`]: a process that was stopped closes no live connection | `a_stall_is_longer_than_50_ms_and_a_tick`, `deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
 //! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |
-//! | **Drop is cancel**, in O(1), and the next timer can use the memory at once | `no_operation_touches_more_with_a_million_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
+//! | **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once | `no_operation_touches_more_with_a_million_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
 //! | **Any duration**, from zero to [`Duration::MAX`], after any uptime | `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |
 //! | **The end of the runtime is reported**, and nothing hangs | `those_elsewhere_alone_are_told_of_a_shutdown`, `a_pending_wait_after_the_time_driver_names_the_cause`, `try_poll_reports_the_end_each_time_it_is_asked` |
 //! | **Isolation**: a panic in a waker or a key harms no other timer | `wakers_that_panic_or_meddle_harm_no_other_timer`, `keys_and_values_that_panic_harm_no_other_key`, `what_is_no_task_is_as_early_as_on_tokio_beside_busy_workers` |
 //! | **Reports are true**: no deadline is reported too early, no remaining time too long, and no deadline moves by itself | `a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending`, `no_more_time_is_reported_than_was_set` |
 //! | **Memory follows what is pending, and work is bounded** | `memory_follows_what_is_pending`, `a_turn_touches_a_bounded_number_at_any_load`, `no_change_moves_more_entries_than_a_few_segments_hold`; the rows "the longest …" and "what eleven of 1,000,000 sleeps keep" |
 //! | **A paused clock** is deterministic, and without `test-util` no clock can be paused | `the_same_program_does_the_same_on_tokio`, `many_idle_streams_do_not_make_the_paused_clock_run`, `the_clock_can_be_paused_only_if_this_package_is_told_so` |
-//! | **Idle is idle**: with nothing armed, nothing wakes up; with 100,000 deadlines an hour away, fewer than ten wake-ups a second | `a_timer_with_nothing_due_soon_does_not_wake`, `it_rests_while_nothing_is_due`; the row "100,000 deadlines an hour away" |
+//! | **Idle costs nothing**: with nothing armed, nothing wakes up; with 100,000 deadlines an hour away, fewer than ten wake-ups a second | `a_timer_with_nothing_due_soon_does_not_wake`, `it_rests_while_nothing_is_due`; the row "100,000 deadlines an hour away" |
 //!
 //! # What each covers
 //!

@@ -126,8 +126,8 @@
 //! - **Never early**, as the clock of its runtime reads it.
 //! - **At most one tick late**, 1 ms by default, on top of tokio's rounding and scheduling.
 //! - **Stalls do not count**: a process that was stopped closes no live connection.
-//! - **Exactly one outcome**: a reset moved the deadline or came too late, and returns which.
-//! - **Drop is cancel**, in O(1), and the next timer can use the memory at once.
+//! - **Exactly one outcome**: a reset succeeds or comes too late, and its return value says which.
+//! - **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once.
 //! - **Any duration**, from zero to [`Duration::MAX`], after any uptime.
 //! - **The end of the runtime is reported** to all that waits elsewhere, and nothing hangs.
 //! - **Isolation**: a panic in a waker or a key harms no other timer.
@@ -135,12 +135,12 @@
 //! - **Memory follows what is pending**, in whatever order timers go. No single insert, reset or
 //!   removal takes longer than a millisecond, with two [exceptions](guarantees#what-each-covers).
 //! - **A paused clock** is deterministic, under tokio's `test-util`.
-//! - **Idle is idle**: with nothing armed, nothing wakes up.
+//! - **Idle costs nothing**: with nothing armed, nothing wakes up.
 //!
 //! # When not to use it
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
-//! - **For requests per second.** Timers are a small share of a request.
+//! - **To serve more requests per second.** In hyper or a proxy, timers are a small share of each.
 //! - **A [`DelayMap`], for one owner that needs no keys of its own.** A [`DelayQueue`] takes less
 //!   memory and CPU.
 //! - **For a resolution below a millisecond.** tokio's clock has none.
@@ -156,7 +156,7 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `full` | all of these but `test-util` |
+//! | `full` | all of these except `test-util` |
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
@@ -167,7 +167,7 @@
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
 //! `tower-layer`, `tower-service`, `tracing` and `futures-core` have no 1.0 yet. A breaking release
-//! of one of them brings one of this crate.
+//! of one of them leads to one of this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
