@@ -25,7 +25,7 @@
 //!   moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: something is due, and the driver cannot run.
 //!   The driver's own work does not count. A deadline that passes within it ends later by its
-//!   length, at least 100 ms and at most the deadline's timeout after it, so spared deadlines keep
+//!   length: at least 100 ms and at most the deadline's timeout after it. So spared deadlines keep
 //!   their spacing. One that is due soon after it is moved too, by less the later it is due. There
 //!   is one grace between two resets. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of
 //!   a socket have it. [`Builder::stall_grace`] switches it off, for leases.

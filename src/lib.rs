@@ -180,7 +180,8 @@ mod driver;
 pub mod error;
 mod functions;
 pub mod future {
-    //! Timeouts as methods of a future: [`FutureExt`]. The futures that wait are at the crate's root.
+    //! Timeouts as methods of a future: [`FutureExt`]. The futures that wait are at the crate's
+    //! root.
     //!
     //! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
     //! timer.
