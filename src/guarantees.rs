@@ -40,8 +40,9 @@
 //! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **No single insert, reset or removal takes longer than a millisecond**, at ten million timers.
-//!   `drain`, `close` and `expire_all` may, because they hand out everything. So may a drop among
-//!   millions of keyed deadlines with glibc's allocator.
+//!   There are two exceptions. `drain`, `close` and `expire_all` hand out everything. And one drop
+//!   among millions that go at once may take long with glibc's allocator: a few milliseconds for a
+//!   [`Sleep`], and far longer for a keyed deadline.
 //!
 //! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md
 
