@@ -23,6 +23,9 @@ use crate::runtime::{Handle, worker_index};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
+/// How far two lines of the grid lie apart, in nanoseconds.
+const LINE: u64 = MILLISECOND.as_nanos() as u64;
+
 /// The instant from which ticks are counted, which is not in the future. The caller is in the
 /// context of the runtime of `handle`.
 pub(crate) fn epoch(handle: &Handle) -> Instant {
@@ -42,16 +45,14 @@ pub(crate) fn epoch(handle: &Handle) -> Instant {
 
 /// Whether the grid has come to `due` at `now`. Both count from an epoch that lies on it.
 pub(super) fn has_come_to_line(due: Moment, now: Moment) -> bool {
-    let line = MILLISECOND.as_nanos() as u64;
-    due.to_bits().div_ceil(line) <= now.to_bits() / line
+    due.to_bits().div_ceil(LINE) <= now.to_bits() / LINE
 }
 
 /// The last line of the grid before the one at which `due` fires. Both count from an epoch that
 /// lies on it.
 pub(super) fn line_before(due: Moment) -> Option<Moment> {
-    let line = MILLISECOND.as_nanos() as u64;
-    let number = due.to_bits().div_ceil(line).checked_sub(1)?;
-    Some(Moment::from_bits(number * line))
+    let number = due.to_bits().div_ceil(LINE).checked_sub(1)?;
+    Some(Moment::from_bits(number * LINE))
 }
 
 /// The last line of the grid up to `now`.
@@ -80,6 +81,6 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     // In this order: a line that has elapsed stays elapsed. So it has not moved in between.
     let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
     let since = now.checked_duration_since(elapsed)?;
-    let past_line = since.as_nanos() % MILLISECOND.as_nanos();
-    is_line.then(|| now - Duration::from_nanos(past_line as u64))
+    let past_line = since.as_nanos() as u64 % LINE;
+    is_line.then(|| now - Duration::from_nanos(past_line))
 }

@@ -1,12 +1,10 @@
 //! Whether a clock can be paused: known when the crate is compiled.
 //!
-//! A clock of tokio's can be paused only in builds with its feature `test-util`, and then only that
-//! of a current-thread runtime. Another crate's feature is not to be seen. But `tokio::time::pause`
-//! exists only with it, and a glob import within a block shadows the names of the module around
-//! it. So `pause` in the block below is tokio's function if there is one, and else the struct.
-//!
-//! Where it is the struct, every clock is the system's, and the compiler removes all that a clock
-//! that can be paused would need.
+//! Only builds with tokio's feature `test-util` can pause a clock, that of a current-thread
+//! runtime. A crate cannot see another one's feature. But `tokio::time::pause` exists only with it,
+//! and a glob import within a block shadows the names of the module around it. So `pause` in the
+//! block below is tokio's function if there is one, and else the struct. Where it is the struct,
+//! the compiler removes all that a clock that can be paused would need.
 
 use crate::runtime::{Handle, RuntimeFlavor};
 

@@ -114,7 +114,7 @@ impl Stalls {
         let from = Tick::new(self.waits_since.load(Ordering::Acquire));
         let present = self
             .stall_between(from, now)
-            .filter(|stall| self.has_grace && stall.has_begun_by(self.tick.due(deadline.due)))
+            .filter(|stall| self.has_grace && stall.from <= self.tick.due(deadline.due))
             .filter(|_| !is_virtual());
         let end = match present {
             Some(stall) => stall.grace_end(deadline),
@@ -132,7 +132,7 @@ impl Stalls {
         }
         let tick = self.tick.due(deadline.due);
         let recent = lock(&self.recent);
-        let begun = recent.iter().filter(|stall| stall.has_begun_by(tick));
+        let begun = recent.iter().filter(|stall| stall.from <= tick);
         begun.filter_map(|stall| stall.grace_end(deadline)).max()
     }
 
@@ -215,18 +215,13 @@ impl Stalls {
 
 #[derive(Clone, Copy, Debug)]
 struct Stall {
-    /// Since when something waited.
+    /// Since when something waited. A timer that is linked before was due before.
     from: Tick,
     end: Moment,
     length: Duration,
 }
 
 impl Stall {
-    /// Whether a timer that is linked at that tick was not due before.
-    fn has_begun_by(&self, tick: Tick) -> bool {
-        self.from <= tick
-    }
-
     /// When the grace ends of a deadline that was not due before the stall. `None` if it has none.
     fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
         let PassedDeadline {

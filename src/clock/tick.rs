@@ -1,8 +1,5 @@
 //! Tick arithmetic and rounding. Nothing else in the crate knows nanoseconds.
 //!
-//! A [`Moment`] is a point in time, counted in nanoseconds from its timer's epoch. A *tick* is a
-//! whole number of [`TickLength`]s since the epoch.
-//!
 //! Invariant: a deadline is rounded up to its tick, and a reading of the clock is rounded down. So
 //! when the current tick has reached the due tick, the deadline has passed. All never-early
 //! reasoning starts from this line.
@@ -117,15 +114,14 @@ impl TickLength {
         Duration::from_nanos(self.nanos)
     }
 
-    /// The first tick that does not begin before `deadline`, from which a timer may fire. It is
-    /// never later than the last tick to which a clock comes.
+    /// The first tick that does not begin before `deadline`, and at most the last one of a clock.
     pub(crate) fn due(self, deadline: Moment) -> Tick {
         let (ticks, rest) = self.divided(deadline.to_bits());
         Tick((ticks + u64::from(rest > 0)).min(self.last))
     }
 
     /// The first moment at or after `now` from which a reset counts. They lie a millisecond apart,
-    /// or a tick where that is shorter, so that all resets of one such step agree.
+    /// or a tick where that is shorter.
     #[inline]
     pub(crate) fn reset_start(self, now: Moment) -> Moment {
         let nanos = now.to_bits();
@@ -152,8 +148,7 @@ impl TickLength {
     #[inline]
     fn divided(self, nanos: u64) -> (u64, u64) {
         let product = u128::from(nanos) * u128::from(self.reciprocal);
-        // The reciprocal lacks less than one, and `nanos` is less than 2^64. So the quotient lacks
-        // one at most.
+        // The reciprocal lacks less than one, so the quotient lacks one at most.
         let quotient = (product >> 64) as u64;
         let rest = nanos - quotient * self.nanos;
         if rest < self.nanos {

@@ -1,8 +1,5 @@
-//! The [`Deadline`] future. It is armed when it is made. One task awaits it, and any task pushes it
-//! back.
-//!
-//! The state lives in a [`Word`](crate::shard::word::Word) that the deadline, its handles and its
-//! timer in the wheel share. The word's file says which thread may touch what.
+//! The [`Deadline`] future. Its state lives in a [`Word`](crate::shard::word::Word) that it shares
+//! with its handles and its timer in the wheel.
 //!
 //! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
 //! settled, the word stays settled until it is restarted. Another poll returns the same answer.

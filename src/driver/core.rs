@@ -9,16 +9,14 @@
 //! ```
 //!
 //! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
-//! thread. So a waker that blocks holds up what it would hold up with tokio. Elsewhere the running
-//! thread sets the alarm for the next moment.
+//! thread. So a waker that blocks holds up what it would hold up with tokio. Elsewhere it sets the
+//! alarm for the next moment. Wakers run outside every lock, and a panic in one stops nothing else.
 //!
 //! Invariants:
 //!
-//! - When the running thread stops, the alarm is set for the earliest expiry or before. If it finds
-//!   the time driver ended, it ends the driver.
-//! - The clock is read before any shard is turned, and the shards are turned to the floor of that
-//!   reading.
-//! - Wakers run outside every lock, and a panic in one stops neither the turn nor the batch.
+//! - When the running thread stops, the alarm is set for the earliest expiry or before, or the time
+//!   driver has ended, and so has this one.
+//! - The clock is read before any shard is turned, to the floor of that reading.
 
 use std::sync::{Arc, MutexGuard, Weak};
 use std::task::Waker;
@@ -77,8 +75,8 @@ pub(super) enum SetOutcome {
 }
 
 impl Driver {
-    /// Submits a request, and runs the driver if no other thread does. Returns what it found of a
-    /// tick that had passed already when the alarm was set for it.
+    /// Submits a request, and runs the driver if no other thread does. Returns a tick that had
+    /// passed already when the alarm was set for it.
     pub(super) fn run(&self, request: Request) -> Option<MissedTick> {
         let mut run = Run {
             is_in_time_driver: request == Request::FIRED,
@@ -146,8 +144,8 @@ impl Driver {
         core.alarm.set(next)
     }
 
-    /// The alarm is going to be set for `tick`, and no turn happens now. What is overdue keeps
-    /// waiting. If that was deferred, nothing shows its lateness later, so it is noted here.
+    /// No turn happens now, but the alarm is set for `tick`. What is overdue keeps waiting. If that
+    /// is gone, nothing shows its lateness later, so it is noted here.
     fn note_wait(&self, core: &mut Core, tick: Tick, run: &mut Run) {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
@@ -173,10 +171,9 @@ impl Driver {
         }
     }
 
-    /// Fires what is due at `present` in every shard, a batch of each by turns, so that none waits
-    /// for all of another. Returns the earliest expiry, and when it had done all. A pass fires all
-    /// that is due, as tokio's does: work that was left for a task would wait in a run queue,
-    /// behind tasks that are always ready.
+    /// Fires what is due at `present` in every shard, a batch of each by turns. Returns the
+    /// earliest expiry, and when it had done all. Work that was left for a task would wait in a run
+    /// queue, behind tasks that are always ready.
     fn fire_due(&self, core: &mut Core, present: Tick, mut now: Moment) -> (Tick, Moment) {
         let waited_since = core.next_turn;
         let Core { shards, wakers, .. } = core;
@@ -210,10 +207,8 @@ impl Driver {
         if !self.clock.is_pausable() {
             return core.alarm.at().min(running.take_asked_for());
         }
-        // Not earlier than it must be. Otherwise a timer that was disarmed would pull virtual time
-        // along. So what was asked for does not count here: the next expiry that it was asked for
-        // may have been deferred since, by another thread. Where it was not, the next expiries have
-        // it.
+        // What was asked for does not count here: its timer may be disarmed since, and would pull
+        // virtual time along. Where it is not, the next expiries have it.
         running.read(|| {
             let expiries = core.shards().map(|shard| shard.next_expiry());
             expiries.min().unwrap_or(Tick::NEVER)
@@ -222,8 +217,7 @@ impl Driver {
 
     /// Closes every shard, for ever.
     fn end(&self, core: Core, running: &mut Running<'_>) {
-        // It comes before the shards are closed, so a thread that finds one closed, under its lock,
-        // finds the driver ended.
+        // First, so a thread that finds a shard closed, under its lock, finds the driver ended.
         self.clock.end();
         // Nothing need be notified or waits any more.
         running.set_for(Tick::FIRST);

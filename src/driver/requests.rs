@@ -84,8 +84,8 @@ impl Requests {
         self.asked_for.fetch_min(tick.get(), Ordering::AcqRel);
     }
 
-    /// Submits a request. If no thread runs the driver, the caller does, and `serve` serves what is
-    /// requested until nothing more is.
+    /// Submits a request. If no thread runs the driver, the caller does: `serve` serves what is
+    /// requested, until nothing more is.
     pub(crate) fn run(&self, request: Request, mut serve: impl FnMut(&mut Running<'_>, Request)) {
         let mut running = self.submit(request);
         while let Some(mut runs) = running {
@@ -97,9 +97,9 @@ impl Requests {
 
     /// Submits a request. If no thread runs the driver, the caller has to, until it may stop.
     pub(crate) fn submit(&self, request: Request) -> Option<Running<'_>> {
-        // Release: pairs with the Acquire in `take`. The running thread that serves the request
-        // sees what its thread did before. Acquire: pairs with the Release in `release`. A running
-        // thread sees what the one before it did.
+        // Release: pairs with the Acquire in `take`, whose thread sees what this one did before.
+        // Acquire: pairs with the Release in `release`. A running thread sees what the last one
+        // did.
         let before = self.state.fetch_or(RUNNING | request.0, Ordering::AcqRel);
         (before & RUNNING == 0).then_some(Running(self))
     }

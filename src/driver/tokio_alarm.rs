@@ -113,15 +113,12 @@ impl Alarm for TokioAlarm {
         }
     }
 
-    /// Sets the alarm so that the time driver fires it when it comes round next, unless it is set
-    /// for that already.
+    /// Sets the alarm so that the time driver fires it when it comes round next.
     ///
-    /// Where the present tick began after the millisecond up to which the time driver has worked,
-    /// that is so for the present tick, and no time need pass. Else it is the next millisecond,
-    /// however long a tick is. Then the alarm is too late for the present tick: anything else that
-    /// is armed for it fires at once, as tokio's timers do.
-    ///
-    /// Returns the first tick that the alarm is in time for too.
+    /// If the present tick began after the millisecond up to which the time driver has worked, the
+    /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
+    /// millisecond, and too late for the present tick: what is armed for that fires at once, as
+    /// tokio's timers do.
     fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (SetOutcome::Done, self.at);
@@ -140,8 +137,7 @@ impl Alarm for TokioAlarm {
 }
 
 impl TokioAlarm {
-    /// Unsets it. If it fired early, it first finds out whether the time driver has ended: it may
-    /// also have been set for later while it fired.
+    /// If it fired early, either the time driver has ended, or it was set for later while it fired.
     fn unset(&mut self) -> SetOutcome {
         let fired_early = std::mem::take(&mut self.fired_early);
         if fired_early && self.set_to(self.clock.last_tick()) == SetOutcome::Ended {
@@ -179,13 +175,13 @@ impl TokioAlarm {
         }
     }
 
-    /// Resets tokio's sleep. Where that lies in the past, it elapses at once and would wake the
-    /// waker, which is for the time driver alone. A wake of the time driver meanwhile is muted too.
-    /// So it has to be attached again, and that finds out.
+    /// Resets tokio's sleep. In the past it elapses at once, and would wake the waker, which is for
+    /// the time driver alone. A wake of the time driver meanwhile is muted too, and attaching the
+    /// alarm again finds that out.
     fn reset(&mut self, instant: Instant) {
         self.is_attached = false;
-        // Relaxed, here and in `wake_by_ref`: the alarm elapses within `reset`, on this thread. If
-        // another thread fires it meanwhile, it fires what is being unset, and may read either.
+        // Relaxed, here and in `wake_by_ref`: it elapses within `reset`, on this thread. Another
+        // thread that fires it meanwhile fires what is being unset, and may read either.
         self.alarm_waker.is_muted.store(true, Ordering::Relaxed);
         self.sleep.as_mut().reset(instant);
         self.alarm_waker.is_muted.store(false, Ordering::Relaxed);
@@ -203,8 +199,8 @@ impl TokioAlarm {
     }
 }
 
-/// A sleep of tokio's at `end_of_time`, which fires only when the time driver ends. `None` if it
-/// has ended: the next thread that arms finds that out.
+/// A sleep at `end_of_time`, which fires only when the time driver ends. `None` if that has ended:
+/// the next thread that arms finds that out.
 fn end_of_time_driver(end_of_time: Instant, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
     let mut sleep = Box::pin(sleep_until(end_of_time));
     // Before the first reset or poll a sleep is in no timers, and shows nothing of the time driver.

@@ -32,25 +32,19 @@ impl Watch {
     /// Whether the runtime has dropped its tasks, or its time driver has ended.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        match &self.task {
-            Some(task) if task.is_finished() => true,
-            _ => self.driver.clock.has_ended(),
-        }
+        let is_dropped = self.task.as_ref().is_some_and(JoinHandle::is_finished);
+        is_dropped || self.driver.clock.has_ended()
     }
 
     /// Ready once the runtime has dropped its tasks. Else the task of `cx` is woken then.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(task) = &mut self.task else {
-            // The driver says that it has ended before it lets the runtime go.
-            let has_ended = self.driver.clock.has_ended();
-            return if has_ended {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            };
-        };
-        // Not at the cost of the budget of the task that waits.
-        pin!(coop::unconstrained(task)).poll(cx).map(drop)
+        match &mut self.task {
+            // Not at the cost of the budget of the task that waits.
+            Some(task) => pin!(coop::unconstrained(task)).poll(cx).map(drop),
+            // The clock ends before the driver lets the runtime go.
+            None if self.driver.clock.has_ended() => Poll::Ready(()),
+            None => Poll::Pending,
+        }
     }
 }
 

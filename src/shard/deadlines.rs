@@ -55,8 +55,8 @@ impl Shard {
         word
     }
 
-    /// If no turn comes for the timer of the word, because tokio's time driver has worked up to its
-    /// tick already, the deadline has passed. It expires here and now.
+    /// If tokio's time driver has worked up to the word's tick already, no turn comes for it. The
+    /// deadline has passed, and expires here and now.
     fn unlock_armed(&self, locked: Locked<'_>, word: &Word) {
         if locked.unlock() {
             let now = self.clock.now();
@@ -150,7 +150,26 @@ impl DeadlineRef<'_> {
         if grace_end.is_some() && locked.is_overdue(word) {
             locked.state.counts.spared += 1;
         }
-        if shard.apply(locked.word(word), change, now, grace_end) {
+        let word_held = locked.word(word);
+        let mut may_be_earlier = true;
+        match change {
+            Change::Reset => word_held.restart_from(now),
+            Change::MoveTo(due) => word_held.set_once(|_| due),
+            Change::Extend(by) => {
+                may_be_earlier = false;
+                word_held.set_once(|due| {
+                    // It may be due before the grace of a stall ends, and would have had that.
+                    let spared = || shard.clock.stalls().grace_end(passed(word_held, due));
+                    let from = grace_end.map_or(due, |_| now);
+                    from.after(by).max(grace_end.or_else(spared).unwrap_or(due))
+                });
+            }
+            Change::SetTimeout(timeout) => {
+                may_be_earlier = timeout < word_held.timeout();
+                word_held.set_timeout(timeout);
+            }
+        }
+        if may_be_earlier {
             // It may have been moved to a moment that has passed.
             locked.expire_if(word, |_, due| due <= now);
         }
@@ -212,37 +231,6 @@ impl DeadlineRef<'_> {
     }
 }
 
-impl Shard {
-    /// Returns whether the change may have made the deadline earlier.
-    fn apply(
-        &self,
-        word: LockedWord<'_>,
-        change: Change,
-        now: Moment,
-        grace_end: Option<Moment>,
-    ) -> bool {
-        match change {
-            Change::Reset => word.restart_from(now),
-            Change::MoveTo(due) => word.set_once(|_| due),
-            Change::Extend(by) => {
-                word.set_once(|due| {
-                    // It may be due before the grace of a stall ends, and would have had that.
-                    let spared = || self.clock.stalls().grace_end(passed(word, due));
-                    let from = grace_end.map_or(due, |_| now);
-                    from.after(by).max(grace_end.or_else(spared).unwrap_or(due))
-                });
-                return false;
-            }
-            Change::SetTimeout(timeout) => {
-                let is_shorter = timeout < word.timeout();
-                word.set_timeout(timeout);
-                return is_shorter;
-            }
-        }
-        true
-    }
-}
-
 /// What a stall has to know of a deadline that passes at `due`.
 fn passed(word: LockedWord<'_>, due: Moment) -> PassedDeadline {
     PassedDeadline {
@@ -277,8 +265,7 @@ impl Locked<'_> {
         expiry
     }
 
-    /// The runtime may have ended, and the shard be closed in a moment. What is armed until then is
-    /// taken out by that.
+    /// If the runtime has ended, the shard is closed, or is in a moment, and nothing is armed.
     fn link_word(&mut self, word: &Arc<Word>) {
         if self.shard.clock.has_ended() {
             self.word(word).end(Cancelled::SHUTDOWN);

@@ -1,10 +1,7 @@
 //! How late the timers of a shard fired, by powers of two of milliseconds.
 //!
-//! A timer is late by the time from its due to the batch that wakes its task, or from when it was
-//! armed if that was later.
-//!
-//! Invariant: it is written under the shard's lock, together with what else is counted there. So
-//! the timers that it counts are those that have fired.
+//! A timer is late by the time from its due, or from when it was armed if that was later, to the
+//! batch that wakes its task. It is counted under the shard's lock, as it fires.
 
 use std::time::Duration;
 

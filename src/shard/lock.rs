@@ -1,10 +1,10 @@
 //! The lock of a shard, and the proof that it is held.
 //!
-//! Some of what belongs to a shard lies beside its lock: the next expiry, and the words of its
-//! deadlines. A call that needs the lock for these asks for a [`LockHeld`].
+//! The next expiry and the words of deadlines lie beside the lock. A call that needs the lock for
+//! these asks for a [`LockHeld`].
 //!
 //! Invariant: a `LockHeld` comes from a guard alone, and cannot outlive it. So a call without a
-//! shard's lock does not compile. Which shard's lock it is, the caller has to know.
+//! shard's lock does not compile. The caller has to know which shard's lock it is.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};

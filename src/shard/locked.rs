@@ -42,13 +42,11 @@ pub(super) struct Locked<'a> {
     waker: Option<Waker>,
 }
 
-/// Half of all calls arm or disarm a timer and do nothing else. These two go without a [`Locked`]:
-/// that has something to drop if a panic comes, so the compiler would keep it in memory.
+/// Half of all calls arm or disarm a timer and do nothing else. They go without a [`Locked`], which
+/// the compiler would keep in memory, because it has something to drop if a panic comes.
 impl Shard {
-    /// Arms a timer that wakes `waker` at `tick`.
-    ///
-    /// The wheel may have been turned to that tick already, or tokio's time driver may have worked
-    /// up to it. Then the timer has fired, and nothing is armed.
+    /// Arms a timer that wakes `waker` at `tick`. If that has passed for the wheel or for tokio's
+    /// time driver, the timer has fired, and nothing is armed.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
         let mut state = self.state.lock();
         // The clock says so before the shard is closed: what is armed meanwhile is taken out by
@@ -108,9 +106,8 @@ impl Shard {
         }
     }
 
-    /// Finds the next expiry after a timer was unlinked from its slot. On the system's clock a next
-    /// expiry that is too early costs one empty turn. On a clock that can be paused it would pull
-    /// virtual time along.
+    /// Defers the next expiry after a timer was unlinked from its slot. On the system's clock it
+    /// may stay too early, for one empty turn.
     #[inline]
     fn defer_without(
         &self,
@@ -128,10 +125,8 @@ impl Shard {
 
     /// The tick at which the driver is to come next.
     pub(super) fn earliest_in(&self, wheel: &Wheel<Entry>) -> Tick {
-        // The wheel may name a tick at which timers cascade ahead of their time. On a clock that
-        // can be paused that would pull virtual time along. The wheel may also name the start of a
-        // coarse slot. A timer that is linked at `NEVER` lies in a slot of its own, which no moment
-        // comes near.
+        // A tick at which timers cascade ahead of their time would pull virtual time along. A timer
+        // that is linked at `NEVER` lies in a slot of its own, which no moment comes near.
         let earliest = if self.clock.is_pausable() {
             wheel.next_due()
         } else {

@@ -1,6 +1,5 @@
-//! One shard of a timer: a wheel behind a lock, and when the driver next comes to it.
-//!
-//! The states of a timer's entry and the calls that move it, always under the shard's lock:
+//! One shard of a timer: a wheel behind a lock, and when the driver next comes to it. The states of
+//! a timer's entry, which change under the lock:
 //!
 //! ```text
 //!   arm --> armed --(the driver finds it due)-------------> fired: the entry is gone, the key is
@@ -129,10 +128,9 @@ impl Shard {
         self.index
     }
 
-    /// Moves an armed timer, whose waker stays. `None` if it had fired before.
-    ///
-    /// The wheel may have been turned to the new tick already, or tokio's time driver may have
-    /// worked up to it. Then this is ready: the timer fires here and now, as tokio's do.
+    /// Moves an armed timer, whose waker stays. `None` if it had fired before. If the new tick has
+    /// passed for the wheel or for tokio's time driver, this is ready: the timer fires here and
+    /// now, as tokio's do.
     pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Option<Poll<()>> {
         let mut locked = self.lock();
         if tick.get() > locked.state.wheel.now() {
@@ -152,16 +150,14 @@ impl Shard {
         Some(Poll::Ready(()))
     }
 
-    /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. A timer that
-    /// was armed for that tick or an earlier one has fired, or fires in the turn that is being
-    /// made.
+    /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. What was armed
+    /// for it or earlier has fired, or fires in the turn that is being made.
     #[inline]
     pub(crate) fn turned_to(&self) -> Tick {
         self.turned_to.get()
     }
 
-    /// Whether a tick lies before the next expiry. Then no turn is to come that would fire what is
-    /// due there.
+    /// Whether a tick lies before the next expiry, so that no turn comes for it.
     #[inline]
     pub(crate) fn is_missed(&self, tick: Tick) -> bool {
         tick < self.next_expiry.tick_about()
@@ -184,8 +180,8 @@ impl Shard {
         })
     }
 
-    /// From now on the entry that `find` finds under the lock wakes `waker`. If `find` finds none,
-    /// this lets the lock go and returns what `find` says instead. Returns which waker it has then.
+    /// From now on the entry that `find` finds under the lock wakes `waker`. Returns which waker it
+    /// has then, or what `find` returns instead.
     fn register<R>(
         &self,
         waker: &Waker,
@@ -197,8 +193,7 @@ impl Shard {
             let entry = match find(&mut locked) {
                 Ok(entry) => entry,
                 Err(instead) => {
-                    // The waker of a timer that was taken out is dropped, because its task is the
-                    // one that polls.
+                    // If a timer was taken out, its task is the one that polls.
                     locked.unlock();
                     return Err(instead);
                 }
@@ -214,8 +209,8 @@ impl Shard {
                 drop(old);
                 return Ok(registered);
             }
-            // A task polls that has not polled last. That is rare, so the loop goes round once more
-            // to clone outside the lock.
+            // Another task than the last one polls. That is rare: clone outside the lock, and
+            // retry.
             drop(locked);
             clone = Some(waker.clone());
         }
@@ -248,9 +243,9 @@ impl Shard {
         let Some(missed) = self.driver.request_turn(change) else {
             return false;
         };
-        // If the tick of a requested turn has passed, the turn comes later, and the next expiry has
-        // to say so. Otherwise a thread that arms something for such a tick would expect a turn
-        // there, and a wheel with a cascade to do in the past goes on naming one.
+        // The turn comes later, and the next expiry has to say so. Otherwise a thread that arms
+        // something for such a tick would expect a turn there, and a wheel with a cascade to do in
+        // the past goes on naming one.
         let state = self.state.lock();
         let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
         linked <= missed.up_to
@@ -269,11 +264,8 @@ impl Shard {
     }
 
     /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`, which
-    /// are woken at `wakes_at`. Returns the tick before which nothing is due any more; `None` if
-    /// the batch is full, and there may be more.
-    ///
-    /// A due timer has waited for the driver since `waited_since` at most. One that is due before
-    /// that was armed later.
+    /// are woken at `wakes_at`. Returns the next expiry; `None` if there may be more. What is due
+    /// before `waited_since` was armed after that, and has waited since then at most.
     pub(crate) fn fire_batch(
         &self,
         now: Tick,

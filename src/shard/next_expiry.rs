@@ -38,9 +38,8 @@ impl NextExpiry {
     /// The tick at which the driver comes next.
     pub(crate) fn tick(&self) -> Tick {
         // Acquire: pairs with the Release in `set`. The driver reads it after a fence (see
-        // `NextCheck`). So the driver sees each expiry that was lowered before the call found the
-        // driver to come early enough. A sleep reads it to learn that its timer has fired. The turn
-        // that took the timer out stored the next expiry after that.
+        // `NextCheck`), and so sees each expiry that was lowered by a thread that found the driver
+        // to come early enough.
         Tick::new(self.0.load(Ordering::Acquire))
     }
 
@@ -75,8 +74,7 @@ impl NextExpiry {
 
     /// Sets it to that tick.
     pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
-        // Release: pairs with the Acquire in `tick`. A thread that reads a next expiry later than
-        // its timer sees what the turn did.
+        // Release: pairs with the Acquire in `tick`.
         self.0.store(tick.get(), Ordering::Release);
     }
 }

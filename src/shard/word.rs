@@ -105,9 +105,8 @@ impl Word {
         from_nanos(self.timeout_nanos())
     }
 
-    /// Counts from `start` if the deadline is pending at `now`, which is no later. Takes no lock.
-    /// `false` if this needs the lock: the deadline has come to its end, it has passed and must be
-    /// settled (W3), or the reset may move it earlier.
+    /// Counts from `start` if the deadline is pending at `now`, which is no later. `false` if this
+    /// needs the lock: the deadline is settled, must be (W3), or may become due earlier.
     #[inline]
     pub(crate) fn reset(&self, now: Moment, start: Moment) -> bool {
         // Of two words that count the timeout, the later one is the greater.
@@ -264,8 +263,8 @@ impl LockedWord<'_> {
         self.state.store(state.to_bits(), Ordering::Release);
     }
 
-    /// Replaces a pending state by what `next` makes of it and of its due, and returns the replaced
-    /// state. An error is the present state: `next` gave `None`, or the word is settled.
+    /// Replaces a pending state by what `next` makes of it and of its due, and returns the old one.
+    /// An error is the present state: `next` gave `None`, or it is settled.
     fn update(&self, next: impl Fn(State, Moment) -> Option<State>) -> Result<State, State> {
         let next = |bits| {
             let state = State::from_bits(bits);
@@ -279,8 +278,7 @@ impl LockedWord<'_> {
             .map_err(State::from_bits)
     }
 
-    /// Where the timer lies in the wheel: index and sequence, which have a meaning only for the
-    /// shard. The sequence is zero before the first timer.
+    /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     pub(crate) fn key(&self) -> (u32, u64) {
         // Relaxed, here and below: only a thread that holds the lock reads and writes it (W5).
         (
@@ -344,28 +342,21 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    fn state() -> impl Strategy<Value = State> {
-        let moment = || (0..=Moment::MAX.to_bits()).prop_map(Moment::from_bits);
-        prop_oneof![
-            moment().prop_map(State::Counting),
-            moment().prop_map(State::Once),
-            prop_oneof![
-                Just(EXPIRED),
-                Just(Err(Cancelled::BY_HANDLE)),
-                Just(Err(Cancelled::REPLACED)),
-                Just(Err(Cancelled::DRAINED)),
-                Just(Err(Cancelled::SHUTDOWN)),
-            ]
-            .prop_map(State::Settled),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn every_state_comes_out_of_its_word_again(state in state()) {
-            prop_assert_eq!(State::from_bits(state.to_bits()), state);
+    #[test]
+    fn every_state_comes_out_of_its_word_again() {
+        let moments = [0, 1, 1 << 40, u64::MAX].map(Moment::from_bits);
+        let pending = moments.map(|at| [State::Counting(at), State::Once(at)]);
+        let cancelled = [
+            Cancelled::BY_HANDLE,
+            Cancelled::REPLACED,
+            Cancelled::DRAINED,
+            Cancelled::SHUTDOWN,
+        ];
+        let outcomes = cancelled.map(Err).into_iter().chain([EXPIRED]);
+        let states = pending.into_iter().flatten();
+        for state in states.chain(outcomes.map(State::Settled)) {
+            assert_eq!(State::from_bits(state.to_bits()), state);
         }
     }
 }
