@@ -28,7 +28,7 @@
 //!   length: at least 100 ms and at most the deadline's timeout after it. So spared deadlines keep
 //!   their spacing. One that is due soon after it is moved too, by less the later it is due. There
 //!   is one grace between two resets. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of
-//!   a socket have it. [`Builder::stall_grace`] switches it off, for leases.
+//!   a socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **Zero, now and the past** are ready at the first poll, unless a paused clock stands between
 //!   two milliseconds. Then they wait for the next one, as with tokio.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's

@@ -96,9 +96,9 @@
 //!
 //! **Jobs that survive a crash.** Store a job before you put it into a [`DelayMap`], and store its
 //! next try before you run it. Then [a queue](docs::recipes#a-queue-whose-jobs-survive-a-crash)
-//! loses none. A [`WallClock`] translates due times for the store. Do not save
-//! [`for_each`](DelayMap::for_each) instead: it visits one part of the map at a time, and misses
-//! what a consumer has taken.
+//! loses none. A [`WallClock`](wall_clock::WallClock) translates due times for the store. Do not
+//! save [`for_each`](DelayMap::for_each) instead: it visits one part of the map at a time, and
+//! misses what a consumer has taken.
 //!
 //! **A timer of your own**, with a different resolution.
 //!
@@ -160,7 +160,7 @@
 //! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
-//! | `serde` | `Serialize` and `Deserialize` for [`Metrics`], [`DelayMapMetrics`] and [`Snapshot`]: each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
+//! | `serde` | `Serialize` and `Deserialize` for the types of [`metrics`]: each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`]: timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
