@@ -1,5 +1,8 @@
 //! The program `hyper_server`, by reqwest and by clients that behave badly.
 
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::process::{LONGEST_WAIT, Program, drip_to_end, read_to_end};
@@ -7,13 +10,14 @@ use reqwest::{Client, ClientBuilder, StatusCode, Version};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hyper_server");
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 const MS: Duration = Duration::from_millis(1);
 
 async fn serve(options: &str) -> Program {
     let options: Vec<_> = options.split_whitespace().collect();
-    Program::serve(env!("CARGO_BIN_EXE_hyper_server"), &options).await
+    Program::serve(PROGRAM, &options).await
 }
 
 fn client() -> ClientBuilder {
@@ -135,4 +139,57 @@ async fn clients_that_vanish_leave_nothing_behind() {
         program.prints(&["closed"]).await;
     }
     program.shuts_down_with_nothing_armed().await;
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_refused_with_a_hint() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (option, value, code, hint) in [
+        ("--idle", "0", 2, "30s"),
+        // It is a value, and no unknown option.
+        ("--idle", "-1", 2, "cannot be negative"),
+        ("--idle", "", 2, "30s"),
+        ("--idle", "soon", 2, "30s"),
+        ("--idle", "3000000h", 2, "30s"),
+        ("--idle", "99999999999999999999", 2, "30s"),
+        ("--listen", "localhost", 2, "localhost:3000"),
+        ("--listen", "127.0.0.1:99999", 2, "localhost:3000"),
+        ("--listen", ":3000", 2, "localhost:3000"),
+        ("--listen", &taken, 1, "another program listens"),
+        (
+            "--listen",
+            "no-host.invalid:3000",
+            1,
+            "no-host.invalid:3000",
+        ),
+    ] {
+        let output = Command::new(PROGRAM).args([option, value]).output();
+        let output = output.unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{value}: {told}");
+        assert!(told.contains(hint), "{value}: {told}");
+        assert!(!told.contains("Os {"), "{told}");
+    }
+}
+
+#[test]
+fn output_that_is_cut_off_ends_it_without_a_panic() {
+    let mut server = Command::new(PROGRAM)
+        .args(["--listen", "localhost:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut stdout = BufReader::new(server.stdout.take().unwrap());
+    stdout.read_line(&mut first).unwrap();
+    drop(stdout);
+    let address = first.trim().strip_prefix("listening on ").unwrap();
+    // It tells of the connection, to nobody.
+    let connected = std::net::TcpStream::connect(address).unwrap();
+    let output = server.wait_with_output().unwrap();
+    assert_ne!(output.status.code(), Some(101), "it panicked");
+    assert_eq!(output.stderr, b"");
+    drop(connected);
 }

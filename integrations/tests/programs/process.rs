@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,9 +25,10 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program, `env!("CARGO_BIN_EXE_name")`.
-    pub(crate) fn run(path: &str, options: &[&str]) -> Program {
+    /// Starts a server, `env!("CARGO_BIN_EXE_name")`, which chooses its port itself.
+    pub(crate) async fn serve(path: &str, options: &[&str]) -> Program {
         let mut process = Command::new(path)
+            .args(["--listen", "127.0.0.1:0"])
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -37,21 +38,12 @@ impl Program {
         let (sender, printed) = mpsc::channel();
         pass_on(process.stdout.take().expect("it is piped"), sender.clone());
         pass_on(process.stderr.take().expect("it is piped"), sender);
-        Program {
+        let mut program = Program {
             process,
             address: None,
             printed,
             lines: RefCell::default(),
-        }
-    }
-
-    /// Starts a server, which chooses its port itself.
-    pub(crate) async fn serve(path: &str, options: &[&str]) -> Program {
-        Program::serve_at("127.0.0.1:0", path, options).await
-    }
-
-    pub(crate) async fn serve_at(listen: &str, path: &str, options: &[&str]) -> Program {
-        let mut program = Program::run(path, &[&["--listen", listen], options].concat());
+        };
         let line = program.prints(&["listening on "]).await;
         let (_, address) = line.split_once("listening on ").expect("it is there");
         program.address = Some(address.parse().expect("an address"));
@@ -80,24 +72,11 @@ impl Program {
 
     /// Asks it to end, by `SIGTERM`.
     pub(crate) fn terminate(&self) {
-        terminate(self.process.id());
-    }
-
-    pub(crate) fn kill(&mut self) {
-        self.process.kill().expect("it can be killed");
-    }
-
-    /// Waits for its end, and for all that it has printed.
-    pub(crate) async fn ends(&mut self) -> ExitStatus {
-        let end = Instant::now() + LONGEST_WAIT;
-        loop {
-            if let Some(status) = self.process.try_wait().expect("it can be asked") {
-                self.lines.borrow_mut().extend(self.printed.iter());
-                return status;
-            }
-            assert!(Instant::now() < end, "it does not end: {:?}", self.lines());
-            sleep(Duration::from_millis(5)).await;
-        }
+        let mut kill = Command::new("kill");
+        let status = kill
+            .args(["-TERM", &self.process.id().to_string()])
+            .status();
+        assert!(status.expect("there is a program `kill`").success());
     }
 
     /// All that it has printed, as far as a test has waited for it.
@@ -124,24 +103,12 @@ impl Program {
         panic!("nothing with {parts:?} in {:?}", self.lines());
     }
 
-    /// Waits until its last connection has ended for this reason, and no timer is left.
-    pub(crate) async fn closes(&self, reason: &str) {
-        self.prints(&["closed: ", reason, "; 0 open, 0 timers armed"])
-            .await;
-    }
-
     /// Asks an HTTP server to end while nothing is in flight.
     pub(crate) async fn shuts_down_with_nothing_armed(&self) {
         self.terminate();
         let line = "shut down: all requests were answered; 0 timers armed";
         self.prints(&[line]).await;
     }
-}
-
-pub(crate) fn terminate(process: u32) {
-    let mut kill = Command::new("kill");
-    let status = kill.args(["-TERM", &process.to_string()]).status();
-    assert!(status.expect("there is a program `kill`").success());
 }
 
 /// A thread reads, so that the process never waits for the test.

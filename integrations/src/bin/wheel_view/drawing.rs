@@ -1,4 +1,4 @@
-//! What is shown at one moment: a list of rows, which the terminal and the SVG draw, each its way.
+//! What is shown at one moment: a list of rows.
 //!
 //! Invariant: a drawing is a copy. The counts of its slots add up to what is pending, but for
 //! timers that were overdue when they were armed.
@@ -6,18 +6,12 @@
 use tickwheel::{Duration, Timer, metrics::LevelSnapshot};
 
 /// What is shown at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Drawing {
-    /// The tick that it is, and its length.
+    /// The tick that it is.
     pub now: u64,
-    pub tick: Duration,
     /// The coarsest level comes first, and after the finest what has become of the timers.
     pub rows: Vec<Row>,
-    /// What the load is, and how late the driver came.
-    pub notes: [String; 2],
-    pub is_paused: bool,
-    /// The timers that the user has added, the newest first.
-    pub own: Vec<String>,
 }
 
 /// Timers that are counted together.
@@ -32,14 +26,14 @@ pub struct Row {
 /// How a row is drawn beside its text.
 #[derive(Clone, Debug)]
 pub enum Look {
-    /// Its slots, in a circle or in a line.
+    /// Its slots, in a circle.
     Level(LevelSnapshot),
-    /// A bar of this colour in `frame.svg`, or a word.
+    /// A bar of this colour in `frame.svg`.
     Count(&'static str),
 }
 
 impl Drawing {
-    pub fn new(timer: &Timer, pushed_back: u64, load: String) -> Drawing {
+    pub fn new(timer: &Timer, pushed_back: u64) -> Drawing {
         let (snapshot, metrics) = (timer.snapshot(), timer.metrics());
         let counts = [
             // Of the same moment as the slots.
@@ -67,13 +61,9 @@ impl Drawing {
                 look: Look::Level(level),
             }
         });
-        let stalls = format!("{} stalls", metrics.stalls);
         Drawing {
             now: snapshot.now,
-            tick: snapshot.tick,
             rows: levels.chain(counts).collect(),
-            notes: [load, stalls],
-            ..Drawing::default()
         }
     }
 

@@ -1,40 +1,37 @@
-//! A real [`Timer`] under a load. Only the public API looks at it: `metrics()` and `snapshot()`.
+//! A real [`Timer`] under a load: connections with an idle deadline that heartbeats push back, and
+//! requests with a timeout that nearly all complete in time.
 //!
-//! The runtime has one thread, because only such a runtime can pause tokio's clock. So a picture
-//! that is paused is the timer itself, standing still, and a step advances that clock by one tick.
-//!
-//! Invariant: while the clock is paused, the runtime is entered for a step and for nothing else.
-//! An idle runtime would advance a paused clock by itself.
+//! Invariant: the load is a function of its seed and of the steps that were made. It asks no clock:
+//! tokio's is paused, and a step advances it by one tick.
 
 use std::io;
 use std::time::Duration;
 
-use tickwheel::{Deadline, Instant, Timer};
+use fastrand::Rng;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use tickwheel::wheel::Wheel;
+use tickwheel::{Deadline, ResetHandle, Timer};
 use tokio::runtime::{self, Runtime};
 
-use crate::Options;
-use crate::drawing::{Drawing, short};
-use crate::load::Load;
+use crate::drawing::Drawing;
 
-/// A timer, its load, and the timers that keys have added.
-pub struct Running {
-    options: Options,
-    runtime: Runtime,
-    timer: Timer,
-    pub load: Load,
-    own: Vec<Own>,
-    added: usize,
-    pub is_paused: bool,
-    /// When the load last did its part.
-    worked: Instant,
-}
+/// Slow enough for a person to follow.
+pub const TICK: Duration = Duration::from_millis(100);
 
-/// A timer that a key has added.
-struct Own {
-    number: usize,
-    timeout: Duration,
-    deadline: Deadline,
-}
+const CONNECTIONS: usize = 20;
+/// In a second. The connection of a heartbeat is chosen by chance.
+const HEARTBEATS: f64 = 18.0;
+const REQUESTS: f64 = 5.0;
+pub const LOAD: &str = "20 connections, 18 heartbeats/s, 5 requests/s";
+
+/// One in so many requests is never answered.
+const UNANSWERED: u32 = 50;
+/// One in so many connections has a timer of minutes too, which nothing pushes back.
+const HAS_SESSION: usize = 3;
+/// The connections come within this time, not all at once.
+const ACCEPTED_WITHIN: f64 = 4.0;
 
 /// The ticks that `ten_seconds` shows.
 const TICKS: u64 = 100;
@@ -44,24 +41,38 @@ const WARM_UP: u64 = 64 * 64 - 60;
 const FAR_ARMED: u64 = 27;
 const FAR_CANCELLED: u64 = 86;
 
-/// A drawing for each tick of ten seconds, and one for the beginning. A tick of 100 ms is
-/// slow enough for a person to follow.
-pub fn ten_seconds(options: Options) -> io::Result<Vec<Drawing>> {
-    let options = Options {
-        preset: 1,
-        tick: Duration::from_millis(100),
-        ..options
-    };
-    let mut running = Running::new(options, true)?;
+pub struct Running {
+    runtime: Runtime,
+    pub timer: Timer,
+    rng: Rng,
+    connections: Vec<Connection>,
+    /// The idle deadlines. Each gives the index of its connection when it has expired.
+    idle: FuturesUnordered<BoxFuture<'static, usize>>,
+    /// The requests under way, by the microsecond at which they complete.
+    under_way: Wheel<Deadline>,
+    now_micros: u64,
+    /// How many resets were in time.
+    pushed_back: u64,
+}
+
+struct Connection {
+    idle: ResetHandle,
+    _session: Option<Deadline>,
+}
+
+/// A drawing for each tick of ten seconds, and one for the beginning.
+pub fn ten_seconds(seed: u64) -> io::Result<Vec<Drawing>> {
+    let mut running = Running::new(seed)?;
     (0..WARM_UP).for_each(|_| running.step());
     let before = running.look();
+    let mut far = None;
     let drawings = (0..=TICKS).map(|tick| {
         if tick > 0 {
             running.step();
         }
         match tick {
-            FAR_ARMED => running.add(Duration::from_secs(3_600)),
-            FAR_CANCELLED => running.cancel_newest(),
+            FAR_ARMED => far = Some(running.timer.deadline(Duration::from_secs(3_600))),
+            FAR_CANCELLED => far = None,
             _ => {}
         }
         let mut drawing = running.look();
@@ -72,133 +83,100 @@ pub fn ten_seconds(options: Options) -> io::Result<Vec<Drawing>> {
 }
 
 impl Running {
-    /// A new timer, on a clock that runs or stands still.
-    pub fn new(options: Options, is_paused: bool) -> io::Result<Running> {
+    pub fn new(seed: u64) -> io::Result<Running> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_time()
-            .start_paused(is_paused)
+            .start_paused(true)
             .build()?;
         let timer = Timer::builder()
-            .tick(options.tick)
+            .tick(TICK)
             .shards(1)
             .build_on(runtime.handle())
             .map_err(io::Error::other)?;
-        let mut running = Running {
-            load: Load::new(options.preset.into(), options.seed),
-            worked: timer.now(),
+        Ok(Running {
             runtime,
             timer,
-            own: Vec::new(),
-            added: 0,
-            is_paused,
-            options,
-        };
-        for timeout in std::mem::take(&mut running.options.add) {
-            running.add(timeout);
-        }
-        Ok(running)
+            rng: Rng::with_seed(seed),
+            connections: Vec::new(),
+            idle: FuturesUnordered::new(),
+            under_way: Wheel::new(),
+            now_micros: 0,
+            pushed_back: 0,
+        })
     }
 
-    /// Begins anew, with a fresh timer and this load.
-    pub fn begin(&mut self, preset: u8) -> io::Result<()> {
-        self.options.preset = preset;
-        *self = Running::new(self.options.clone(), false)?;
-        Ok(())
-    }
-
-    /// Moves a paused clock by one tick. What is due fires, and then the load does its part.
+    /// Moves the clock by one tick. What is due fires, and then the load does its part.
     pub fn step(&mut self) {
-        let tick = self.options.tick;
-        self.runtime.block_on(tokio::time::advance(tick));
-        self.load.step(&self.timer, tick);
-    }
-
-    /// A turn of level 0.
-    pub fn step_turn(&mut self) {
-        (0..64).for_each(|_| self.step());
-    }
-
-    /// Lets a clock that runs go on for a while, and the load do its part each tick.
-    pub fn run_for(&mut self, frame: Duration) {
-        let (tick, end) = (self.options.tick, self.timer.now() + frame);
-        while self.timer.now() < end {
-            self.runtime
-                .block_on(async { tokio::time::sleep(tick).await });
-            let now = self.timer.now();
-            // A program that was stopped has no work of that time to make up for.
-            let elapsed = (now - self.worked).min(2 * frame.max(tick));
-            self.worked = now;
-            self.load.step(&self.timer, elapsed);
+        self.runtime.block_on(tokio::time::advance(TICK));
+        let seconds = TICK.as_secs_f64();
+        // Clients whose connections were closed connect again.
+        while let Some(Some(closed)) = self.idle.next().now_or_never() {
+            self.connections[closed].idle = self.arm_idle(closed);
         }
-    }
-
-    /// What is to be shown now.
-    pub fn look(&self) -> Drawing {
-        let own = self.own.iter().rev().map(|own| {
-            let left = match own.deadline.remaining() {
-                Some(left) => format!("{} left", short(left)),
-                None => "fired".to_owned(),
+        let missing = CONNECTIONS - self.connections.len();
+        let accepted = CONNECTIONS as f64 / ACCEPTED_WITHIN;
+        for _ in 0..self.count(accepted * seconds).min(missing) {
+            self.accept();
+        }
+        for _ in 0..self.count(HEARTBEATS * seconds) {
+            let chosen = self.rng.usize(..self.connections.len().max(1));
+            let connection = self.connections.get(chosen);
+            let is_in_time = connection.is_some_and(|connection| connection.idle.reset());
+            self.pushed_back += u64::from(is_in_time);
+        }
+        self.now_micros += TICK.as_micros() as u64;
+        self.under_way.advance(self.now_micros).for_each(drop);
+        for _ in 0..self.count(REQUESTS * seconds) {
+            let takes = match self.rng.u32(..UNANSWERED) {
+                0 => 60_000,
+                _ => self.rng.u64(5..800),
             };
-            format!("#{} of {}: {left}", own.number, short(own.timeout))
+            let timeout = Duration::from_secs_f64(1.0 + 4.0 * self.rng.f64());
+            let completes = self.now_micros + 1_000 * takes;
+            self.under_way
+                .insert(completes, self.timer.deadline(timeout));
+        }
+    }
+
+    fn look(&self) -> Drawing {
+        Drawing::new(&self.timer, self.pushed_back)
+    }
+
+    /// A whole number that is so large on average.
+    fn count(&mut self, expected: f64) -> usize {
+        (expected + self.rng.f64()) as usize
+    }
+
+    fn accept(&mut self) {
+        let index = self.connections.len();
+        let session = index.is_multiple_of(HAS_SESSION).then(|| {
+            let seconds = 60.0 + 240.0 * self.rng.f64();
+            self.timer.deadline(Duration::from_secs_f64(seconds))
         });
-        let own = own.collect();
-        Drawing {
-            is_paused: self.is_paused,
-            own,
-            ..Drawing::new(&self.timer, self.load.pushed_back, self.load.describe())
-        }
-    }
-
-    pub fn pause_or_go_on(&mut self) {
-        self.is_paused = !self.is_paused;
-        let set = match self.is_paused {
-            true => tokio::time::pause,
-            false => tokio::time::resume,
-        };
-        self.runtime.block_on(async { set() });
-    }
-
-    pub fn add(&mut self, timeout: Duration) {
-        self.added += 1;
-        self.own.push(Own {
-            number: self.added,
-            timeout,
-            deadline: self.timer.deadline(timeout),
+        let idle = self.arm_idle(index);
+        self.connections.push(Connection {
+            idle,
+            _session: session,
         });
     }
 
-    pub fn reset_newest(&mut self) {
-        if let Some(own) = self.own.last() {
-            own.deadline.handle().reset();
-        }
-    }
-
-    pub fn reset_all(&mut self) {
-        for own in &self.own {
-            own.deadline.handle().reset();
-        }
-        self.load.reset_all();
-    }
-
-    pub fn cancel_newest(&mut self) {
-        self.own.pop();
-    }
-
-    pub fn cancel_all(&mut self) {
-        self.own.clear();
-        self.load = Load::new(0, self.options.seed);
+    fn arm_idle(&mut self, index: usize) -> ResetHandle {
+        // From a third of 12 s to three times as much. Each order of magnitude is as likely.
+        let seconds = 12.0 * 9_f64.powf(self.rng.f64() - 0.5);
+        let deadline = self.timer.deadline(Duration::from_secs_f64(seconds));
+        let handle = deadline.handle();
+        self.idle.push(deadline.map(move |_| index).boxed());
+        handle
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
     #[test]
     fn the_ten_seconds_show_all_that_can_happen() {
-        let drawings = ten_seconds(Options::parse_from([""])).unwrap();
+        let drawings = ten_seconds(1).unwrap();
         let mut levels: Vec<_> = drawings.iter().map(|it| it.levels().count()).collect();
         levels.dedup();
         assert_eq!(levels, [2, 3, 2], "a level comes and goes");

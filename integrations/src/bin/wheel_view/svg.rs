@@ -20,6 +20,7 @@ use std::f64::consts::TAU;
 use tickwheel::metrics::LevelSnapshot;
 
 use crate::drawing::{Drawing, Look, grouped};
+use crate::running::LOAD;
 
 const RADII: [f64; 4] = [64.0, 101.0, 138.0, 175.0];
 const BAND: f64 = 33.0;
@@ -240,8 +241,7 @@ impl Svg {
     }
 
     fn write_panel(&mut self, film: Film<'_>) {
-        let [load, _] = &film.drawings[0].notes;
-        self.body += &format!("<text class=\"s\" x=\"450\" y=\"70\">{load}</text>\n");
+        self.body += &format!("<text class=\"s\" x=\"450\" y=\"70\">{LOAD}</text>\n");
         let fullest = film.drawings.iter().max_by_key(|it| it.rows.len());
         let rows = fullest.map_or(&[][..], |fullest| &fullest.rows);
         let counts = rows.iter().map(|row| film.timers(&row.name, self.ticks));
