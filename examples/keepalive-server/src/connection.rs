@@ -19,9 +19,6 @@
 //! A server that was stopped for a while finds heartbeats that it has not read yet. Nothing here
 //! looks for them. The deadline itself stays pending for a while after such a stall, and the
 //! heartbeats reset it. Tokio's timer gives no such time.
-//!
-//! An operator may cancel the deadline, which closes the connection at once, or lengthen its
-//! timeout. The new timeout is never shorter than the server's, so what is early stays the same.
 
 use std::io;
 use std::net::SocketAddr;
@@ -57,10 +54,8 @@ pub(crate) enum Ended {
     Early {
         after: Duration,
     },
-    /// It was closed because its deadline had been cancelled: the client's address.
-    Cancelled(SocketAddr),
     ByClient,
-    /// The socket failed.
+    /// The socket failed, or the runtime of the timer has ended.
     Failed,
 }
 
@@ -92,7 +87,7 @@ pub(crate) async fn serve(
     let heard = listener.await?;
 
     if !has_expired {
-        return Ok(Ended::Cancelled(client));
+        return Ok(Ended::Failed);
     }
     let found_expired_at = match heard.end {
         End::Refused(at) => at.min(expired_at),

@@ -1,8 +1,7 @@
 //! The deadlines of the connections, on tickwheel's timers or on tokio's.
 //!
-//! Only the server's deadlines depend on the choice. The clients, the pauses between two tries and
-//! the limits of the admin's sessions go by tokio's timers in either case. So two runs differ in
-//! the deadlines alone.
+//! Only the server's deadlines depend on the choice. The clients and the pauses between two tries go
+//! by tokio's timers in either case. So two runs differ in the deadlines alone.
 //!
 //! Invariant: `reset` says `true` only if the deadline was put off, and no deadline expires before
 //! its timeout has passed since then. This holds on both timers.
@@ -36,9 +35,8 @@ impl TimerKind {
 
 /// The deadlines of all connections.
 pub(crate) enum Keepalives {
-    /// By the client's address, so that an operator can find each.
+    /// By the client's address.
     Tickwheel(DeadlineMap<SocketAddr>),
-    /// Tokio's timers have no list.
     Tokio,
 }
 
@@ -84,7 +82,7 @@ impl Keepalives {
 }
 
 impl Keepalive {
-    /// Completes when it has come to its end: whether it has expired, and was not cancelled.
+    /// Completes when it has come to its end: whether it has expired.
     pub(crate) async fn has_expired(&mut self) -> bool {
         match self {
             Keepalive::Tickwheel(deadline) => deadline.await.is_ok(),

@@ -4,10 +4,9 @@
 //! For each connection one task awaits its deadline in a [`tickwheel::DeadlineMap`] while another
 //! reads heartbeats and pushes the deadline back through its [`tickwheel::ResetHandle`]. With
 //! `--timer tokio` the deadlines go by tokio's own timer instead, for a comparison. A connection
-//! that falls silent is closed when its deadline expires. An operator on the admin port lists the
-//! connections, closes or extends one, or closes all. Thousands of clients in a second process send
-//! the heartbeats. A share of them falls silent at a random moment, and leaves the socket open. The
-//! others live until the end of the run.
+//! that falls silent is closed when its deadline expires. Thousands of clients in a second process
+//! send the heartbeats. A share of them falls silent at a random moment, and leaves the socket open.
+//! The others live until the end of the run.
 //!
 //! With `--pause 4s` the server's process is stopped for four seconds in the middle of the run. The
 //! heartbeats that come meanwhile wait in the sockets. The verdict stays as strict: no connection
@@ -18,17 +17,14 @@
 //! cargo run --release -p keepalive-server
 //! cargo run --release -p keepalive-server -- --compare
 //! cargo run --release -p keepalive-server -- --connections 1000 --pause 4s
-//! cargo run --release -p keepalive-server -- --run-time 10m --admin-port 7777     # and: nc 127.0.0.1 7777
 //! ```
 //!
 //! It exits with 0 if every deadline held. It exits with 1 if one did not, or if nothing could be
 //! tried, and with 2 if the options make no sense. With `--compare` tickwheel's run alone decides,
 //! because what tokio's run does after the pause is what the comparison shows. Ctrl-C ends the run
 //! early, with the summary and the verdict so far. `connection.rs` and `load.rs` tell what counts
-//! as a violation, and why a loaded machine does not raise a false one. `summary.rs` tells why the
-//! admin's doings count as none.
+//! as a violation, and why a loaded machine does not raise a false one.
 
-mod admin;
 mod compare;
 mod connection;
 mod keepalives;
@@ -48,7 +44,6 @@ use tickwheel::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
-use crate::admin::Admin;
 use crate::compare::Comparison;
 use crate::load::Clients;
 use crate::options::Options;
@@ -96,12 +91,6 @@ async fn serve_under_load(options: &Options) -> io::Result<Summary> {
     let started = Instant::now();
     let server = Server::start(options.timer, options.timeout).await?;
     let site = server.site.clone();
-    let admin = Admin::start(&site, options.admin_port).await?;
-    let told = format!(
-        "Admin port: {}; `help` shows its commands.\n",
-        admin.address
-    );
-    say(&told);
     let load = options.run_another(format!("--load-for={}", server.address));
     let pause = async {
         sleep(options.before_pause()).await;
@@ -120,8 +109,6 @@ async fn serve_under_load(options: &Options) -> io::Result<Summary> {
     let clients = Clients::parse(&String::from_utf8_lossy(&load.stdout))
         .filter(|_| load.status.success())
         .ok_or_else(|| io::Error::other(format!("the load failed: {}", load.status)))?;
-    // The admin ends first, because the report is to hold all that it did.
-    admin.shut_down().await;
     Ok(Summary {
         clients,
         site,

@@ -53,16 +53,12 @@ pub(crate) struct Options {
     ///
     /// Each run is stopped in its middle for twice the timeout, or for less if it is short, unless
     /// --pause says otherwise. It passes if tickwheel's run does.
-    #[arg(long, conflicts_with_all = ["timer", "admin_port"])]
+    #[arg(long, conflicts_with = "timer")]
     pub(crate) compare: bool,
 
     /// The timer of the server's deadlines
     #[arg(long, value_enum, default_value_t = TimerKind::Tickwheel)]
     pub(crate) timer: TimerKind,
-
-    /// The loopback port that takes an operator's commands; 0 is any that is free
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    pub(crate) admin_port: u16,
 
     /// Be the clients of a server that listens there. What the program calls itself with
     #[arg(long, hide = true)]
@@ -186,9 +182,8 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or("it must be a number from 0 to 1".to_string())
 }
 
-/// A duration as people write it, on the command line and to the admin port. The error says what is
-/// wrong. A day at most, so that the run ends and no instant overflows.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+/// A duration as people write it. A day at most, so that the run ends and no instant overflows.
+fn duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|problem| problem.to_string())?;
     match duration.as_millis() {
         1..=86_400_000 => Ok(duration),
@@ -197,8 +192,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// For all but the connections, of which each is one socket in the server's process and one in the
-/// load's: the standard streams, the listeners, the admin's sessions, the runtime's own, what the
-/// process was started with.
+/// load's: the standard streams, the listener, the runtime's own, what the process was started
+/// with.
 const OTHER_FILES: u32 = 64;
 
 /// Raises the system's limit on open files to what `wanted` connections need, and gives how many of

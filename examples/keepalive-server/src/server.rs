@@ -1,10 +1,8 @@
 //! The server: accepts connections, lets a task serve each one, and reports how they ended.
 //!
-//! It knows nothing of the load, nor of the admin port, which acts on the connections through the
-//! [`Site`]. One task owns the listener and every connection's task, so what they report needs no
+//! It knows nothing of the load. One task owns the listener and every connection's task, so what they report needs no
 //! lock. The [`Counters`] are for those that look on.
 
-use std::collections::HashSet;
 use std::convert::identity;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,7 +20,7 @@ use crate::keepalives::{Keepalives, TimerKind};
 
 /// After an error of accept, most likely too many open files, there is no use in trying again at
 /// once.
-pub(crate) const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
+const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
 
 /// What all connections share.
 pub(crate) struct Site {
@@ -30,17 +28,7 @@ pub(crate) struct Site {
     /// How long a client may be silent.
     pub(crate) timeout: Duration,
     pub(crate) counters: Counters,
-    by_admin: Mutex<ByAdmin>,
     stall: Mutex<LastStall>,
-}
-
-/// What an operator did: the clients whose connections it was.
-#[derive(Default)]
-pub(crate) struct ByAdmin {
-    /// Their deadlines were cancelled.
-    pub(crate) closed: HashSet<SocketAddr>,
-    /// They were allowed a longer silence.
-    pub(crate) extended: HashSet<SocketAddr>,
 }
 
 /// When the timer or the whole process was held up last.
@@ -58,13 +46,8 @@ impl Site {
             keepalives: Keepalives::new(kind),
             timeout,
             counters: Counters::default(),
-            by_admin: Mutex::default(),
             stall: Mutex::default(),
         }
-    }
-
-    pub(crate) fn by_admin(&self) -> MutexGuard<'_, ByAdmin> {
-        lock(&self.by_admin)
     }
 
     /// The process is about to be stopped by its own wish, or goes on.
@@ -142,8 +125,6 @@ pub(crate) struct Report {
     pub(crate) late_after_stall: Vec<Duration>,
     /// For each deadline that expired early, how long after the last reset that was.
     pub(crate) early: Vec<Duration>,
-    /// The clients whose deadlines were cancelled.
-    pub(crate) cancelled: Vec<SocketAddr>,
     /// Tasks that panicked.
     pub(crate) panics: usize,
     /// Connections that had to be cut off at the end.
@@ -231,7 +212,6 @@ impl Report {
                 counters.closed_by_deadline.add(1);
                 self.early.push(after);
             }
-            Ok(Ended::Cancelled(client)) => self.cancelled.push(client),
             Ok(Ended::ByClient) => counters.closed_by_client.add(1),
             Ok(Ended::Failed) => counters.connection_errors.add(1),
             Err(_) => self.panics += 1,

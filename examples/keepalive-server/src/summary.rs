@@ -1,11 +1,5 @@
 //! The verdict and the table at the end.
 //!
-//! What the admin did is no violation, but it excuses nothing else. The clients know nothing of the
-//! admin: one that was kicked or drained saw that it was closed though it was in time. The admin
-//! port notes whose connections it closed, and whose were allowed a longer silence. The verdict
-//! leaves out just those clients, each by its address. They connect once each, so an address stands
-//! for one client. A deadline that was cancelled, and not by the admin, is a violation.
-//!
 //! A client that was held up is excused, because it cannot tell what held it up. But a server that
 //! holds up everything must not pass for that reason. So half of the clients must be judged, and no
 //! closing may be later than [`grace`].
@@ -15,7 +9,6 @@
 //!
 //! A row that would show 0 is left out, but for the one that the verdict is about.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -67,22 +60,19 @@ impl Summary {
             "closed early: the timeout is {:?}, and the soonest was closed {soonest:?} after its last reset",
             self.site.timeout
         );
-        let in_time = self.closed_in_time();
+        let in_time = &clients.closed_in_time;
         let longest = in_time.iter().max().copied().unwrap_or_default();
         let closed_in_time =
             format!("closed although they sent in time, never more than {longest:?} apart");
-        let by_admin = self.site.by_admin();
-        let not_extended = |client: &&SocketAddr| !by_admin.extended.contains(client);
-        let left_open = clients.left_open.iter().filter(not_extended).count();
-        let not_by_admin = |client: &&SocketAddr| !by_admin.closed.contains(client);
-        let cancelled = server.cancelled.iter().filter(not_by_admin).count();
         let late = server.late.iter().chain(&server.late_after_stall);
         let latest = late.max().copied().unwrap_or_default();
         let violations = [
             (server.early.len(), &*closed_early),
             (in_time.len(), &*closed_in_time),
-            (left_open, "not closed although they had fallen silent"),
-            (cancelled, "deadlines cancelled, by nobody"),
+            (
+                clients.left_open,
+                "not closed although they had fallen silent",
+            ),
             (server.cut_off, "connections left when all clients had gone"),
             (clients.panics + server.panics, "tasks panicked"),
         ];
@@ -109,16 +99,6 @@ impl Summary {
             )
         })
     }
-
-    /// The longest gap of each client that was closed in time, and not by the admin.
-    fn closed_in_time(&self) -> Vec<Duration> {
-        let by_admin = self.site.by_admin();
-        let closed = self.clients.closed_in_time.iter();
-        closed
-            .filter(|(client, _)| !by_admin.closed.contains(client))
-            .map(|(_, gap)| *gap)
-            .collect()
-    }
 }
 
 impl fmt::Display for Summary {
@@ -126,9 +106,6 @@ impl fmt::Display for Summary {
         let (clients, server) = (&self.clients, &self.server);
         let metrics = self.site.keepalives.metrics();
         let counters = &self.site.counters;
-        let closed_live = self.closed_in_time().len();
-        let closed = self.site.by_admin().closed.len();
-        let extended = self.site.by_admin().extended.len();
         let mut row = |what: &str, value: &dyn fmt::Display| {
             let value = value.to_string();
             let is_nothing = ["0", "-", "0.00 s"].contains(&&*value) && what != LIVE_CLOSED;
@@ -155,7 +132,7 @@ impl fmt::Display for Summary {
             "silent clients that were closed",
             &clients.closed_when_silent,
         )?;
-        row(LIVE_CLOSED, &closed_live)?;
+        row(LIVE_CLOSED, &clients.closed_in_time.len())?;
         row("clients that lived to the end", &clients.lived)?;
         row("wall time", &seconds(self.wall_time))?;
         if let Ok(cpu) = ProcessTime::try_now() {
@@ -178,8 +155,6 @@ impl fmt::Display for Summary {
         row("clients that never connected", &clients.not_connected)?;
         row("clients cut short by Ctrl-C", &clients.interrupted)?;
         row("clients late themselves, and closed", &clients.excused)?;
-        row("closed by the admin", &closed)?;
-        row("extended by the admin", &extended)?;
         row("errors of accept", &counters.accept_errors.get())?;
         row("errors of connections", &counters.connection_errors.get())?;
         if let Some(error) = &clients.first_connect_error {
@@ -203,9 +178,6 @@ impl fmt::Display for Summary {
                      {grace}, so that heartbeats that lie unread are read first."
                 )?;
             }
-        }
-        if closed + extended > 0 {
-            write!(f, "\nWhat the admin did is left out of this verdict.")?;
         }
         Ok(())
     }

@@ -18,10 +18,9 @@ use crate::load::Clients;
 async fn a_flooding_client_per_worker_holds_up_nobody() {
     let timeout = Duration::from_secs(1);
     let running = Running::new(timeout).await;
-    let mut operator = running.operator().await;
     let mut floods = Vec::new();
     for _ in 0..2 {
-        let client = operator.extended(&running).await.into_std().unwrap();
+        let client = running.extended().await.into_std().unwrap();
         client.set_nonblocking(false).unwrap();
         floods.push(Flood::start(client));
     }
@@ -42,20 +41,20 @@ async fn a_flooding_client_per_worker_holds_up_nobody() {
     assert!(start.elapsed() >= timeout, "early");
 
     // A heartbeat pushes back what would pass by itself.
-    let mut live = operator.extended(&running).await;
-    let before = operator.left(&live).await.unwrap();
+    let mut live = running.extended().await;
+    let left = |live: &_| running.handle(live).unwrap().remaining().unwrap();
+    let before = left(&live);
     let asked = Instant::now();
     tokio::time::sleep(timeout / 10).await;
     live.write_all(&[HEARTBEAT]).await.unwrap();
     until(async || {
         let passed = asked.elapsed();
-        let left = operator.left(&live).await.unwrap();
-        left + passed > before + timeout / 100
+        left(&live) + passed > before + timeout / 100
     })
     .await;
     assert_open(&mut live).await;
 
-    drop((floods, live, operator));
+    drop((floods, live));
     let lived = Clients::parse("lived").unwrap();
     let summary = running.finish(lived).await;
     assert!(summary.has_passed(), "{summary}");

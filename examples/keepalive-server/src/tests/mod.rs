@@ -1,4 +1,4 @@
-//! The server by real TCP clients on both of its ports, and the verdict.
+//! The server by real TCP clients, and the verdict.
 //!
 //! Nothing here asserts that something was fast. What waits for the server waits as long as
 //! [`LONGEST_WAIT`]. Where a connection must not be closed, its timeout is an hour, unless the test
@@ -7,19 +7,16 @@
 mod closing;
 mod compare;
 mod flood;
-mod sessions;
 mod verdict;
 
 use std::future::Future;
-use std::net::SocketAddr;
 
-use tickwheel::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tickwheel::{Duration, ResetHandle};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::admin::Admin;
 use crate::connection::GREETING;
-use crate::keepalives::TimerKind;
+use crate::keepalives::{Keepalives, TimerKind};
 use crate::load::Clients;
 use crate::server::Server;
 use crate::summary::Summary;
@@ -27,11 +24,10 @@ use crate::summary::Summary;
 const HOUR: Duration = Duration::from_secs(3600);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A server with its admin port.
+/// A server that runs.
 struct Running {
     timer: TimerKind,
     server: Server,
-    admin: Admin,
 }
 
 impl Running {
@@ -41,12 +37,7 @@ impl Running {
 
     async fn on(timer: TimerKind, timeout: Duration) -> Running {
         let server = Server::start(timer, timeout).await.unwrap();
-        let admin = Admin::start(&server.site, 0).await.unwrap();
-        Running {
-            timer,
-            server,
-            admin,
-        }
+        Running { timer, server }
     }
 
     /// A client that is served.
@@ -56,18 +47,28 @@ impl Running {
         client
     }
 
-    async fn operator(&self) -> Operator {
-        let stream = TcpStream::connect(self.admin.address).await.unwrap();
-        Operator(BufReader::new(stream))
+    /// A client that is served, and may be silent for an hour.
+    async fn extended(&self) -> TcpStream {
+        loop {
+            let client = self.client().await;
+            if let Some(handle) = self.handle(&client)
+                && handle.set_timeout(HOUR)
+            {
+                return client;
+            }
+            // The machine was so busy that this client had its timeout before it was extended.
+        }
     }
 
-    fn resets(&self) -> u64 {
-        self.server.site.counters.resets.get()
+    fn handle(&self, client: &TcpStream) -> Option<ResetHandle> {
+        let Keepalives::Tickwheel(map) = &self.server.site.keepalives else {
+            panic!("tokio's timers have no handles");
+        };
+        map.handle(&client.local_addr().unwrap())
     }
 
-    /// Shuts both ports down, once all clients have gone.
+    /// Shuts it down, once all clients have gone.
     async fn finish(self, clients: Clients) -> Summary {
-        self.admin.shut_down().await;
         Summary {
             clients,
             site: self.server.site.clone(),
@@ -77,84 +78,6 @@ impl Running {
             wall_time: Duration::ZERO,
         }
     }
-}
-
-/// A session at the admin port.
-struct Operator(BufReader<TcpStream>);
-
-impl Operator {
-    async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.0.write_all(bytes.as_ref()).await.unwrap();
-    }
-
-    /// The next line, or nothing once the session has ended.
-    async fn line(&mut self) -> String {
-        let mut line = String::new();
-        // A session that ends with something unread may reset the socket.
-        let _ = wait_for(self.0.read_line(&mut line)).await;
-        line.trim_end().to_string()
-    }
-
-    /// The lines of the reply to a line, and the last of them.
-    async fn ask_for_all(&mut self, line: &str) -> (Vec<String>, String) {
-        self.send(format!("{line}\n")).await;
-        let mut lines = Vec::new();
-        loop {
-            let line = self.line().await;
-            assert_ne!(line, "", "the session ended within a reply");
-            if line.starts_with("ok") || line.starts_with("error") {
-                return (lines, line);
-            }
-            lines.push(line);
-        }
-    }
-
-    /// The last line of the reply to a line, when it is the only one.
-    async fn ask(&mut self, line: &str) -> String {
-        let (lines, last) = self.ask_for_all(line).await;
-        assert!(lines.is_empty(), "{line:?} was answered with {lines:?}");
-        last
-    }
-
-    /// A client that is served, and may be silent for an hour more than others.
-    async fn extended(&mut self, running: &Running) -> TcpStream {
-        loop {
-            let client = running.client().await;
-            let extend = format!("extend {} 1h", address(&client));
-            if self.ask(&extend).await == "ok" {
-                return client;
-            }
-            // The machine was so busy that this client had its timeout before it was extended.
-        }
-    }
-
-    /// The connections that are listed: the client, and the time left.
-    async fn list(&mut self) -> Vec<(SocketAddr, Duration)> {
-        let (lines, last) = self.ask_for_all("list").await;
-        assert_eq!(last, format!("ok {}", lines.len()));
-        let parse = |line: &String| {
-            let (client, millis) = line.split_once(' ').unwrap();
-            let left = Duration::from_millis(millis.parse().unwrap());
-            (client.parse().unwrap(), left)
-        };
-        lines.iter().map(parse).collect()
-    }
-
-    async fn listed_clients(&mut self) -> Vec<SocketAddr> {
-        let list = self.list().await;
-        list.into_iter().map(|(client, _)| client).collect()
-    }
-
-    /// The time that a client has left, or `None` if it is not listed.
-    async fn left(&mut self, client: &TcpStream) -> Option<Duration> {
-        let mut list = self.list().await.into_iter();
-        list.find(|listed| listed.0 == address(client))
-            .map(|listed| listed.1)
-    }
-}
-
-fn address(client: &TcpStream) -> SocketAddr {
-    client.local_addr().unwrap()
 }
 
 async fn wait_for<F: Future>(future: F) -> F::Output {

@@ -1,10 +1,8 @@
 //! The verdict on a run: which clients were in time, what counts, and what is left out.
 
-use std::net::SocketAddr;
-
 use tickwheel::{Duration, Instant};
 
-use super::{HOUR, Running, address};
+use super::{HOUR, Running};
 use crate::load::{Clients, Gaps};
 use crate::summary::{Summary, late};
 
@@ -51,17 +49,16 @@ fn a_gap_counts_from_before_one_sending_to_after_the_next() {
 fn what_the_load_prints_of_its_clients_is_counted() {
     let printed = "lived\nexcused\nlived\nclosed-when-silent\ninterrupted\npanicked\n\
                    not-connected Connection refused (os error 111)\nnot-connected later\n\
-                   closed-in-time 127.0.0.1:7 1500\nleft-open 127.0.0.1:8";
+                   closed-in-time 1500\nleft-open";
     let clients = Clients::parse(printed).unwrap();
     assert_eq!((clients.total, clients.lived, clients.excused), (10, 2, 1));
     assert_eq!((clients.closed_when_silent, clients.interrupted), (1, 1));
     assert_eq!((clients.panics, clients.not_connected), (1, 2));
     let refused = "Connection refused (os error 111)";
     assert_eq!(clients.first_connect_error.as_deref(), Some(refused));
-    let closed = ("127.0.0.1:7".parse().unwrap(), Duration::from_micros(1500));
-    assert_eq!(clients.closed_in_time, [closed]);
-    assert_eq!(clients.left_open, ["127.0.0.1:8".parse().unwrap()]);
-    for other in ["thread panicked", "left-open", "closed-in-time 127.0.0.1:7"] {
+    assert_eq!(clients.closed_in_time, [Duration::from_micros(1500)]);
+    assert_eq!(clients.left_open, 1);
+    for other in ["thread panicked", "closed-in-time", "closed-in-time 1s"] {
         assert!(Clients::parse(other).is_none(), "{other:?}");
     }
 }
@@ -94,7 +91,7 @@ async fn a_run_in_which_most_clients_were_held_up_does_not_pass() {
 }
 
 #[tokio::test]
-async fn a_run_that_closed_a_connection_early_or_far_too_late_does_not_pass() {
+async fn a_run_with_a_closing_too_early_too_late_or_none_fails() {
     let lived = Clients::parse("lived").unwrap();
     let mut summary = Running::new(HOUR).await.finish(lived).await;
     assert!(summary.has_passed(), "{summary}");
@@ -104,34 +101,10 @@ async fn a_run_that_closed_a_connection_early_or_far_too_late_does_not_pass() {
     assert!(summary.has_passed(), "a pause makes it later: {summary}");
     summary.server.early.push(SECOND);
     assert!(!summary.has_passed());
-}
-
-#[tokio::test]
-async fn the_verdict_leaves_out_what_the_admin_did_and_nothing_else() {
-    let running = Running::new(HOUR).await;
-    let mut operator = running.operator().await;
-    let (kicked, extended) = (running.client().await, running.client().await);
-    let (kicked_address, extended_address) = (address(&kicked), address(&extended));
-    let kick = format!("kick {kicked_address}");
-    assert_eq!(operator.ask(&kick).await, "ok");
-    let extend = format!("extend {extended_address} 1h");
-    assert_eq!(operator.ask(&extend).await, "ok");
-    drop((kicked, extended));
-    let mut summary = running.finish(Clients::default()).await;
-
-    let mut verdict = |in_time: SocketAddr, left_open: SocketAddr, cancelled: SocketAddr| {
-        summary.server.cancelled = vec![cancelled];
-        summary.clients = Clients {
-            total: 2,
-            closed_in_time: vec![(in_time, Duration::ZERO)],
-            left_open: vec![left_open],
-            ..Clients::default()
-        };
-        summary.has_passed()
-    };
-    let (kicked, extended) = (kicked_address, extended_address);
-    assert!(verdict(kicked, extended, kicked));
-    assert!(!verdict(extended, extended, kicked), "closed, not kicked");
-    assert!(!verdict(kicked, kicked, kicked), "left open, not extended");
-    assert!(!verdict(kicked, extended, extended), "cancelled by nobody");
+    summary.server.early.clear();
+    summary.clients.closed_in_time.push(SECOND);
+    assert!(!summary.has_passed());
+    summary.clients.closed_in_time.clear();
+    summary.clients.left_open = 1;
+    assert!(!summary.has_passed());
 }
