@@ -41,9 +41,8 @@ type Run = fn(Setting) -> bool;
 
 /// The programs by their names. Each gives `false` if it hangs. Those of other processes are in
 /// `children`.
-const PROGRAMS: [(&str, Run); 8] = [
+const PROGRAMS: [(&str, Run); 6] = [
     ("all", |setting| random::run(Cast::All, setting)),
-    ("alone", |setting| random::run(Cast::Alone, setting)),
     ("deadline", |setting| random::run(Cast::Deadline, setting)),
     ("deadline_map", |setting| {
         random::run(Cast::DeadlineMap, setting)
@@ -57,11 +56,10 @@ const PROGRAMS: [(&str, Run); 8] = [
         }
         true
     }),
-    ("idle", |setting| random::run(Cast::Idle, setting)),
 ];
 
 /// The order in which programs follow each other.
-const ROUND: [&str; 12] = [
+const ROUND: [&str; 10] = [
     "all",
     "ends",
     "delay_map",
@@ -70,9 +68,7 @@ const ROUND: [&str; 12] = [
     "ends",
     "deadline_map",
     "delay_map",
-    "alone",
     "ends",
-    "idle",
     "histories",
 ];
 

@@ -6,7 +6,7 @@ use std::thread;
 use tickwheel::{DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
-use crate::actors::{alone, deadline, deadline_map, delay_map, idle, yield_now};
+use crate::actors::{deadline, deadline_map, delay_map, yield_now};
 use crate::faults::{Beside, spin};
 use crate::finding::Kind;
 use crate::program::{Clock, Faults, Program, Setting};
@@ -16,11 +16,9 @@ use crate::world::{End, Flavour, Hosted, Place, build};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
     All,
-    Alone,
     Deadline,
     DeadlineMap,
     DelayMap,
-    Idle,
 }
 
 fn flavour(random: &mut fastrand::Rng) -> Flavour {
@@ -114,13 +112,7 @@ pub fn run(cast: Cast, setting: Setting) -> bool {
     for _ in 0..kinds {
         let cast = match cast {
             Cast::All => {
-                let all = [
-                    Cast::Alone,
-                    Cast::Deadline,
-                    Cast::DeadlineMap,
-                    Cast::DelayMap,
-                    Cast::Idle,
-                ];
+                let all = [Cast::Deadline, Cast::DeadlineMap, Cast::DelayMap];
                 *random.choice(&all).unwrap()
             }
             cast => cast,
@@ -155,26 +147,10 @@ pub fn finish(program: &Arc<Program>) -> bool {
 
 fn begin(cast: Cast, program: &Arc<Program>, random: &mut fastrand::Rng) {
     match cast {
-        Cast::All | Cast::Alone => {
-            for _ in 0..random.u8(1..20) {
-                let place = Place::random(random, program.runtimes.len());
-                program.start(place, alone::run(program.clone(), random.fork()));
-            }
-            if random.u8(..4) == 0 {
-                let place = Place::elsewhere(random);
-                program.start(place, alone::run_together(program.clone(), random.fork()));
-            }
-        }
-        Cast::Deadline => {
+        Cast::All | Cast::Deadline => {
             for _ in 0..random.u8(1..6) {
                 let place = Place::random(random, program.runtimes.len());
                 program.start(place, deadline::run(program.clone(), random.fork()));
-            }
-        }
-        Cast::Idle => {
-            for _ in 0..random.u8(1..6) {
-                let place = Place::random(random, program.runtimes.len());
-                program.start(place, idle::run(program.clone(), random.fork()));
             }
         }
         Cast::DeadlineMap => deadline_map::start(program, random),

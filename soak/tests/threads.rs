@@ -14,12 +14,10 @@ use tickwheel_soak::{ends, faults};
 const LENGTH: Duration = Duration::from_secs(20);
 
 /// The programs, which take turns. The seed decides whose turn it is.
-const CASTS: [(&str, Cast); 6] = [
+const CASTS: [(&str, Cast); 4] = [
     ("delay_map", Cast::DelayMap),
     ("deadline", Cast::Deadline),
     ("deadline_map", Cast::DeadlineMap),
-    ("alone", Cast::Alone),
-    ("idle", Cast::Idle),
     ("all", Cast::All),
 ];
 

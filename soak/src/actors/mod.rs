@@ -1,10 +1,9 @@
-//! The actors of the random programs, a file for each part of the public surface.
+//! The actors of the random programs: a file for a deadline and for each map. Sleeps and what is
+//! made of them are the matter of `histories`.
 
-pub mod alone;
 pub mod deadline;
 pub mod deadline_map;
 pub mod delay_map;
-pub mod idle;
 
 use tokio::time::Duration;
 
