@@ -6,7 +6,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
-use tickwheel::{DelayMap, Duration, Expired, Instant, Timer};
+use tickwheel::{DelayMap, Duration, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, multi_thread};
@@ -87,58 +87,6 @@ async fn a_value_that_is_due_later_than_others_wakes_nobody() {
     assert!(expired.is_woken());
 }
 
-/// A stream that goes from one task to another.
-#[tokio::test(start_paused = true)]
-async fn the_task_that_polled_the_stream_last_is_woken() {
-    type Wakes = fn(&DelayMap<u8, ()>) -> bool;
-    let all: [(Wakes, Duration); 4] = [
-        (|map| map.expire(&1), Duration::ZERO),
-        (|map| map.reset(&1, MS), Duration::ZERO),
-        (|map| map.close().len() == 1, Duration::ZERO),
-        // By the timer of the stream, which neither task touches.
-        (|_| true, HOUR),
-    ];
-    for (wakes, after) in all {
-        let (map, mut stream) = DelayMap::new(&Timer::current());
-        map.insert(1, (), HOUR).unwrap();
-        let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-        assert_pending!(first.enter(|cx, _| stream.poll_recv(cx)));
-        assert_pending!(second.enter(|cx, _| stream.poll_recv(cx)));
-        assert!(wakes(&map));
-        tickwheel::sleep(after).await;
-        assert!(second.is_woken() && !first.is_woken());
-    }
-}
-
-/// Whatever takes the first value out: the stream waits for the second one from then on.
-#[tokio::test(start_paused = true)]
-async fn a_value_that_is_taken_out_pulls_no_clock_along() {
-    type Takes = fn(&DelayMap<u8, u8>) -> bool;
-    let takes: [Takes; 3] = [
-        |map| map.remove(&1) == Some(1),
-        |map| map.remove_entry(&1) == Some((1, 1)),
-        |map| {
-            map.retain(|key, _| *key > 1);
-            true
-        },
-    ];
-    for takes in takes {
-        let start = Instant::now();
-        let (map, stream) = DelayMap::with_limit(&Timer::current(), 2);
-        map.insert(1, 1, MS).unwrap();
-        map.insert(2, 2, HOUR).unwrap();
-        let mut stream = task::spawn(stream);
-        assert_pending!(stream.poll_next());
-        assert!(takes(&map));
-        assert!(stream.is_woken());
-        idle_for_a_moment().await;
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        assert_eq!(map.insert(3, 3, 2 * HOUR), Ok(None), "it has made room");
-        assert_eq!(stream.next().await.map(|expired| expired.key), Some(2));
-        assert_eq!(start.elapsed(), HOUR);
-    }
-}
-
 /// A tick is much longer than what each call asks for.
 #[tokio::test(start_paused = true)]
 async fn no_call_that_sets_a_delay_makes_a_value_early() {
@@ -183,28 +131,6 @@ async fn a_value_that_is_extended_beyond_all_time_stays() {
     assert!(stream.try_recv().is_err());
     assert!(map.reset(&1, MS));
     assert!(stream.recv().await.is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_retained_of_very_many_is_found_and_comes_out() {
-    const KEYS: u32 = 80_000;
-    let (map, mut expired) = DelayMap::new(&Timer::current());
-    (0..KEYS).for_each(|key| assert_eq!(map.insert(key, key, HOUR + key * MS), Ok(None)));
-    let mut shown = 0;
-    map.retain(|key, value| {
-        shown += 1;
-        key == value && key % 1_000 == 0
-    });
-    assert_eq!((shown, map.len()), (KEYS, 80));
-    let kept = || (0..KEYS).step_by(1_000);
-    assert!(kept().all(|key| map.with_value(&key, |value| *value) == Some(key)));
-    for key in kept() {
-        let Expired {
-            key: came, value, ..
-        } = expired.recv().await.unwrap();
-        assert_eq!((came, value), (key, key));
-    }
-    assert!(map.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -371,32 +297,4 @@ async fn metrics_count_what_was_put_in_and_what_expired() {
     assert_eq!(counts(&map), (7, 101, 92));
     assert_eq!(map.drain().len(), 7);
     assert_eq!(counts(&map), (0, 101, 92));
-}
-
-/// The values of one tick lie in several parts, and the map takes others meanwhile.
-#[tokio::test(start_paused = true)]
-async fn recv_many_gives_at_most_its_limit_and_keeps_the_order_of_ticks() {
-    const KEYS: u32 = 5_000;
-    let mut random = fastrand::Rng::with_seed(7);
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    for key in 0..KEYS {
-        map.insert(key, key, random.u32(1..20) * MS).unwrap();
-    }
-    tokio::time::advance(10 * MS).await;
-    let (mut last, mut taken) = (None, 0);
-    while taken < KEYS as usize {
-        let mut values = Vec::new();
-        let limit = random.usize(1..400);
-        let count = stream.recv_many(&mut values, limit).await;
-        assert!(count == values.len() && (1..=limit).contains(&count));
-        assert!(values.is_sorted_by_key(|value| value.deadline));
-        assert!(last <= Some(values[0].deadline));
-        last = Some(values[count - 1].deadline);
-        taken += count;
-        // Due at once, and so now, behind all that was due before.
-        let key = KEYS + taken as u32;
-        map.insert(key, key, Duration::ZERO).unwrap();
-        assert!(map.remove(&key).is_some());
-    }
-    assert!(map.is_empty());
 }
