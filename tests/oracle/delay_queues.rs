@@ -20,6 +20,7 @@ use tickwheel::{Duration, Instant, Timer};
 use tokio::task::coop::unconstrained;
 use tokio_util::time::delay_queue as peer;
 
+use crate::paused::one_by_one;
 use crate::paused_clock::{paused, settle};
 
 /// Times are in microseconds, and values are numbered in the order of their inserts.
@@ -420,19 +421,5 @@ fn run_all(ops: &[Op]) -> Result<Spurious, String> {
 }
 
 pub(crate) fn run(seed: u64, count: usize) -> Result<Spurious, String> {
-    let mut ops = ops(seed, count);
-    let mut outcome = run_all(&ops);
-    // Cut down, one operation after the other, for as long as that helps.
-    let mut before = usize::MAX;
-    while outcome.is_err() && ops.len() < before {
-        before = ops.len();
-        for number in (0..before).rev() {
-            let mut fewer = ops.clone();
-            fewer.remove(number);
-            if let Err(message) = run_all(&fewer) {
-                (ops, outcome) = (fewer, Err(message));
-            }
-        }
-    }
-    outcome.map_err(|message| format!("seed {seed}: {ops:#?}\n{message}"))
+    one_by_one(ops(seed, count), run_all).map_err(|message| format!("seed {seed}: {message}"))
 }

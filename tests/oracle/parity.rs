@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickwheel::{Duration, Instant};
 
+use crate::paused::one_by_one;
 use crate::paused::program::{self, Op, duration};
 
 /// Counts how often it is woken.
@@ -246,19 +247,6 @@ fn compare(ops: &[Op]) -> Result<(), String> {
 }
 
 pub(crate) fn run(seed: u64, operations: usize) -> Result<(), String> {
-    let mut ops = program::random_for_both(seed, operations);
-    let mut outcome = compare(&ops);
-    // Cut down, one operation after the other, for as long as that helps.
-    let mut before = usize::MAX;
-    while outcome.is_err() && ops.len() < before {
-        before = ops.len();
-        for number in (0..before).rev() {
-            let mut fewer = ops.clone();
-            fewer.remove(number);
-            if let Err(difference) = compare(&fewer) {
-                (ops, outcome) = (fewer, Err(difference));
-            }
-        }
-    }
-    outcome.map_err(|difference| format!("seed {seed}: {ops:#?}\n{difference}"))
+    one_by_one(program::random_for_both(seed, operations), compare)
+        .map_err(|message| format!("seed {seed}: {message}"))
 }

@@ -32,6 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use known::strictly;
 pub(crate) use program::{Ending, Op, Program};
+pub(crate) use shrink::one_by_one;
 
 /// How large the programs are.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! Cutting a failing program down: leave out a part, and keep what still fails.
 
+use std::fmt;
+
 use super::program::{Op, Program};
 use super::replay;
 
@@ -33,6 +35,27 @@ pub(super) fn shrink(program: Program, message: String, runs: usize) -> (Program
     }
     simplify(&mut best, left);
     best
+}
+
+/// Runs operations, and cuts them down if they fail: one after the other, for as long as that
+/// helps. An error has the fewest that were found.
+pub(crate) fn one_by_one<Op: Clone + fmt::Debug, R>(
+    mut ops: Vec<Op>,
+    run: impl Fn(&[Op]) -> Result<R, String>,
+) -> Result<R, String> {
+    let mut outcome = run(&ops);
+    let mut before = usize::MAX;
+    while outcome.is_err() && ops.len() < before {
+        before = ops.len();
+        for number in (0..before).rev() {
+            let mut fewer = ops.clone();
+            fewer.remove(number);
+            if let Err(message) = run(&fewer) {
+                (ops, outcome) = (fewer, Err(message));
+            }
+        }
+    }
+    outcome.map_err(|message| format!("{ops:#?}\n{message}"))
 }
 
 /// Tries smaller numbers, and one timer.
