@@ -96,42 +96,6 @@ fn a_meddling_waker_does_not_hang_a_shutdown() {
     assert_eq!(timer.metrics().pending, 0);
 }
 
-/// A pass fires all that is due, as tokio's does, whether one shard has it or many.
-#[cfg(feature = "test-util")]
-#[tokio::test(start_paused = true)]
-async fn advance_returns_when_all_that_is_due_was_woken() {
-    let one = Timer::new();
-    let many = Timer::builder().shards(64).build().unwrap();
-    for delay in [70 * MS, 60_000 * MS] {
-        let naps = move |timer: &Timer, count| (0..count).map(|_| timer.sleep(delay)).collect();
-        let on_64_threads = (0..64).flat_map(|_| {
-            let many = many.clone();
-            let made: Vec<_> = thread::spawn(move || naps(&many, 100)).join().unwrap();
-            made
-        });
-        assert_all_are_woken_by_advance(on_64_threads.collect(), delay).await;
-        assert_all_are_woken_by_advance(naps(&one, 10_000), delay).await;
-    }
-}
-
-#[cfg(feature = "test-util")]
-async fn assert_all_are_woken_by_advance(mut naps: Vec<Sleep>, delay: Duration) {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    struct Counting(AtomicUsize);
-    impl Wake for Counting {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    let counting = Arc::new(Counting(AtomicUsize::new(0)));
-    let waker = Waker::from(counting.clone());
-    for nap in &mut naps {
-        arm(nap, &waker);
-    }
-    tokio::time::advance(delay).await;
-    assert_eq!(counting.0.load(Ordering::Relaxed), naps.len());
-}
-
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Makes a sleep until a moment. Call it in the context of the runtime that drives the sleep.

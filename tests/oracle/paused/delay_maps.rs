@@ -176,7 +176,7 @@ impl Delayed {
         Ok(())
     }
 
-    /// Starts a delay anew, by `reset`, `reset_at` or `touch`.
+    /// Sets a delay, by `reset`, `reset_at`, `touch` or `extend`.
     pub(crate) fn delay(&mut self, key: u32, how: Delay, now: Now) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let (told, deadline) = match how {
@@ -188,6 +188,10 @@ impl Delayed {
                     return Err(format!("touch shows {told:?}"));
                 }
                 (told.is_some(), after(now.at, delay))
+            }
+            Delay::Extend(by) => {
+                let present = self.items.get(&key).map_or(now.at, |item| item.deadline);
+                (map.extend(&key, by), after(present, by))
             }
         };
         let item = self.items.get(&key).copied();
@@ -668,4 +672,5 @@ pub(crate) enum Delay {
     After(Duration),
     Until(At),
     Touch(Duration),
+    Extend(Duration),
 }

@@ -101,6 +101,7 @@ pub(crate) enum Op {
     Delay(ValueKey, Micros),
     DelayUntil(ValueKey, Offset),
     Touch(ValueKey, Micros),
+    ExtendValue(ValueKey, Micros),
     ExpireValue(ValueKey),
     Take(ValueKey),
     /// The keys with that rest, of three.
@@ -462,7 +463,8 @@ impl Maker {
             ),
             31..41 => Op::Delay(key, self.micros()),
             41..46 => Op::DelayUntil(key, self.offset()),
-            46..48 => Op::Touch(key, self.micros()),
+            46 => Op::Touch(key, self.micros()),
+            47 => Op::ExtendValue(key, self.micros()),
             48 => Op::Update(key),
             49..53 => Op::ExpireValue(key),
             53..60 => Op::Take(key),

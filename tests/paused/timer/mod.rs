@@ -1,7 +1,6 @@
 //! The timer itself: how it is built, its runtimes and their clocks, and what it tells of itself.
 
 mod build;
-mod deadline;
 mod metrics;
 mod runtimes;
 mod snapshot;
@@ -13,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use tickwheel::error::BuildError;
-use tickwheel::{Deadline, Duration, Instant, Timer};
+use tickwheel::{Deadline, DeadlineMap, Duration, Instant, Timer};
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, current_thread};
@@ -80,6 +79,21 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
     settle().await;
     assert!(naps.iter().all(|nap| nap.is_woken()));
     assert_eq!(told(), (0, 50, 51));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_and_keyed_ones_tell_what_their_handles_do() {
+    let timer = Timer::current();
+    let map = DeadlineMap::new(&timer);
+    let plain = timer.deadline(60 * MS);
+    let keyed = map.insert("alice", 60 * MS).unwrap();
+    for ends in [false, true] {
+        tokio::time::advance(20 * MS).await;
+        assert!(!ends || plain.handle().expire() && keyed.handle().expire());
+        let expected = (!ends).then(|| (Instant::now() + 40 * MS, 40 * MS)).unzip();
+        assert_eq!((plain.deadline(), plain.remaining()), expected);
+        assert_eq!((keyed.deadline(), keyed.remaining()), expected);
+    }
 }
 
 /// The oracle's timers have round numbers.

@@ -78,26 +78,6 @@ fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
-fn runtimes_that_have_ended_are_not_kept() {
-    fn open_files() -> usize {
-        std::fs::read_dir("/proc/self/fd").unwrap().count()
-    }
-    // Other tests of this process open files too. So the fewest of some looks count.
-    let fewest = || (0..50).map(|_| open_files()).min().unwrap();
-    let round = |build: fn() -> Runtime| build().block_on(async { sleep(MS).await });
-    for build in [|| multi_thread(2), current_thread as fn() -> Runtime] {
-        round(build);
-        let before = fewest();
-        for _ in 0..60 {
-            round(build);
-        }
-        let more = fewest().saturating_sub(before);
-        assert!(more < 60, "{more} files more after 60 runtimes");
-    }
-}
-
-#[test]
 fn another_runtimes_time_counts_for_nothing() {
     let (frozen, real) = (paused(), current_thread());
     let timer = Timer::builder().build_on(frozen.handle()).unwrap();

@@ -7,7 +7,7 @@ use std::thread;
 
 use tickwheel::error::Cancelled;
 use tickwheel::{Duration, Timer, sleep};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
 
@@ -64,7 +64,9 @@ fn threads_that_have_driven_a_runtime_keep_none_of_its_files() {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let runtime = current_thread();
+                // One with sockets has files.
+                let runtime = Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.unwrap();
                 runtime.block_on(async { sleep(MS).await });
                 drop(runtime);
                 are_done.wait();
