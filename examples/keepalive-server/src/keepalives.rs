@@ -1,7 +1,7 @@
 //! The deadlines of the connections, on tickwheel's timers or on tokio's.
 //!
-//! Only the server's deadlines depend on the choice. The clients and the pauses between two tries go
-//! by tokio's timers in either case. So two runs differ in the deadlines alone.
+//! Only the server's deadlines depend on the choice. The clients and the pauses between two tries
+//! go by tokio's timers in either case. So two runs differ in the deadlines alone.
 //!
 //! Invariant: `reset` says `true` only if the deadline was put off, and no deadline expires before
 //! its timeout has passed since then. This holds on both timers.

@@ -5,8 +5,8 @@
 //! reads heartbeats and pushes the deadline back through its [`tickwheel::ResetHandle`]. With
 //! `--timer tokio` the deadlines go by tokio's own timer instead, for a comparison. A connection
 //! that falls silent is closed when its deadline expires. Thousands of clients in a second process
-//! send the heartbeats. A share of them falls silent at a random moment, and leaves the socket open.
-//! The others live until the end of the run.
+//! send the heartbeats. A share of them falls silent at a random moment, and leaves the socket
+//! open. The others live until the end of the run.
 //!
 //! With `--pause 4s` the server's process is stopped for four seconds in the middle of the run. The
 //! heartbeats that come meanwhile wait in the sockets. The verdict stays as strict: no connection

@@ -1,7 +1,7 @@
 //! The server: accepts connections, lets a task serve each one, and reports how they ended.
 //!
-//! It knows nothing of the load. One task owns the listener and every connection's task, so what they report needs no
-//! lock. The [`Counters`] are for those that look on.
+//! It knows nothing of the load. One task owns the listener and every connection's task, so what
+//! they report needs no lock. The [`Counters`] are for those that look on.
 
 use std::convert::identity;
 use std::io;

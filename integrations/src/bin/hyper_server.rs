@@ -8,8 +8,8 @@
 //! | an HTTP/2 client that answers no pings | hyper's `keep_alive_interval`, `keep_alive_timeout` |
 //! | a shutdown that takes too long | `Timer::timeout` around hyper-util's `GracefulShutdown` |
 //!
-//! `GET /` answers at once, `GET /slow` after a while. On `SIGTERM` the server accepts no more, ends
-//! what is in flight, and exits.
+//! `GET /` answers at once, `GET /slow` after a while. On `SIGTERM` the server accepts no more,
+//! ends what is in flight, and exits.
 //!
 //! Invariant: every connection ends: by its client, by one of the timeouts, or with the program.
 

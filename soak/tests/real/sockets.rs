@@ -1,5 +1,5 @@
-//! An idle timeout on sockets, against peers that behave badly. `tests/paused/io` has all that needs
-//! no socket.
+//! An idle timeout on sockets, against peers that behave badly. `tests/paused/io` has all that
+//! needs no socket.
 
 use std::io::{ErrorKind, Write};
 use std::net::Ipv4Addr;
