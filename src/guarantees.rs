@@ -24,11 +24,13 @@
 //! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Beside that it
 //!   moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: something is due, and the driver cannot run.
-//!   The driver's own work does not count. A deadline that passes within it ends later by its
-//!   length: at least 100 ms and at most the deadline's timeout after it. So spared deadlines keep
-//!   their spacing. One that is due soon after it is moved too, by less the later it is due. There
-//!   is one grace between two resets. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of
-//!   a socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
+//!   It counts from the first tick at which something was due, so what is the first to fall due in
+//!   the last 50 ms and tick of a stop has no grace. The driver's own work does not count. A
+//!   deadline that passes within it ends later by its length: at least 100 ms and at most the
+//!   deadline's timeout after it. So spared deadlines keep their spacing. One that is due soon
+//!   after it is moved too, by less the later it is due. There is one grace between two resets.
+//!   Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a socket have it.
+//!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **Zero, now and the past** are ready at the first poll, unless a paused clock stands between
 //!   two milliseconds. Then they wait for the next one, as with tokio.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's

@@ -52,7 +52,7 @@ use std::time::Duration;
 use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// A stall is longer than this and a tick, because its beginning is known to a tick.
+/// A stall is longer than this and a tick, because the last progress of a turn is known to a tick.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);
 
 /// Heartbeats that lie in sockets are read by tasks that have yet to be scheduled.

@@ -83,7 +83,7 @@ pub(crate) use turn::{Decision, Found};
 /// |---|---|
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
-/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most some thousand timers cascade |
+/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers cascade ahead, or a 64th of what is due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot |
