@@ -16,19 +16,13 @@
 //! share deadlines, and where a timeout must fire although its runtime is stalled.
 //!
 //! ```
-//! use tickwheel::{DelayMap, Duration, global};
+//! use tickwheel::{Duration, global};
 //!
 //! futures::executor::block_on(async {
 //!     global::sleep(Duration::from_millis(5)).await;
 //!     let slow = std::future::pending::<()>();
 //!     assert!(global::timeout(Duration::from_millis(5), slow).await.is_err());
-//!     // Deadlines and maps are made on its timer:
-//!     let (sessions, mut expired) = DelayMap::new(&global::timer());
-//!     sessions.insert("alice", 1, Duration::from_millis(5))?;
-//!     assert_eq!(expired.recv().await.map(|first| first.key), Some("alice"));
-//! #   Ok::<_, tickwheel::error::InsertError<(&str, i32)>>(())
-//! })
-//! # .unwrap();
+//! });
 //! ```
 //!
 //! The thread sleeps until the next timer is due, and wakes tasks in the context of no runtime. A
@@ -50,7 +44,7 @@ use crate::future::scope::End;
 use crate::timer::local;
 use crate::{Duration, Instant, Interval, Scope, Sleep, Timeout, Timer};
 
-/// The process's timer, which the functions of this module use; the same as [`Timer::global`].
+/// The process's timer, for deadlines and maps too; the same as [`Timer::global`].
 #[track_caller]
 pub fn timer() -> Timer {
     local::global_timer().clone()

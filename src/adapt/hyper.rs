@@ -44,7 +44,6 @@ use ::hyper::rt;
 
 use crate::{Sleep, Timer};
 
-/// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper).
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {

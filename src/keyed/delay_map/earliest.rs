@@ -4,10 +4,10 @@
 //! Invariant: whenever the lock of a part is free, nothing in the part is due before its tick here,
 //! which may be too early. Only a thread with the part's lock writes the tick.
 //!
-//! The stream does not compare all parts for each value. It remembers the part that is first, and
-//! up to which tick it is ([`First`]). What is set later is due at the present tick or after it, so
-//! it does not come before that. A thread that read the clock before the stream did may come later,
-//! so each tick that is lowered makes the stream compare again.
+//! The stream remembers which part is first, and up to which tick ([`First`]). What is set later is
+//! due at the present tick or after it, so it does not come before that. But a thread may have read
+//! the clock before the stream did, so each tick that is lowered makes the stream compare all parts
+//! again.
 
 use crate::clock::tick::Tick;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
