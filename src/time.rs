@@ -21,16 +21,13 @@
 
 #[doc(no_inline)]
 pub use crate::{
-    Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval, interval_at, sleep,
-    sleep_until, timeout, timeout_at,
+    DelayQueue, Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval,
+    interval_at, sleep, sleep_until, timeout, timeout_at,
 };
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
-
-#[doc(no_inline)]
-pub use crate::DelayQueue;
 
 /// The names of `tokio_util::time::delay_queue`: a queue of delayed values for one owner.
 pub mod delay_queue {

@@ -23,18 +23,6 @@
 //! runtime of that timer has shut down, a call that waits fails with a boxed
 //! [`Cancelled`](crate::error::Cancelled), or is answered by the closure.
 //!
-//! ```
-//! use tickwheel::{Duration, error::Elapsed, tower::TimeoutLayer};
-//! use tower::{ServiceBuilder, ServiceExt, service_fn};
-//!
-//! # tokio_test::block_on(async { tokio::time::pause();
-//! let service = ServiceBuilder::new()
-//!     .layer(TimeoutLayer::new(Duration::from_secs(1)))
-//!     .service(service_fn(|()| std::future::pending::<Result<(), std::io::Error>>()));
-//! assert!(service.oneshot(()).await.unwrap_err().is::<Elapsed>());
-//! # });
-//! ```
-//!
 //! [Recipes](crate::docs::recipes) has a chain of services that pass a deadline on.
 
 mod grpc;

@@ -84,11 +84,9 @@ pub use stream::{Expirations, Expired};
 ///
 /// # Closures
 ///
-/// A closure that is given to the map runs under the lock of one part. So do a key's `Eq` and
-/// `Borrow`, and its `Clone` in [`keys`](DelayMap::keys). They must not call the map or its stream,
-/// nor wait for a task that does: the call would never return. In debug builds it panics. They may
-/// format the map by `{map:?}`, which takes no lock, and call other maps, unless the closures of
-/// those call this one.
+/// [The rule of a `DeadlineMap`](crate::DeadlineMap#closures) holds for all closures that are given
+/// to this map, and for its stream too: they run under the lock of one part, and must not call the
+/// map.
 ///
 /// # Example
 ///
@@ -487,8 +485,8 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// Another stream, if the one before it was dropped, such as with an aborted task. `None` while
     /// there is one.
     ///
-    /// The map keeps what becomes due meanwhile, and the new stream yields it first. A value that the
-    /// former consumer has taken is gone with it, so record a job before you take it on.
+    /// The map keeps what becomes due meanwhile, and the new stream yields it first. A value that
+    /// the former consumer has taken is gone with it, so record a job before you take it on.
     pub fn expirations(&self) -> Option<Expirations<K, V>> {
         let is_ours = self.inner.try_acquire_stream();
         is_ours.then(|| Expirations::new(self.inner.clone()))
