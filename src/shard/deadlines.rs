@@ -57,13 +57,19 @@ impl Shard {
 
     /// If tokio's time driver has worked up to the word's tick already, no turn comes for it. The
     /// deadline has passed, and expires here and now.
+    #[inline]
     fn unlock_armed(&self, locked: Locked<'_>, word: &Word) {
         if locked.unlock() {
-            let now = self.clock.now();
-            let mut locked = self.lock();
-            locked.expire_if(word, |_, due| due <= now);
-            locked.unlock_and_wake();
+            self.expire_passed(word);
         }
+    }
+
+    #[cold]
+    fn expire_passed(&self, word: &Word) {
+        let now = self.clock.now();
+        let mut locked = self.lock();
+        locked.expire_if(word, |_, due| due <= now);
+        locked.unlock_and_wake();
     }
 
     /// The grace of a pending deadline that has passed at `now`, if a stall gives it one: when it
@@ -266,6 +272,7 @@ impl Locked<'_> {
     }
 
     /// If the runtime has ended, the shard is closed, or is in a moment, and nothing is armed.
+    #[inline]
     fn link_word(&mut self, word: &Arc<Word>) {
         if self.shard.clock.has_ended() {
             self.word(word).end(Cancelled::SHUTDOWN);
@@ -291,6 +298,7 @@ impl Locked<'_> {
         linked.is_some() && linked <= due
     }
 
+    #[inline]
     fn unlink_word(&mut self, word: &Word) {
         if let Some(key) = self.key_of(word) {
             self.unlink(key);
