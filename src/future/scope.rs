@@ -168,8 +168,8 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Of a scope that is made now. The first poll that is pending resets the sleep, by the clock of
-    /// the runtime that polls.
+    /// Of a scope that is made now. The first poll that is pending resets the sleep, by the clock
+    /// of the runtime that polls.
     #[inline]
     pub(crate) fn new(sleep: Sleep, deadline: Instant) -> End {
         End {

@@ -24,10 +24,10 @@
 //! that its whole duration passes, and no lock. On a clock that can be paused the timer is moved at
 //! once, so that a test sees the wake-ups that it would see with tokio.
 //!
-//! Invariant: a sleep holds a key only while it is armed, and forgets the key of no timer that stays
-//! in the wheel beyond the turn that is being made. The timer fires at a tick that begins at the
-//! deadline or later, unless it is postponed. So if it has fired and is not postponed, the deadline
-//! has passed.
+//! Invariant: a sleep holds a key only while it is armed, and forgets the key of no timer that
+//! stays in the wheel beyond the turn that is being made. The timer fires at a tick that begins at
+//! the deadline or later, unless it is postponed. So if it has fired and is not postponed, the
+//! deadline has passed.
 //!
 //! As with tokio's, an armed sleep is ready when the driver has fired it, and its poll reads no
 //! clock. So if a message came before the deadline, a task that is polled after the deadline finds

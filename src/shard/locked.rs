@@ -95,8 +95,9 @@ impl Shard {
         }
     }
 
-    /// The tick by which the driver is to come for a timer that was linked at `tick`: before that if
-    /// a slot has become crowded. On a clock that can be paused it would pull virtual time along.
+    /// The tick by which the driver is to come for a timer that was linked at `tick`: before that
+    /// if a slot has become crowded. On a clock that can be paused it would pull virtual time
+    /// along.
     #[inline]
     fn turn_for(&self, wheel: &Wheel<Entry>, tick: Tick) -> Tick {
         if self.clock.is_pausable() {

@@ -24,8 +24,8 @@
 //!   most one such segment is kept, none that is larger than 32 KiB, and one survivor keeps one
 //!   segment.
 //! - A segment is made only when all others are full.
-//! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each segment:
-//!   one that makes the list of segments double, and the removal of the last node.
+//! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each
+//!   segment: one that makes the list of segments double, and the removal of the last node.
 //! - Every index is below `u32::MAX`. So no index is mistaken for [`NONE`].
 
 #[cfg(test)]

@@ -22,8 +22,8 @@
 //! A slot of few waits for its time, and a slot of many as long as it can, since many of its timers
 //! will be gone by then.
 //!
-//! An owner that turns the wheel when it has to must come in time for that. So the next turn is that
-//! of the first crowded slot, if it comes before what is due, and an insert that makes a slot
+//! An owner that turns the wheel when it has to must come in time for that. So the next turn is
+//! that of the first crowded slot, if it comes before what is due, and an insert that makes a slot
 //! crowded says so by [`turn_for`](Wheel::turn_for).
 //!
 //! Invariant: between two steps every timer lies in a level that reaches its due. Only the timers
@@ -166,8 +166,8 @@ impl<T> Wheel<T> {
     }
 
     /// The tick from which a coarse slot is emptied ahead of its time: as late as leaves twice the
-    /// turns that it takes, but no earlier than the whole of it fits into the finer level. `None` if
-    /// it holds few.
+    /// turns that it takes, but no earlier than the whole of it fits into the finer level. `None`
+    /// if it holds few.
     fn emptied_from(&self, level: usize, number: u64) -> Option<u64> {
         let timers = self.levels[level].slot(slot_of_number(number)).len();
         if timers <= FEW {

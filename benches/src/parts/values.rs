@@ -1,8 +1,8 @@
 //! A million values that wait and come out of one stream, and 10,000 at a time: what each costs
 //! from its insert on, and how late it is.
 //!
-//! Both `DelayQueue`s know no keys of the program's, and one task alone can use them. The `DelayMap`
-//! knows keys, and any task can use it.
+//! Both `DelayQueue`s know no keys of the program's, and one task alone can use them. The
+//! `DelayMap` knows keys, and any task can use it.
 
 use std::future::Future;
 use std::time::{Duration, Instant};

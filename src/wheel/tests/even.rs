@@ -10,8 +10,8 @@ use super::*;
 /// to fire it: itself and its neighbours, several times.
 const TOUCHED: usize = 12;
 
-/// Turns the wheel at each tick up to `last`, and lets `refill` put in what it likes for what has fired.
-/// Returns how many nodes a turn touched at most beside those of what it fired.
+/// Turns the wheel at each tick up to `last`, and lets `refill` put in what it likes for what has
+/// fired. Returns how many nodes a turn touched at most beside those of what it fired.
 fn most_touched(
     wheel: &mut Wheel<()>,
     last: u64,

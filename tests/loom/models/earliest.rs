@@ -1,5 +1,5 @@
-//! The earliest ticks of a map's parts: every interleaving of two calls that lower one with a stream
-//! that remembers which part comes first.
+//! The earliest ticks of a map's parts: every interleaving of two calls that lower one with a
+//! stream that remembers which part comes first.
 
 use loom::sync::Arc;
 use loom::thread;
