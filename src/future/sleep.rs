@@ -272,7 +272,7 @@ impl Sleep {
         let (_, due_tick) = due_on(shard, self.deadline);
         if due_tick >= *tick && !shard.clock().is_pausable() {
             // It was postponed, and may still be.
-            *is_postponed = true;
+            *is_postponed = due_tick > *tick;
             return;
         }
         (*is_postponed, *tick) = (false, due_tick);
@@ -325,6 +325,7 @@ impl Sleep {
 
     /// Ends it, wherever its timer is.
     pub(crate) fn elapse(&mut self) {
+        self.bind();
         self.disarm();
         self.state = State::Elapsed;
     }
