@@ -145,7 +145,10 @@ async fn a_throttle_is_as_tokio_streams_and_holds_the_end_up_too() {
         }
     }
     let start = Instant::now();
-    assert_eq!(stream::iter(0..3).throttle(SECOND).count().await, 3);
+    let mut items = stream::iter(0..3).throttle(SECOND);
+    assert_eq!(items.by_ref().count().await, 3);
+    assert_eq!(start.elapsed(), 3 * SECOND);
+    assert_eq!(items.next().await, None, "no pause follows the end");
     assert_eq!(start.elapsed(), 3 * SECOND);
     assert_nothing_armed();
 }

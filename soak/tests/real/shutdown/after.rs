@@ -98,3 +98,34 @@ fn runtimes_that_take_turns_on_a_thread_keep_their_timers() {
         }
     }
 }
+
+#[test]
+fn threads_that_use_a_runtime_first_at_one_moment_share_its_timer() {
+    const THREADS: usize = 8;
+    let (begin, are_armed) = (Barrier::new(THREADS), Barrier::new(THREADS));
+    for _ in 0..100 {
+        let runtime = multi_thread(1);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let _context = runtime.enter();
+                    begin.wait();
+                    let timer = Timer::current();
+                    let _deadline = timer.deadline(HOUR);
+                    are_armed.wait();
+                    assert_eq!(timer.metrics().armed, THREADS as u64);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_sleep_that_was_due_before_the_end_is_ready_at_its_first_poll_after_it() {
+    for runtime in [multi_thread(2), current_thread()] {
+        let mut nap = runtime.block_on(async { Timer::current().sleep(MS) });
+        thread::sleep(5 * MS);
+        drop(runtime);
+        assert!(poll_once(&mut nap).is_ready());
+    }
+}
