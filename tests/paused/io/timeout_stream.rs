@@ -28,8 +28,11 @@ fn stream() -> (TimeoutStream<DuplexStream>, DuplexStream) {
 #[tokio::test(start_paused = true)]
 async fn each_direction_has_its_own_time_also_in_two_tasks() {
     let (mut both, _peer) = stream();
-    let timeouts = (both.read_timeout(), both.write_timeout());
-    assert_eq!(timeouts, (Some(SECOND), Some(2 * SECOND)));
+    for read in [Some(HOUR), Some(SECOND)] {
+        both.set_read_timeout(read);
+        let timeouts = (both.read_timeout(), both.write_timeout());
+        assert_eq!(timeouts, (read, Some(2 * SECOND)));
+    }
     read_times_out_in(SECOND, &mut both).await;
     let start = Instant::now();
     assert_timed_out(both.write_all(b"more than eight").await);
