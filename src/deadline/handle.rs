@@ -12,10 +12,9 @@ use crate::shard::{Change, DeadlineRef, Shard};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
-/// Clones are equal, and good for as long as the deadline lives, also after a
-/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. All are
-/// safe to call on a deadline that has ended or was dropped, or whose runtime has shut down. They
-/// then answer `false` or `None`.
+/// Clones refer to one deadline and stay valid while it lives, also after a
+/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. If the
+/// deadline has ended or was dropped, or its runtime has shut down, they return `false` or `None`.
 ///
 /// | call | cost |
 /// |---|---|
@@ -63,8 +62,8 @@ impl ResetHandle {
     }
 
     /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
-    /// [`reset`](ResetHandle::reset) counts the timeout again. The due stands as it is set: it has
-    /// the grace of a stall only if it falls into that. `false` if the deadline has expired or was
+    /// [`reset`](ResetHandle::reset) counts the timeout again. This deadline gets a stall's
+    /// grace only if it passes during the stall. `false` if the deadline has expired or was
     /// cancelled.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();

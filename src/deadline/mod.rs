@@ -38,7 +38,7 @@ pub use handle::ResetHandle;
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.
-/// - To drop it takes its timer out in O(1). Its handles then answer `false`.
+/// - Dropping it takes its timer out, in O(1). Its handles then return `false`.
 /// - If it is polled again after it was ready, it returns the same answer, until
 ///   [`restart`](Deadline::restart).
 /// - The task that polled last is the one that is woken.

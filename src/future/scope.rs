@@ -25,9 +25,8 @@ use crate::runtime::coop;
 
 /// The time left in the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
-/// It is what the next call may take, for the header of that call. It is never more than what is
-/// left. It is zero once the deadline has passed. It reads the clock, and only where a scope is
-/// open.
+/// This is the budget for the next call, for example for its header. It is never more than what is
+/// left, and zero once the deadline has passed. It reads the clock only if a scope is open.
 ///
 /// ```
 /// # use tickwheel::{Duration, Instant, remaining, scope};
@@ -73,26 +72,25 @@ pin_project! {
     /// # });
     /// ```
     ///
-    /// 1. The future is polled first. If it is ready it wins, also over a deadline that has passed.
-    ///    Else the scope returns [`Elapsed`] once its deadline has passed.
+    /// 1. The future is polled first. A ready future wins over a deadline that has passed.
+    /// Otherwise the scope returns [`Elapsed`] once its deadline has passed.
     /// 2. No [`Timeout`](crate::Timeout) and no scope that is made while the future is polled ends
-    ///    after the scope, whatever timer it is made on and also if it is taken out of the scope. A
+    ///    after the scope, on any timer, even after it was moved out of the scope. A
     ///    [`Sleep`](crate::Sleep), an [`Interval`](crate::Interval) and a
-    ///    [`Deadline`](crate::Deadline) keep their own time. Which of two `Elapsed` of one instant
-    ///    comes first is not promised.
-    /// 3. It does not reach other tasks of tokio's: not those that are spawned within, which
-    ///    [`scope_deadline`] helps, nor those that a `LocalSet` or an inner runtime polls, nor
-    ///    `spawn_blocking`. It reaches a `block_on` within, and the tasks of another executor that
-    ///    runs within.
+    ///    [`Deadline`](crate::Deadline) keep their own time. If the scope and an inner timeout end
+    ///    together, either may report `Elapsed`.
+    /// 3. Spawned tasks are outside the scope, as are tasks that a `LocalSet` or an inner runtime
+    /// polls, and `spawn_blocking`. Carry the deadline over with [`scope_deadline`]. A `block_on`
+    /// within is inside the scope, and so are the tasks of another executor that runs within.
     ///
     /// A scope reads the clock at each poll that stays pending, and arms one timer. If that timer
     /// goes by another clock than the runtime that polls, because one of the two was paused, the
-    /// scope and the timeouts within it count what was left when they began. Where no scope is
-    /// open, a timeout pays for reading a word of its thread.
+    /// scope and the timeouts within it count what was left when they began. Without an open scope,
+    /// a timeout pays for reading a word of its thread.
     ///
-    /// It is cancel-safe: dropping it drops the future and takes its timer out. It panics when it
-    /// is polled while pending and the runtime that drives its timer has shut down. A panic of the
-    /// future passes through.
+    /// Dropping the scope drops the future and takes its timer out. It panics if it is polled while
+    /// pending and the runtime that drives its timer has shut down. A panic of the future passes
+    /// through.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Scope<F> {

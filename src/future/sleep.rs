@@ -60,18 +60,17 @@ use crate::wheel::Key;
 /// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
 ///   millisecond and its scheduling come on top.
 /// - A sleep that was due when it was made or reset is ready at the first poll.
-/// - Nothing is armed before the first poll that is pending. To make a sleep and drop it before
-///   that takes no lock.
-/// - To drop it is to cancel it. The timer's memory and the waker are given back at once, in O(1).
-/// - If it is polled again after it was ready, it is ready again, until [`reset`](Sleep::reset).
-/// - The task that polled last is the one that is woken.
-/// - It goes by the clock of its timer's runtime, wherever it is polled. One that a task makes by
-///   a free function takes the timer of the runtime that polls it first.
+/// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock.
+/// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
+/// - After it was ready, each further poll is ready too, until [`reset`](Sleep::reset).
+/// - The task that polled last is woken.
+/// - It goes by the clock of its timer's runtime, wherever it is polled. A sleep that a task makes
+///   by a free function takes the timer of the runtime that first polls it.
 ///
 /// # Panics
 ///
-/// When it is polled while it is pending and the runtime that drives its timer has shut down.
-/// Tokio's does so too.
+/// If it is polled while pending and the runtime that drives its timer has shut down, as tokio's
+/// does.
 ///
 /// ```
 /// # use tickwheel::{Duration, sleep};

@@ -21,17 +21,17 @@ pin_project! {
     /// It returns the output of the inner future, or [`Elapsed`] if that future was not ready
     /// before the deadline. It behaves as [`tokio::time::Timeout`] does:
     ///
-    /// - The inner future is polled first. If it is ready it wins, also over a deadline that has
-    ///   passed.
-    /// - To drop the timeout drops the inner future. To go on with that after the deadline, give
+    /// - The inner future is polled first. A ready future wins over a deadline that has passed.
+    /// - Dropping it drops the inner future. To keep that future beyond the deadline, pass
     ///   `&mut future` to the timeout, or take it back with [`into_inner`](Timeout::into_inner).
-    /// - If the inner future uses up the task's cooperative budget, the poll still looks at the
+    /// - If the inner future uses up the task's cooperative budget, the poll still checks the
     ///   deadline.
-    /// - One that is made within a [`scope`](crate::scope) elapses with that scope at the latest.
+    /// - A timeout that is made within a [`scope`](crate::scope) ends with that scope at the
+    ///   latest.
     ///
     /// # Panics
     ///
-    /// When it is polled while it is pending and the runtime that drives its timer has shut down.
+    /// If it is polled while pending and the runtime that drives its timer has shut down.
     ///
     /// ```
     /// # use tickwheel::{Duration, timeout};
