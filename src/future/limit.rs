@@ -108,23 +108,26 @@ pub(crate) fn may_be_open() -> bool {
 }
 
 /// The sleep of a timeout on this shard: for `duration`, or until the limit if that comes first.
-#[inline]
+#[inline(always)] // So that the compiler makes the sleep where it stays, here and below.
 pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    let sleep = Sleep::after(shard, duration);
     if may_be_open() {
-        return bounded_sleep(sleep);
+        return bounded_sleep_after(shard, duration);
     }
-    sleep
+    Sleep::after(shard, duration)
 }
 
 /// The sleep of a timeout on this shard: until `deadline`, or until the limit if that comes first.
-#[inline]
+#[inline(always)]
 pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-    let sleep = Sleep::until(shard, deadline);
     if may_be_open() {
-        return bounded_sleep(sleep);
+        return bounded_sleep(Sleep::until(shard, deadline));
     }
-    sleep
+    Sleep::until(shard, deadline)
+}
+
+#[cold]
+fn bounded_sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
+    bounded_sleep(Sleep::after(shard, duration))
 }
 
 #[cold]

@@ -123,13 +123,13 @@ struct Start {
 
 impl Sleep {
     /// It counts from a reading of the clock, because nearly all sleeps fire.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
         let deadline = deadline_after(&shard, duration);
         Sleep::new(shard, deadline, FirstPoll::after(duration))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
         Sleep::new(shard, deadline, FirstPoll::ReadsClock)
     }

@@ -74,7 +74,7 @@ impl<T> Wheel<T> {
         let list = &mut at.slots[slot];
         let previous = list.append(index, &mut self.nodes);
         if previous == NONE {
-            at.occupied |= 1 << slot;
+            at.occupied[slot / 64] |= 1 << (slot % 64);
             self.occupied |= 1 << level;
         } else if list.len() == FEW + 1 {
             self.note_crowd(level, slot);
@@ -189,8 +189,9 @@ impl<T> Wheel<T> {
             let emptied = Position::NOWHERE;
             return Unlinked { due, emptied };
         }
-        level.occupied &= !(1 << position.slot());
-        if level.occupied == 0 {
+        let (half, bit) = (position.slot() / 64, position.slot() % 64);
+        level.occupied[half] &= !(1 << bit);
+        if level.occupied[half] == 0 && level.occupied[1 - half] == 0 {
             self.occupied &= !(1 << position.level());
         }
         let emptied = position;
@@ -248,26 +249,29 @@ pub(super) fn slot_of_number(number: u64) -> usize {
 }
 
 pub(super) struct Level {
-    occupied: u128,
+    /// Two words, and not one of 128 bits: such a one would be written in part and read as a whole,
+    /// which has to wait for the write.
+    occupied: [u64; 2],
     slots: [List; SLOTS],
 }
 
 impl Level {
     pub(super) const EMPTY: Level = Level {
-        occupied: 0,
+        occupied: [0; 2],
         slots: [List::EMPTY; SLOTS],
     };
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.occupied == 0
+        self.occupied == [0; 2]
     }
 
     /// How many slots after the slot `present` the first one is that holds a timer. The level must
     /// not be empty.
     #[inline]
     pub(super) fn first_from(&self, present: usize) -> u64 {
-        let ahead = self.occupied.rotate_right(present as u32);
+        let [low, high] = self.occupied.map(u128::from);
+        let ahead = (high << 64 | low).rotate_right(present as u32);
         u64::from(ahead.trailing_zeros())
     }
 
@@ -284,7 +288,7 @@ impl Level {
         (0..SLOTS)
             .map(|slot| {
                 let length = self.slots[slot].check(nodes, Position::of_slot(level, slot));
-                let bit = self.occupied >> slot & 1 == 1;
+                let bit = self.occupied[slot / 64] >> (slot % 64) & 1 == 1;
                 assert_eq!(
                     bit,
                     length > 0,
