@@ -112,6 +112,8 @@ pub struct Wheel<T> {
     /// The earliest tick from which a slot fits into the finer level that has come to hold many
     /// since the last turn.
     crowded: u64,
+    /// How many timers are left to cascade ahead of their time at this tick.
+    ahead: (u64, usize),
     next_sequence: NonZeroU64,
 }
 
@@ -278,6 +280,7 @@ impl<T> Wheel<T> {
             now: 0,
             overdue: BTreeMap::new(),
             crowded: u64::MAX,
+            ahead: (0, 0),
             next_sequence: NonZeroU64::MIN,
         }
     }

@@ -44,8 +44,8 @@ pub(crate) enum Decision {
 /// Judging a timer and waking the task that waits for it costs as much as cascading this many.
 pub(super) const JUDGED: usize = 8;
 
-/// A turn cascades at most this many timers ahead of their time, or more if they would not all have
-/// been moved by then. Small in unit tests, so that small wheels come to it.
+/// At a tick at most this many timers cascade ahead of their time, or more if they would not all
+/// have been moved by then. Small in unit tests, so that small wheels come to it.
 pub(super) const AHEAD: usize = if cfg!(test) { 32 } else { 1_024 };
 
 /// A coarse slot of no more timers than this waits for its time.
@@ -107,7 +107,7 @@ impl<T> Wheel<T> {
         }
         let next = self.slot_to_work_on();
         let Some((level, slot, start)) = next.filter(|&(.., start)| start <= self.now) else {
-            return self.finish();
+            return self.finish(budget);
         };
         self.elapsed = start;
         if level == 0 {
@@ -134,35 +134,58 @@ impl<T> Wheel<T> {
         moved
     }
 
-    /// Nothing more is due by `now`.
-    fn finish(&mut self) -> Found {
+    /// Nothing more is due by `now`. What is to be cascaded ahead of its time is moved, as far as the
+    /// budget allows.
+    fn finish(&mut self, budget: &mut usize) -> Found {
         self.elapsed = self.now;
-        self.cascade_ahead();
+        let (tick, left) = self.ahead;
+        let mut left = if tick == self.now {
+            left
+        } else {
+            match self.shares_from(1) {
+                0 => 0,
+                shares => shares.max(AHEAD),
+            }
+        };
+        // The finest levels come first, since their slots have the least time left.
+        for level in 1..self.levels() {
+            if let Some((slot, _)) = self.slot_to_empty(level) {
+                let own = left.saturating_sub(self.shares_from(level + 1));
+                let moved = self.cascade(level, slot, own.min(*budget));
+                left -= moved;
+                *budget -= moved;
+            }
+        }
+        let is_cut = *budget == 0 && left > 0;
+        self.ahead = (self.now, if is_cut { left } else { 0 });
+        if is_cut {
+            return Found::Unfinished;
+        }
+        // The next turn is found with all of it.
+        self.crowded = u64::MAX;
         self.levels.truncate(self.levels());
         Found::Nothing
     }
 
-    /// Moves some timers out of the coarse slots that come next, if these hold many. The finest
-    /// levels come first, since their slots have the least time left.
-    fn cascade_ahead(&mut self) {
-        let mut left = AHEAD;
-        for level in 1..self.levels() {
-            let number = self.present_number(level) + 1;
-            if self
-                .emptied_from(level, number)
-                .is_none_or(|from| from > self.elapsed)
-            {
-                continue;
-            }
-            let slot = slot_of_number(number);
-            let timers = self.levels[level].slot(slot).len();
-            let ticks = (number << (level as u32 * DIGIT_BITS)) - self.elapsed;
-            let ticks = usize::try_from(ticks).unwrap_or(usize::MAX);
-            let most = left.max(timers.div_ceil(ticks));
-            left = left.saturating_sub(self.cascade(level, slot, most));
+    /// How many timers each turn has to move until the coarse slots that come next start, on this
+    /// level and the coarser ones.
+    fn shares_from(&self, level: usize) -> usize {
+        let shares = (level..self.levels()).filter_map(|level| self.slot_to_empty(level));
+        shares.map(|(_, share)| share).sum()
+    }
+
+    /// The slot of a coarse level that comes next, if it holds so many timers that some are to be
+    /// moved by now, and how many each turn has to move.
+    fn slot_to_empty(&self, level: usize) -> Option<(usize, usize)> {
+        let number = self.present_number(level) + 1;
+        let from = self.emptied_from(level, number)?;
+        if from > self.elapsed {
+            return None;
         }
-        // The next turn is found with all of it.
-        self.crowded = u64::MAX;
+        let slot = slot_of_number(number);
+        let ticks = (number << (level as u32 * DIGIT_BITS)) - self.elapsed;
+        let ticks = usize::try_from(ticks).unwrap_or(usize::MAX);
+        Some((slot, self.levels[level].slot(slot).len().div_ceil(ticks)))
     }
 
     /// The tick from which a coarse slot is emptied ahead of its time: as late as leaves twice the

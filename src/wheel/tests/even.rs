@@ -3,7 +3,7 @@
 //! Invariant: a turn of a wheel that is turned at each tick touches a bounded number of timers
 //! beside those that fire, however many there are.
 
-use super::super::turn::{AHEAD, FEW};
+use super::super::turn::{AHEAD, FEW, JUDGED};
 use super::*;
 
 /// How many nodes it touches at most to take a timer out of its slot and link it into another, or
@@ -149,5 +149,31 @@ fn a_wheel_that_is_turned_only_when_it_has_to_be_is_even_too() {
                 None => break,
             }
         }
+    }
+}
+
+/// A driver that was held up, or a stream whose consumer was busy, comes shortly before the slot.
+#[test]
+fn a_late_turn_touches_no_more_than_its_budget() {
+    let start = 5 * 4_096;
+    for late_by in [0, 1, 3, 40, 100] {
+        let mut wheel = Printed(Wheel::new());
+        let wheel = &mut wheel.0;
+        for number in 0..4_000 {
+            wheel.insert(start + number % 64, ());
+        }
+        let budget = 2;
+        for round in 0.. {
+            let before = wheel.nodes.visits();
+            let is_finished = wheel.turn(start - 1 - late_by, budget, |_, ()| Decision::Fire);
+            let touched = wheel.nodes.visits() - before;
+            let most = (budget * JUDGED + 1) * TOUCHED;
+            assert!(touched <= most, "{touched}, not {most}, {late_by} late");
+            assert!(round < 4_000, "it has an end");
+            if is_finished {
+                break;
+            }
+        }
+        assert_eq!(dues(wheel.advance(start + 63)).len(), 4_000);
     }
 }
