@@ -134,8 +134,8 @@ impl<T> Wheel<T> {
         moved
     }
 
-    /// Nothing more is due by `now`. What is to be cascaded ahead of its time is moved, as far as the
-    /// budget allows.
+    /// Nothing more is due by `now`. What is to be cascaded ahead of its time is moved, as far as
+    /// the budget allows.
     fn finish(&mut self, budget: &mut usize) -> Found {
         self.elapsed = self.now;
         let (tick, left) = self.ahead;
