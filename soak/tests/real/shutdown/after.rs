@@ -123,7 +123,10 @@ fn threads_that_use_a_runtime_first_at_one_moment_share_its_timer() {
 #[test]
 fn a_sleep_that_was_due_before_the_end_is_ready_at_its_first_poll_after_it() {
     for runtime in [multi_thread(2), current_thread()] {
-        let mut nap = runtime.block_on(async { Timer::current().sleep(MS) });
+        let mut nap = {
+            let _context = runtime.enter();
+            Timer::current().sleep(MS)
+        };
         thread::sleep(5 * MS);
         drop(runtime);
         assert!(poll_once(&mut nap).is_ready());
