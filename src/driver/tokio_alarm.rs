@@ -129,8 +129,12 @@ impl Alarm for TokioAlarm {
         }
         let soon = self.clock.now_instant() + Duration::from_nanos(1);
         match self.set_at(soon, now.next()) {
-            // The time driver has come by meanwhile.
-            SetOutcome::Passed(_) => (set, now.next()),
+            // Either the time driver has come by meanwhile, or it has ended, and the clock has
+            // reached `soon` before it was read. The end of time tells which.
+            SetOutcome::Passed(_) => match self.set_to(self.clock.last_tick()) {
+                SetOutcome::Ended => (SetOutcome::Ended, now.next()),
+                _ => (set, now.next()),
+            },
             other => (other, now.next()),
         }
     }
