@@ -261,9 +261,31 @@ impl Wake for AlarmWaker {
 
 #[cfg(test)]
 mod tests {
-    use crate::Timer;
+    use std::sync::{Arc, Weak};
     use std::time::Duration;
+
     use tokio::runtime::Builder;
+
+    use super::{Alarm, SetOutcome, TokioAlarm};
+    use crate::Timer;
+    use crate::clock::Clock;
+    use crate::clock::tick::TickLength;
+
+    /// The system's clock reaches each instant that is set for, before it is read again. If that
+    /// were taken for a missed tick, the running thread would turn for ever.
+    #[test]
+    fn an_alarm_that_is_set_soon_learns_of_its_runtimes_end() {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let clock = Arc::new(Clock::of_system(tick, true));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let mut alarm = {
+            let _context = runtime.enter();
+            TokioAlarm::new(clock.clone(), Weak::new())
+        };
+        assert_ne!(alarm.set_soon(clock.current_tick()).0, SetOutcome::Ended);
+        drop(runtime);
+        assert_eq!(alarm.set_soon(clock.current_tick()).0, SetOutcome::Ended);
+    }
 
     /// Otherwise each thread that remembers the timer keeps what its runtime holds.
     #[test]
