@@ -19,7 +19,7 @@
 //! | package | what |
 //! |---|---|
 //! | `tickwheel` | `src/lib.rs` of the crate, with the next two as its `std` and its `tokio` |
-//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that stands still until somebody lets time pass |
+//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when somebody lets time pass |
 //! | `tokio` | sleeps and a time driver, which behave as tokio's; contexts, and tasks that never end |
 //! | `../model` | whether the calls on a delayed value and what came of it are possible; the soak has it too |
 //! | this one | the programs |
@@ -58,6 +58,7 @@
 //! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |
+//! | an alarm that is set soon takes an ended runtime for a missed tick | `deadline` |
 //! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
 //! | a part is made while all parts are locked | `delay_map` |
 

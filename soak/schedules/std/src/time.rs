@@ -1,5 +1,6 @@
-//! The clock: it stands still until somebody lets time pass. Each reading is a point at which
-//! shuttle may switch threads, so time may pass right before it.
+//! The clock: it passes by a nanosecond with each reading, as the system's does at least, and else
+//! only when somebody lets time pass. Each reading is a point at which shuttle may switch threads,
+//! so time may pass right before it.
 
 use std::cell::Cell;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -54,6 +55,15 @@ pub struct Instant(Duration);
 
 impl Instant {
     pub fn now() -> Instant {
+        let now = Instant::now_standing();
+        if !is_coarse() {
+            PASSED.set(passed() + Duration::from_nanos(1));
+        }
+        now
+    }
+
+    /// The reading of a clock that stands.
+    pub fn now_standing() -> Instant {
         shuttle::thread::sleep(Duration::ZERO); // shuttle may switch here.
         Instant(ORIGIN + passed())
     }

@@ -165,10 +165,9 @@ fn start(kind: Kind) -> Instant {
 }
 
 fn now_of(kind: Kind) -> Instant {
-    let now = Instant::from_std(std::time::Instant::now());
     match kind {
-        Kind::Paused => now + PAUSED_AHEAD,
-        Kind::MultiThread | Kind::CurrentThread => now,
+        Kind::Paused => Instant::from_std(std::time::Instant::now_standing()) + PAUSED_AHEAD,
+        Kind::MultiThread | Kind::CurrentThread => Instant::from_std(std::time::Instant::now()),
     }
 }
 
