@@ -40,14 +40,7 @@ impl<T> Wheel<T> {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
         let index = self.nodes.vacant_index();
-        // One call of `put`, so that it is inlined here.
-        let (previous, position) = if due < self.elapsed {
-            (self.append_overdue(index, due), Position::OVERDUE)
-        } else {
-            let (level, slot) = self.slot_of(due);
-            let previous = self.append(index, level, slot);
-            (previous, Position::of_slot(level, slot))
-        };
+        let (previous, position) = self.append_by_due(index, due);
         let node = self.nodes.put(Node {
             due,
             sequence,
@@ -56,6 +49,20 @@ impl<T> Wheel<T> {
             value: make(),
         });
         (Key::new(index, sequence), &mut node.value)
+    }
+
+    /// Appends a node to the list that its due belongs to. Returns the node before it, which the
+    /// caller stores, and the position.
+    #[inline(always)]
+    fn append_by_due(&mut self, index: u32, due: u64) -> (u32, Position) {
+        if due < self.elapsed {
+            return (self.append_overdue(index, due), Position::OVERDUE);
+        }
+        let (level, slot) = self.slot_of(due);
+        (
+            self.append(index, level, slot),
+            Position::of_slot(level, slot),
+        )
     }
 
     #[cold]
@@ -119,13 +126,7 @@ impl<T> Wheel<T> {
 
     /// Links a node that is in no list, where its due belongs.
     pub(super) fn link(&mut self, index: u32, due: u64) {
-        let (previous, position) = if due < self.elapsed {
-            (self.append_overdue(index, due), Position::OVERDUE)
-        } else {
-            let (level, slot) = self.slot_of(due);
-            let previous = self.append(index, level, slot);
-            (previous, Position::of_slot(level, slot))
-        };
+        let (previous, position) = self.append_by_due(index, due);
         let node = &mut self.nodes[index];
         (node.due, node.links, node.position) = (due, Links::last(previous), position);
     }
