@@ -83,6 +83,7 @@ same_as_tokio! {
         for round in 0..naps {
             let mut nap = task::spawn(Box::pin(time::sleep(wait)));
             let mut bounded = task::spawn(time::timeout(wait, pending::<()>()));
+            let mut unpolled = task::spawn(Box::pin(time::sleep(wait)));
             let mut beat = time::interval_at(Instant::now() + wait, MS);
             let mut beat = task::spawn(beat.tick());
             assert_pending!(nap.poll());
@@ -94,10 +95,16 @@ same_as_tokio! {
             }
             for _ in 0..2 {
                 trace.push([nap.is_woken(), nap.is_elapsed(), bounded.is_woken(), beat.is_woken()]);
-                let ready = [nap.poll().is_ready(), bounded.poll().is_ready(), beat.poll().is_ready()];
-                trace.push([ready[0], ready[1], ready[2], nap.is_elapsed()]);
+                let ready = [
+                    nap.poll().is_ready(),
+                    bounded.poll().is_ready(),
+                    beat.poll().is_ready(),
+                    unpolled.poll().is_ready(),
+                ];
+                trace.push(ready);
+                trace.push([nap.is_elapsed(), unpolled.is_elapsed(), false, false]);
                 yield_now().await;
-                if ready == [true; 3] {
+                if ready == [true; 4] {
                     break;
                 }
             }
