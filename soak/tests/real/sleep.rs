@@ -77,3 +77,35 @@ fn a_waker_whose_drop_panics_loses_no_wake_up_of_the_next() {
     }
     assert!(!poll(&mut nap, &waker));
 }
+
+/// It may hold a lock that the other timer's waker takes.
+#[test]
+fn a_task_that_arms_a_passed_deadline_wakes_no_other_timer() {
+    for runtime in [multi_thread(1), current_thread()] {
+        let wakes = runtime.spawn(async {
+            for _ in 0..50 {
+                if let Some(wakes) = wakes_of_an_overdue_timer_beside_an_arm().await {
+                    return wakes;
+                }
+            }
+            panic!("the machine is too busy for this test");
+        });
+        assert_eq!(runtime.block_on(wakes).unwrap(), 0);
+    }
+}
+
+/// `None` if the driver came before, as it may on a busy machine.
+async fn wakes_of_an_overdue_timer_beside_an_arm() -> Option<u32> {
+    let (mut passed, mut overdue) = (sleep(5 * MS), sleep(100 * MS));
+    let woken = Arc::new(Panicking::default());
+    assert!(poll(&mut overdue, &Waker::from(woken.clone())));
+    // The time driver passes by the deadline of one, and does not come to that of the other.
+    tokio::time::sleep(20 * MS).await;
+    thread::sleep(100 * MS);
+    let wakes = || woken.woken.load(Ordering::Relaxed);
+    let before = wakes();
+    assert!(!poll(&mut passed, &noop_waker()));
+    let after = wakes();
+    overdue.await;
+    (before == 0).then_some(after)
+}
