@@ -59,9 +59,9 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///   which they were inserted or reset.
 /// - The stream ends when the queue is empty. After another insert, poll it again.
 /// - The task that polled last is woken when a value is due, when the last value is removed, and
-///   when a value comes to be due before the next turn of the queue's wheel.
-/// - The queue can be made and filled anywhere. It finds its timer at the first poll that is
-///   pending, as [`sleep_until`] does, and goes by that runtime's clock until it is empty.
+///   when an insert or a reset makes a value due before the time that the task waits for.
+/// - The queue can be made and filled anywhere. It finds its timer at its first pending poll, as
+///   [`sleep_until`] does, and keeps that runtime's clock until it is empty.
 ///
 /// What differs from tokio-util's:
 ///

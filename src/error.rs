@@ -1,4 +1,4 @@
-//! The error types. Each `Display` says what to do.
+//! The error types. Each `Display` names the cause and, where there is one, the remedy.
 
 use std::fmt;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`; the rows "fired early" and "woken early" |
 //! | **At most one tick late**, on top of tokio's rounding and scheduling | `any_tick_keeps_time_with_any_shards`, `lateness_is_from_the_due_to_the_wake_up`; the table "How late" |
-//! | **Stalls do not count** against a [`Deadline`]: a process that was stopped closes no live connection | `a_stall_is_longer_than_50_ms_and_a_tick`, `deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
+//! | **Stalls do not count** against a [`Deadline`]: after a stop of more than 50 ms plus one tick, live connections get time to show that they are alive | `a_stall_is_longer_than_50_ms_and_a_tick`, `deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
 //! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |
 //! | **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once | `no_operation_touches_more_with_a_million_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
 //! | **Any duration**, from zero to [`Duration::MAX`], after any uptime | `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |
@@ -23,13 +23,14 @@
 //!   but the sleep stays pending.
 //! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Beside that it
 //!   moves a bounded number of timers, because wheels cascade ahead of time.
-//! - **A stall** is longer than 50 ms plus one tick: something is due, and the driver cannot run.
-//!   It counts from the first tick at which something was due, so what is the first to fall due in
-//!   the last 50 ms and tick of a stop has no grace. The driver's own work does not count. A
-//!   deadline that passes within it ends later by its length: at least 100 ms and at most the
-//!   deadline's timeout after it. So spared deadlines keep their spacing. One that is due soon
-//!   after it is moved too, by less the later it is due. There is one grace between two resets.
-//!   Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a socket have it.
+//! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
+//!   driver's own work does not count. A stall is measured from the first tick at which a timer was
+//!   due. So if the first timer falls due in the last 50 ms plus one tick of a stop, that is no
+//!   stall. A deadline that passes during a stall is postponed by the length of the stall. It ends
+//!   at least 100 ms after the stall, but never more than its own timeout after it. So spared
+//!   deadlines keep their spacing. Deadlines due shortly after the stall are postponed as well, by
+//!   less the later they are due. There is one grace between two resets. Only a [`Deadline`], a
+//!   [`DeadlineMap`] and an idle timeout of a socket have it.
 //!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **Zero, now and the past** are ready at the first poll, unless a paused clock stands between
 //!   two milliseconds. Then they wait for the next one, as with tokio.
@@ -42,9 +43,9 @@
 //! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **No single insert, reset or removal takes longer than a millisecond**, at ten million timers.
-//!   There are two exceptions. `drain`, `close` and `expire_all` hand out everything. And one drop
-//!   among millions that go at once may take long with glibc's allocator: a few milliseconds for a
-//!   [`Sleep`], and far longer for a keyed deadline.
+//!   There is one exception. With glibc's allocator, one drop among millions that go at once may
+//!   take a few milliseconds for a [`Sleep`], and far longer for a keyed deadline. `drain`, `close`
+//!   and `expire_all` visit every key, and have no bound.
 //!
 //! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md
 

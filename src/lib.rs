@@ -18,8 +18,10 @@
 //!
 //! # Uses
 //!
+//! Where an example compares times, its clock is paused.
+//!
 //! **A timeout.** Change the `use` line. Check [what that does not
-//! reach](docs::migration#what-a-change-of-use-does-not-reach).
+//! cover](docs::migration#what-changing-a-use-does-not-cover).
 //!
 //! ```
 //! use tickwheel::time::{Duration, timeout}; // was: use tokio::time::{Duration, timeout};
@@ -36,7 +38,7 @@
 //! **A deadline that is passed on.** A call within another call must not outlive its caller's
 //! deadline. A [`scope`] bounds a future and every timeout made within it. [`remaining`] returns
 //! the budget for the next call, for example for its
-//! [header](docs::recipes#a-deadline-that-goes-on-in-a-header).
+//! [header](docs::recipes#passing-a-deadline-on-in-a-header).
 //!
 //! ```
 //! use tickwheel::{Duration, Instant, remaining, scope, timeout};
@@ -75,8 +77,8 @@
 //! [a server](docs::recipes#a-server-that-pings-and-then-closes).
 //!
 //! **Timers by key.** A [`DeadlineMap`] has one awaited deadline per key. A [`DelayMap`] has one
-//! stream of delayed values. Any task resets or removes a timer by its key. A [`DelayQueue`] is
-//! tokio-util's: it has one owner, and makes the keys itself.
+//! stream of delayed values. Any task resets or removes a timer by its key. A [`DelayQueue`] has
+//! the API of tokio-util's: one owner, and keys that the queue makes.
 //!
 //! ```
 //! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
@@ -97,8 +99,8 @@
 //! **Jobs that survive a crash.** Store a job before you put it into a [`DelayMap`], and store its
 //! next try before you run it. Then [a queue](docs::recipes#a-queue-whose-jobs-survive-a-crash)
 //! loses none. A [`WallClock`](wall_clock::WallClock) translates due times for the store. Do not
-//! save [`for_each`](DelayMap::for_each) instead: it visits one part of the map at a time, and
-//! misses what a consumer has taken.
+//! save a snapshot by [`for_each`](DelayMap::for_each) instead: it is not atomic, and lacks the
+//! jobs that a consumer has taken.
 //!
 //! **A timer of your own**, with a different resolution.
 //!
@@ -125,7 +127,8 @@
 //!
 //! - **Never early**, as the clock of its runtime reads it.
 //! - **At most one tick late**, 1 ms by default, on top of tokio's rounding and scheduling.
-//! - **Stalls do not count**: a process that was stopped closes no live connection.
+//! - **Stalls do not count**: after a stop of more than 50 ms plus one tick, live connections get
+//!   time to show that they are alive.
 //! - **Exactly one outcome**: a reset succeeds or comes too late, and its return value says which.
 //! - **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once.
 //! - **Any duration**, from zero to [`Duration::MAX`], after any uptime.
@@ -133,7 +136,7 @@
 //! - **Isolation**: a panic in a waker or a key harms no other timer.
 //! - **Reports are true**: no deadline is reported too early, and no remaining time too long.
 //! - **Memory follows what is pending**, in whatever order timers go. No single insert, reset or
-//!   removal takes longer than a millisecond, with two [exceptions](guarantees#what-each-covers).
+//!   removal takes longer than a millisecond, with [one exception](guarantees#what-each-covers).
 //! - **A paused clock** is deterministic, under tokio's `test-util`.
 //! - **Idle costs nothing**: with nothing armed, nothing wakes up.
 //!

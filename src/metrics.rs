@@ -1,8 +1,8 @@
 //! What a timer and a map report of themselves: [`Metrics`] and [`DelayMapMetrics`], counts of
 //! their work, and [`Snapshot`], the contents of every slot of every level.
-//!
-//! Invariants: `armed` is the sum of `pending`, `fired` and `disarmed`, because each shard is read
-//! at one moment, under its lock. Everything here is a copy, so reading it touches no timer.
+
+// Invariants: `armed` is the sum of `pending`, `fired` and `disarmed`, because each shard is read
+// at one moment, under its lock. Everything here is a copy, so reading it touches no timer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct Metrics {
     pub rescheduled: u64,
     /// How often the alarm woke the driver.
     pub wake_ups: u64,
-    /// How often the driver was late by more than 50 ms and 16 ticks, because the process was
+    /// How often the driver was late by more than 50 ms plus one tick, because the process was
     /// stopped or the runtime's time driver was blocked. Its own work does not count. A clock that
     /// is or was paused has no stalls.
     pub stalls: u64,

@@ -3,7 +3,7 @@
 //!
 //! A type that sleeps is this crate's, on the current runtime's own timer. A type that only names
 //! or measures time is tokio's. See the
-//! [guide](crate::docs::migration#what-a-change-of-use-does-not-reach) for types of other crates
+//! [guide](crate::docs::migration#what-changing-a-use-does-not-cover) for types of other crates
 //! that hold tokio's timers.
 //!
 //! ```

@@ -2,9 +2,9 @@
 //!
 //! An [`Instant`] means nothing to another process, and a [`SystemTime`] can jump. So a due is
 //! translated when it is saved, and again when it is read.
-//!
-//! Invariant: the only error of a reading is the time between its two clocks, and that makes an
-//! instant later and never earlier.
+
+// Invariant: the only error of a reading is the time between its two clocks, and that makes an
+// instant later and never earlier.
 
 use std::time::{Duration, SystemTime};
 

@@ -240,6 +240,6 @@ idioms! {
     pairs received interval_reset [0, 1, 2], true, "`select!` with an interval that each message resets";
     pairs received timeout_hundred [0, 1, 2], false, "one `timeout` around a hundred messages";
     alone looped made [0, 1, 2, 8], false, "`sleep(30 s)`, made and dropped";
-    alone looped ready [0, 8], false, "`timeout` around what is ready";
+    alone looped ready [0, 8], false, "`timeout` around a ready future";
     alone looped many [0, 8], false, "many sleeps, each polled once and dropped";
 }

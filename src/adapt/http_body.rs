@@ -1,7 +1,5 @@
 //! A timeout for HTTP bodies: [`TimeoutBody`], idle between frames, and total.
 //!
-//! Invariants:
-//!
 //! - The idle time runs only while the body has to be waited for. A client that reads slowly is not
 //!   the body's fault.
 //! - The inner body is polled first, so a body that ends in time ends well. If the task had no

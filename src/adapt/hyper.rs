@@ -15,9 +15,9 @@
 //! hyper resets the sleep of an HTTP/2 keep-alive or of a pool's sweep again and again. A reset
 //! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
 //!
-//! Invariant: hyper compares the instants of `now` with those that it passes to `sleep_until` and
-//! `reset`, so all three go by the clock of the timer's runtime. While that runtime runs, a sleep
-//! that hyper finds elapsed has a deadline that `now` has passed.
+//! hyper compares the instants of `now` with those that it passes to `sleep_until` and `reset`, so
+//! all three go by the clock of the timer's runtime. While that runtime runs, a sleep that hyper
+//! finds elapsed has a deadline that `now` has passed.
 //!
 //! # When the timer's runtime has shut down
 //!

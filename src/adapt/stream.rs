@@ -1,7 +1,7 @@
 //! Time for streams: [`StreamExt::idle_timeout`], [`StreamExt::throttle`] and [`IntervalStream`].
 //!
-//! Invariant: the semantics are those of tokio-stream's `StreamExt::timeout`, `StreamExt::throttle`
-//! and `wrappers::IntervalStream`.
+//! The semantics are those of tokio-stream's `StreamExt::timeout`, `StreamExt::throttle` and
+//! `wrappers::IntervalStream`.
 //!
 //! `.throttle(..)` is ambiguous where tokio-stream's `StreamExt` is imported too. Name the trait
 //! there: `tickwheel::stream::StreamExt::throttle(stream, duration)`.

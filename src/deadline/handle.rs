@@ -14,7 +14,8 @@ use crate::shard::{Change, DeadlineRef, Shard};
 ///
 /// Clones refer to one deadline and stay valid while it lives, also after a
 /// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. If the
-/// deadline has ended or was dropped, or its runtime has shut down, they return `false` or `None`.
+/// deadline has ended or was dropped, or its runtime has shut down, the methods that can fail
+/// return `false` or `None`.
 ///
 /// | call | cost |
 /// |---|---|
@@ -70,8 +71,8 @@ impl ResetHandle {
         deadline.change(Change::MoveTo(deadline.now().after(delay)))
     }
 
-    /// As [`reset_after`](ResetHandle::reset_after), to an instant. One that has passed expires the
-    /// deadline here and now.
+    /// As [`reset_after`](ResetHandle::reset_after), to an instant. An instant that has passed
+    /// expires the deadline here and now, and the call returns `true`.
     pub fn reset_at(&self, deadline: Instant) -> bool {
         let due = self.shard.clock().moment(deadline);
         self.as_ref().change(Change::MoveTo(due))

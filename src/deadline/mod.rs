@@ -32,8 +32,8 @@ pub use handle::ResetHandle;
 /// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
 ///   millisecond and its scheduling come on top.
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
-///   process was stopped or blocked for more than 50 ms and one tick, stays pending for a grace. It
-///   ends later by the length of the stall, at least 100 ms and at most its timeout after that.
+///   process was stopped or blocked for more than 50 ms and one tick, is postponed by the length of
+///   the stall. It ends at least 100 ms after the stall, but never more than its timeout after it.
 ///   There is one grace between two resets. See
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had

@@ -1,13 +1,15 @@
-//! A second timer that warns before a deadline. The deadline does not know of it. A sleep, the
-//! *check*, is set for when the notice begins. When it comes, the handle says when the deadline is
-//! due by now. Within its notice the task is warned. Otherwise the check is set again.
-//!
-//! Invariant: a check lies ahead when it is set, no later than the due that it knows of, and is
-//! gone once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
-//!
-//! A reset after a check was set makes it come too early. A call that moves the deadline earlier
-//! makes it late. If the deadline ends after its poll, the handle has no due, and the end wakes the
-//! task that has polled. The check is in the same shard, so a shutdown ends both at once.
+//! Warnings before a deadline: [`WarnBefore`] and [`Stage`].
+
+// A second timer warns. The deadline does not know of it. A sleep, the *check*, is set for when the
+// notice begins. When it comes, the handle says when the deadline is due by now. Within its notice
+// the task is warned. Otherwise the check is set again.
+//
+// Invariant: a check lies ahead when it is set, no later than the due that it knows of, and is
+// gone once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
+//
+// A reset after a check was set makes it come too early. A call that moves the deadline earlier
+// makes it late. If the deadline ends after its poll, the handle has no due, and the end wakes the
+// task that has polled. The check is in the same shard, so a shutdown ends both at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -39,13 +41,14 @@ pub enum Stage {
 ///
 /// - The notice is the end of the timeout: of 60 s with a notice of 10 s it begins after 50 s. With
 ///   a notice of the whole timeout the warning comes at once.
-/// - A warning is never early, and late by as much as the deadline may be. There is at most one for
-///   each time at which the deadline is due. The one after a reset may come an eighth of the
-///   timeout late if the notice is more than seven eighths of it.
-/// - A deadline that is moved earlier by a call may expire without a warning. If it is moved later
-///   within its notice, other than by a reset, the next one may come as late as it was due before.
+/// - A warning is never early, and late by as much as the deadline may be. There is at most one
+///   warning per due time. The one after a reset may come an eighth of the timeout late if the
+///   notice is more than seven eighths of it.
+/// - A deadline that is moved earlier by a call may expire without a warning. If a call other than
+///   a reset postpones it within its notice, the next warning may come as late as the previous due
+///   time.
 /// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
-///   driver is late by the whole notice, and that is no such stall, there is no warning.
+///   driver is late by the whole notice, but by less than a stall, there is no warning.
 /// - It takes a second timer, which wakes the task about once in the time before the notice, and a
 ///   few times within a long notice, however often the deadline is reset. A reset costs no more.
 ///

@@ -8,7 +8,7 @@ macro_rules! access_within {
             &self.$field
         }
 
-        /// The wrapped value, to be changed. The timer takes no notice of what passes through this.
+        /// A mutable reference to the wrapped value. Using it does not affect the timer.
         pub fn get_mut(&mut self) -> &mut $within {
             &mut self.$field
         }

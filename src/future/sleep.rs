@@ -202,14 +202,14 @@ impl Sleep {
     /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
     /// If the deadline becomes later or stays, the call writes it into the sleep and does nothing
-    /// else. The task that waits is then woken once at the old deadline, and that poll of the sleep
-    /// arms it for the new one. So poll the sleep after a reset before you return `Pending`, as
+    /// else. The task that waits is woken once at the old deadline, spuriously, and its poll arms
+    /// the sleep for the new one. So poll the sleep after a reset before you return `Pending`, as
     /// `select!` and `.await` do. A future that resets the sleep and does not poll it again may
     /// never be woken.
     ///
-    /// If the deadline becomes earlier, the task is woken at the new one. If that has passed and
-    /// the driver has come by since then, the task is woken before this returns. Such a call takes
-    /// one lock of the timer's shard if the sleep is armed.
+    /// If the deadline becomes earlier, the task is woken at the new one. If the new deadline has
+    /// passed, and the driver has turned since then, the task is woken before this returns. Such a
+    /// call takes one lock of the timer's shard if the sleep is armed.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_to(deadline, FirstPoll::ReadsClock);

@@ -83,8 +83,9 @@ use crate::timer::Timer;
 /// keys.
 ///
 /// A key's `Hash`, and its `Clone` in an insert, are called with no lock held, its `Drop` after all
-/// locks. If one of these panics, that call panics, no other key is harmed, and the limit loses no
-/// place. The map has a copy of each key. If the `Drop` of both panics at once, the process aborts.
+/// locks. If one of these panics, that call panics, no other key is harmed, and the limit still
+/// counts the place as free. The map stores a clone of each key. If the `Drop` of both panics at
+/// once, the process aborts.
 ///
 /// # Closures
 ///
@@ -467,9 +468,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Calls `f` with each key, its deadline pending or not, and that deadline's handle, in no
     /// order.
     ///
-    /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
-    /// the map exactly once, and may miss one that comes or goes. `f` must not call the map: [the
-    /// rule](DeadlineMap#closures). It may use the handle, whose wake-up runs under the lock too.
+    /// It locks one part at a time, so it is not an atomic snapshot. It visits a key that stays in
+    /// the map exactly once, and may miss a key that is inserted or removed meanwhile. `f` must not
+    /// call the map (see [Closures](DeadlineMap#closures)). It may use the handle, whose wake-up
+    /// runs under the lock too.
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         for part in inner.table.lock_each() {

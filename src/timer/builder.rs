@@ -27,7 +27,7 @@ const MAX_SHARDS: usize = 1024;
 /// |---|---|---|
 /// | [`tick`](Builder::tick) | 1 ms | the resolution: a timer fires up to one tick after its deadline, never before |
 /// | [`shards`](Builder::shards) | the runtime's workers | wheels, each with its own lock |
-/// | [`stall_grace`](Builder::stall_grace) | yes | whether deadlines get a grace after a stall; switch it off for leases |
+/// | [`stall_grace`](Builder::stall_grace) | `true` | whether deadlines get a grace after a stall; switch it off for leases |
 /// | [`name`](Builder::name) | none | its name in metrics and events |
 ///
 /// ```
@@ -77,8 +77,9 @@ impl Builder {
     /// Whether deadlines get a grace after a stall. The default is `true`.
     ///
     /// A process that is stopped, throttled or blocked makes the driver late. If it is late by more
-    /// than 50 ms and 16 ticks, a [`Deadline`](crate::Deadline) that passed meanwhile stays pending
-    /// for a grace as long as that stall, so that unread heartbeats are read first. With `false` a
+    /// than 50 ms plus one tick, a [`Deadline`](crate::Deadline) that passed meanwhile is postponed
+    /// by the length of the stall, so that unread heartbeats are read first. It stays pending for
+    /// at least 100 ms after the stall, or for its timeout if that is shorter. With `false` a
     /// deadline that has passed has expired, as a lease requires: a late reset must return `false`.
     pub fn stall_grace(mut self, grace: bool) -> Builder {
         self.stall_grace = grace;

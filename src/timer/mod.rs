@@ -1,7 +1,7 @@
 //! The [`Timer`], the handle that makes all futures, and its [`Builder`].
-//!
-//! Invariant: a future takes only its shard from the timer. So a call that makes one touches no
-//! reference count that all workers share.
+
+// Invariant: a future takes only its shard from the timer. So a call that makes one touches no
+// reference count that all workers share.
 
 mod builder;
 pub(crate) mod local;

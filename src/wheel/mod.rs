@@ -51,11 +51,11 @@
 //! Eleven levels span every `u64`, so there is no largest delay. The nodes of the timers lie in
 //! segments, each a slab of 8 to 512 places, and are linked by `u32` indices. A [`Key`] holds the
 //! index of its timer, and the timer's number in the order of all insertions.
-//!
-//! Invariants:
-//!
-//! - No timer of a level is due before `elapsed`, and `elapsed` is never later than `now`.
-//! - No two timers of a wheel have the same key, whenever they are armed.
+
+// Invariants:
+//
+// - No timer of a level is due before `elapsed`, and `elapsed` is never later than `now`.
+// - No two timers of a wheel have the same key, whenever they are armed.
 
 mod debug;
 mod key;

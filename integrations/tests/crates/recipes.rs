@@ -214,8 +214,8 @@ async fn slow() -> String {
 
 /// The answers to two requests at once, and when the second one comes.
 async fn statuses(route: MethodRouter) -> ([StatusCode; 2], Duration) {
-    // As `axum::serve` does it. Without it each request has layers of its own, and so permits.
-    let routes: Router = Router::new().route("/", route).with_state(());
+    // Each clone builds the layers of the route again, as axum does for each connection.
+    let routes = Router::new().route("/", route);
     let ask = || routes.clone().oneshot(http::Request::new(Body::empty()));
     let start = Instant::now();
     let (first, second) = tokio::join!(ask(), ask());

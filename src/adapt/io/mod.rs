@@ -6,10 +6,9 @@
 //! | [`TimeoutStream`] | when one read, or one write, has waited for its timeout | a client that waits for an answer; tokio-io-timeout's users |
 //! | [`TimeoutReader`], [`TimeoutWriter`] | the same for one direction | the halves of a socket |
 //!
-//! Invariant: the I/O is polled first, and a deadline only when the I/O has to wait. So ready I/O
-//! wins over a deadline that has passed, and pays for no poll of a timer. An operation that was not
-//! tried, because its task had used up its cooperative budget, is tried again before its time is
-//! checked.
+//! The I/O is polled first, and a deadline only when the I/O has to wait. So ready I/O wins over a
+//! deadline that has passed, and pays for no poll of a timer. An operation that was not tried,
+//! because its task had used up its cooperative budget, is tried again before its time is checked.
 //!
 //! # Errors
 //!

@@ -6,7 +6,7 @@
 //! | [`TimeoutLayer::per_request`] | a server | a timeout that the request decides; the call is a [`scope`](crate::scope) |
 //! | [`GrpcTimeoutLayer`] | a client | passes the scope's deadline on in the `grpc-timeout` header |
 //!
-//! Invariant: readiness is passed through, and a call goes to the very instance that was ready.
+//! Readiness is passed through, and a call goes to the very instance that was ready.
 //!
 //! A call that is not answered in time fails with a boxed [`Elapsed`](crate::error::Elapsed).
 //! [`TimeoutLayer::on_elapsed`] answers it instead, and keeps the service's error type. axum

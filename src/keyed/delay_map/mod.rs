@@ -84,9 +84,8 @@ pub use stream::{Expirations, Expired};
 ///
 /// # Closures
 ///
-/// [The rule of a `DeadlineMap`](crate::DeadlineMap#closures) holds for all closures that are given
-/// to this map, and for its stream too: they run under the lock of one part, and must not call the
-/// map.
+/// As for a [`DeadlineMap`](crate::DeadlineMap#closures), all closures run under the lock of one
+/// part. They must not call the map, nor poll or drop its stream.
 ///
 /// # Example
 ///
@@ -151,12 +150,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Both return key and value. [`InsertError::Closed`] if the map is closed, or the timer's
-    /// runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map is at its
-    /// limit.
+    /// Both return key and value. [`InsertError::Closed`] if the map is closed, or has noticed that
+    /// the timer's runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map
+    /// is at its limit.
     ///
-    /// The stream, or another wait on the same timer, notices the end of a runtime. Without either,
-    /// a map may still take a value then. It keeps it for [`drain`](DelayMap::drain).
+    /// Only the stream, or another wait on the same timer, notices a shutdown. Until then an insert
+    /// succeeds, and [`drain`](DelayMap::drain) returns its value.
     pub fn insert(
         &self,
         key: K,
@@ -348,7 +347,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Removes a key and returns its value, due or not, if `is_meant` returns `true` for it, in one
-    /// atomic step. `is_meant` must not call the map: [the rule](DelayMap#closures).
+    /// atomic step. `is_meant` must not call the map (see [Closures](DelayMap#closures)).
     pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
@@ -396,7 +395,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Returns what `read` makes of the value of a key, due or not. `None` if the key is not in the
-    /// map. `read` must not call the map: [the rule](DelayMap#closures).
+    /// map. `read` must not call the map (see [Closures](DelayMap#closures)).
     pub fn with_value<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -409,9 +408,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Changes the value of a key, due or not. `None` if the key is not in the map. The delay goes
     /// on.
     ///
-    /// `change` must not call the map: [the rule](DelayMap#closures). It drops a value under the
-    /// lock, as in `*value = new`. To drop it after the lock, return it:
-    /// `map.update(key, |value| std::mem::replace(value, new))`.
+    /// `change` must not call the map (see [Closures](DelayMap#closures)). It drops a value under
+    /// the lock, as in `*value = new`. To drop it after the lock, return it: `map.update(key,
+    /// |value| std::mem::replace(value, new))`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -472,7 +471,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     ///
     /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
     /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
-    /// keys. `act` must not call the map: [the rule](DelayMap#closures).
+    /// keys. `act` must not call the map (see [Closures](DelayMap#closures)).
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
         for part in self.inner.table.lock_each() {
             for item in part.indices().map(|index| part.items.at(index)) {
@@ -493,8 +492,8 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// Keeps the values for which `keep` returns `true`, due or not. It drops the others after the
-    /// lock. `keep` must not call the map: [the rule](DelayMap#closures). If it panics, no further
-    /// value is dropped.
+    /// lock. `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no
+    /// further value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut part in self.inner.table.lock_each() {
             let mut removed = Vec::new();
