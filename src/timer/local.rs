@@ -280,3 +280,29 @@ fn panic_without_thread(error: &io::Error) -> ! {
          `tickwheel::global::timer()` early, before the process uses up its threads"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_forgets_the_timers_of_runtimes_that_have_shut_down() {
+        let remembered = || REMEMBERED.with(|timers| timers.borrow().len());
+        for _ in 0..3 {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_time()
+                .build()
+                .unwrap();
+            let deadline = {
+                let _context = runtime.enter();
+                Timer::current().deadline(Duration::from_secs(60))
+            };
+            drop(runtime);
+            drop(deadline);
+            assert_eq!(remembered(), 1);
+        }
+    }
+}

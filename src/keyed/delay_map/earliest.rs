@@ -18,6 +18,11 @@ pub(crate) struct Earliest {
     was_lowered: AtomicBool,
 }
 
+/// A part of which the caller holds the lock. So no call compiles that writes a tick after it.
+pub(crate) trait HeldPart {
+    fn index(&self) -> usize;
+}
+
 /// The part that comes first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
@@ -48,9 +53,9 @@ impl Earliest {
         all.min().unwrap_or(Tick::NEVER)
     }
 
-    /// Writes the tick of a part that is locked. Returns the one before it.
-    pub(crate) fn write(&self, part: usize, tick: Tick) -> Tick {
-        let written = &self.parts[part];
+    /// Writes the tick of a part. Returns the one before it.
+    pub(crate) fn write(&self, part: &impl HeldPart, tick: Tick) -> Tick {
+        let written = &self.parts[part.index()];
         // Relaxed: only threads that had the part's lock have written it.
         let before = Tick::new(written.load(Ordering::Relaxed));
         if tick != before {
@@ -65,8 +70,8 @@ impl Earliest {
 
     /// As `write`, but leaves a tick that is earlier. Returns whether it has lowered the tick.
     #[inline]
-    pub(crate) fn lower(&self, part: usize, tick: Tick) -> bool {
-        let written = &self.parts[part];
+    pub(crate) fn lower(&self, part: &impl HeldPart, tick: Tick) -> bool {
+        let written = &self.parts[part.index()];
         // As in `write`.
         let is_earlier = tick < Tick::new(written.load(Ordering::Relaxed));
         if is_earlier {

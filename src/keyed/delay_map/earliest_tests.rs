@@ -1,9 +1,15 @@
 //! Unit tests of `earliest.rs`, which `tests/loom` compiles too.
 
-use super::earliest::{Earliest, First};
+use super::earliest::{Earliest, First, HeldPart};
 use crate::clock::tick::Tick;
 
 const BY: Tick = Tick::new(9);
+
+impl HeldPart for usize {
+    fn index(&self) -> usize {
+        *self
+    }
+}
 
 /// The number of the first part, and up to which tick it is.
 fn first(earliest: &Earliest, remembered: Option<First>) -> Option<(usize, u64)> {
@@ -25,7 +31,7 @@ fn the_first_part_has_the_smallest_tick_and_the_lowest_number() {
         (1, 8, Some((3, 6))),
         (3, 9, Some((0, 8))),
     ] {
-        earliest.write(part, Tick::new(tick));
+        earliest.write(&part, Tick::new(tick));
         assert_eq!(first(&earliest, None), expected, "{part} at {tick}");
     }
     assert_eq!(earliest.of_all(), Tick::new(7));
@@ -34,13 +40,13 @@ fn the_first_part_has_the_smallest_tick_and_the_lowest_number() {
 #[test]
 fn parts_are_compared_again_only_after_a_tick_was_lowered() {
     let earliest = Earliest::new(4);
-    assert!(earliest.lower(2, Tick::new(5)) && !earliest.lower(2, Tick::new(6)));
+    assert!(earliest.lower(&2, Tick::new(5)) && !earliest.lower(&2, Tick::new(6)));
     let remembered = earliest.first(BY, None);
-    earliest.write(2, Tick::new(8));
+    earliest.write(&2, Tick::new(8));
     assert_eq!(first(&earliest, remembered), Some((2, 9)), "as it was");
-    earliest.lower(1, Tick::new(6));
+    earliest.lower(&1, Tick::new(6));
     assert_eq!(first(&earliest, remembered), Some((1, 8)));
-    earliest.write(0, Tick::new(3));
+    earliest.write(&0, Tick::new(3));
     let remembered = earliest.first(BY, remembered);
     assert_eq!(first(&earliest, remembered), Some((0, 6)));
 }

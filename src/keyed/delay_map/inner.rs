@@ -54,7 +54,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::earliest::{Earliest, First};
+use super::earliest::{Earliest, First, HeldPart};
 use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
@@ -94,6 +94,12 @@ const BATCH: usize = 512;
 const AT_ONCE: usize = 64;
 
 pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
+
+impl<K, V> HeldPart for LockedPart<'_, K, V> {
+    fn index(&self) -> usize {
+        PartGuard::index(self)
+    }
+}
 
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
@@ -143,7 +149,7 @@ impl<K, V> Inner<K, V> {
         // A tick that was written before may have been too early, and stays so. That costs one
         // check, and to find the earliest again would cost more each time.
         let turn = part.turn_for(setting.tick);
-        let is_earlier = self.earliest.lower(part.index(), turn);
+        let is_earlier = self.earliest.lower(&part, turn);
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
         if is_earlier && self.waker.is_needed_for(turn) {
@@ -176,7 +182,7 @@ impl<K, V> Inner<K, V> {
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
     fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
         let earliest = part.earliest(self.clock().is_pausable());
-        (self.earliest.write(part.index(), earliest), earliest)
+        (self.earliest.write(part, earliest), earliest)
     }
 
     /// C2 to C4.
