@@ -4,7 +4,7 @@
 //! Each stall is made by blocking the only thread of a runtime for much longer than the 50 ms that
 //! make a stall. A longer stall gives a longer grace, so most of what is held here holds however
 //! late the machine is, and a grace that has to be over is awaited. The rest is held within a time.
-//! Where the machine has taken longer, the try has shown nothing, and three such tries fail the
+//! Where the machine has taken longer, the try has shown nothing, and twenty such tries fail the
 //! test.
 
 #[path = "../../tests/common/mod.rs"]
@@ -37,7 +37,7 @@ fn within(most: Duration, start: Instant) -> Try {
 
 /// Tries until something was shown.
 fn conclude(mut attempt: impl FnMut() -> Try) {
-    let is_shown = (0..3).any(|_| attempt().is_ok());
+    let is_shown = (0..20).any(|_| attempt().is_ok());
     assert!(is_shown, "inconclusive: the machine is too slow");
 }
 
