@@ -69,8 +69,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, and in a runtime without a time driver. It panics at the call, or at the
-/// first pending poll if the thread has used the timer of another runtime.
+/// Outside a tokio runtime, and in a runtime without a time driver. It panics at the call, or at
+/// the first pending poll if the thread has used the timer of another runtime.
 ///
 /// ```
 /// # use tickwheel::{Duration, timeout};
