@@ -58,8 +58,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// - Values come out in the order of their deadlines, and within a millisecond in the order in
 ///   which they were inserted or reset.
 /// - The stream ends when the queue is empty. After another insert, poll it again.
-/// - The task that polled last is woken when a value is due, when the last value is removed, and
-///   when an insert or a reset makes a value due before the time that the task waits for.
+/// - The task that polled last is woken when a value is due, and when the last value is removed.
 /// - The queue can be made and filled anywhere. It finds its timer at its first pending poll, as
 ///   [`sleep_until`] does, and keeps that runtime's clock until it is empty.
 ///

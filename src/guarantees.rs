@@ -1,5 +1,5 @@
-//! The promises of tickwheel, each with what shows it: tests of the repository, which fail when the
-//! code is broken, and rows of its [RESULTS.md].
+//! The guarantees of tickwheel, each with the tests of the repository that verify it and fail when
+//! the code is broken, and rows of its [RESULTS.md].
 //!
 //! | promise | shown by |
 //! |---|---|
@@ -21,17 +21,18 @@
 //! - **Never early** holds under a stalled driver and a blocked worker, and for a reset that races
 //!   with the expiry. A reset of a [`Sleep`] to later may wake its task once at the old deadline,
 //!   but the sleep stays pending.
-//! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Beside that it
-//!   moves a bounded number of timers, because wheels cascade ahead of time.
+//! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Apart from that,
+//!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
 //!   driver's own work does not count. A stall is measured from the first tick at which a timer was
-//!   due. So if the first timer falls due in the last 50 ms plus one tick of a stop, that is no
-//!   stall. A deadline that passes during a stall is postponed by the length of the stall. It ends
-//!   at least 100 ms after the stall, but never more than its own timeout after it. So spared
-//!   deadlines keep their spacing. Deadlines due shortly after the stall are postponed as well, by
-//!   less the later they are due. There is one grace between two resets. Only a [`Deadline`], a
-//!   [`DeadlineMap`] and an idle timeout of a socket have it.
-//!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
+//!   due. If nothing falls due until the last 50 ms plus one tick of a stop, the stop does not
+//!   count as a stall, however long it was. A deadline that passes during a stall is postponed by
+//!   the length of the stall. After the stall it lives for at least 100 ms, or for its timeout if
+//!   that is shorter, and at most for its timeout. So spared deadlines keep their spacing.
+//!   Deadlines due shortly after the stall are postponed as well, by less the later they are due. A
+//!   deadline gets at most one grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and
+//!   an idle timeout of a socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it
+//!   off, for leases.
 //! - **Zero, now and the past** are ready at the first poll, unless a paused clock stands between
 //!   two milliseconds. Then they wait for the next one, as with tokio.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's

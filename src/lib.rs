@@ -133,7 +133,8 @@
 //! - **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once.
 //! - **Any duration**, from zero to [`Duration::MAX`], after any uptime.
 //! - **The end of the runtime is reported** to all that waits elsewhere, and nothing hangs.
-//! - **Isolation**: a panic in a waker or a key harms no other timer.
+//! - **Isolation**: a panic in a waker, or in a key's `Hash`, `Eq`, `Clone` or `Drop`, harms no
+//!   other timer.
 //! - **Reports are true**: no deadline is reported too early, and no remaining time too long.
 //! - **Memory follows what is pending**, in whatever order timers go. No single insert, reset or
 //!   removal takes longer than a millisecond, with [one exception](guarantees#what-each-covers).
@@ -144,8 +145,8 @@
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
 //! - **To serve more requests per second.** In hyper or a proxy, timers are a small share of each.
-//! - **A [`DelayMap`], for one owner that needs no keys of its own.** A [`DelayQueue`] takes less
-//!   memory and CPU.
+//! - **For one owner that needs no keys of its own.** There a [`DelayQueue`] takes less memory and
+//!   CPU than a [`DelayMap`].
 //! - **For a resolution below a millisecond.** tokio's clock has none.
 //! - **For another runtime's own clock.** [`global`] goes by the system's.
 //! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] does not evict to make room.

@@ -33,8 +33,8 @@ pub use handle::ResetHandle;
 ///   millisecond and its scheduling come on top.
 /// - A stall does not count: a deadline that passes while the driver cannot run, because the
 ///   process was stopped or blocked for more than 50 ms and one tick, is postponed by the length of
-///   the stall. It ends at least 100 ms after the stall, but never more than its timeout after it.
-///   There is one grace between two resets. See
+///   the stall. After the stall it lives for at least 100 ms, or for its timeout if that is
+///   shorter, and at most for its timeout. There is one grace between two resets. See
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
 /// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
 ///   not expired.

@@ -66,8 +66,8 @@ pub struct WarnBefore<D = Deadline> {
 }
 
 impl Deadline {
-    /// The deadline with a warning `notice` before it expires, in which a reset is still in time.
-    /// It is for a keepalive that asks before it closes.
+    /// Adds a warning, `notice` before the deadline expires. A reset after the warning is still in
+    /// time. It is for a keepalive that asks before it closes.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer, warn_before::Stage};

@@ -62,7 +62,7 @@ use crate::wheel::Key;
 /// - A sleep that was due when it was made or reset is ready at the first poll.
 /// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock.
 /// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
-/// - After it was ready, each further poll is ready too, until [`reset`](Sleep::reset).
+/// - Once ready, it stays ready until [`reset`](Sleep::reset).
 /// - The task that polled last is woken.
 /// - It goes by the clock of its timer's runtime, wherever it is polled. A sleep that a task makes
 ///   by a free function takes the timer of the runtime that first polls it.
@@ -202,14 +202,14 @@ impl Sleep {
     /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
     /// If the deadline becomes later or stays, the call writes it into the sleep and does nothing
-    /// else. The task that waits is woken once at the old deadline, spuriously, and its poll arms
-    /// the sleep for the new one. So poll the sleep after a reset before you return `Pending`, as
-    /// `select!` and `.await` do. A future that resets the sleep and does not poll it again may
-    /// never be woken.
+    /// else, unless the clock can be paused (`test-util`, in a current-thread runtime). The task
+    /// that waits is woken once at the old deadline, spuriously, and its poll arms the sleep for
+    /// the new one. So poll the sleep after a reset before you return `Pending`, as `select!` and
+    /// `.await` do. A future that resets the sleep and does not poll it again may never be woken.
     ///
-    /// If the deadline becomes earlier, the task is woken at the new one. If the new deadline has
-    /// passed, and the driver has turned since then, the task is woken before this returns. Such a
-    /// call takes one lock of the timer's shard if the sleep is armed.
+    /// If the deadline becomes earlier, the task is woken at the new one. If the driver has already
+    /// turned past the new deadline, the task is woken before the call returns. Such a call takes
+    /// one lock of the timer's shard if the sleep is armed.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_to(deadline, FirstPoll::ReadsClock);
@@ -293,8 +293,8 @@ impl Sleep {
     /// Polls as the future does, but reports the end of the runtime that drives the timer where the
     /// future panics.
     ///
-    /// It is for code that is polled in another runtime than that one, or in none, and can do
-    /// without the timer. After an error, each further poll gives the error again.
+    /// Use it where the sleep may be polled outside the timer's runtime, and must survive the
+    /// shutdown of that runtime. After an error, each further poll gives the error again.
     ///
     /// # Errors
     ///

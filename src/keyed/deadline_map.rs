@@ -82,10 +82,9 @@ use crate::timer::Timer;
 /// key. The map gives memory back as keys go, in any order. No call moves more than two thousand
 /// keys.
 ///
-/// A key's `Hash`, and its `Clone` in an insert, are called with no lock held, its `Drop` after all
-/// locks. If one of these panics, that call panics, no other key is harmed, and the limit still
-/// counts the place as free. The map stores a clone of each key. If the `Drop` of both panics at
-/// once, the process aborts.
+/// A key's `Hash`, its `Drop`, and its `Clone` in an insert run with no lock held. If one of them
+/// panics, that call panics, no other key is harmed, and no capacity is lost. The map stores a
+/// clone of each key. If the `Drop` of both panics at once, the process aborts.
 ///
 /// # Closures
 ///

@@ -67,8 +67,8 @@ impl Builder {
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one for
-    /// each worker of the runtime.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one per
+    /// worker of the runtime, rounded up likewise.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
