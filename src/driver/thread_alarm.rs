@@ -89,3 +89,36 @@ impl ThreadAlarm {
         lock(&self.at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::tick::TickLength;
+
+    /// The thread goes to sleep at the moment in which it is set again.
+    #[test]
+    fn a_thread_that_goes_to_sleep_misses_no_earlier_tick() {
+        let clock = Clock::of_system(TickLength::new(Duration::from_millis(1)).unwrap(), true);
+        let mut alarm = Arc::new(ThreadAlarm {
+            at: Mutex::new(Tick::NEVER),
+            is_earlier: Condvar::new(),
+        });
+        let (fired, firings) = channel();
+        let of_thread = alarm.clone();
+        let thread = thread::spawn(move || {
+            for _ in 0..20_000 {
+                of_thread.wait(&clock);
+                fired.send(()).unwrap();
+            }
+        });
+        for round in 0..20_000 {
+            alarm.set(Tick::FIRST);
+            let fired = firings.recv_timeout(Duration::from_secs(60));
+            assert!(fired.is_ok(), "it sleeps on, round {round}");
+        }
+        thread.join().unwrap();
+    }
+}

@@ -58,6 +58,7 @@
 //! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |
+//! | a restart looks before the lock whether the runtime has ended | `restart` |
 //! | an alarm that is set soon takes an ended runtime for a missed tick | `deadline` |
 //! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
 //! | a part is made while all parts are locked | `delay_map` |
@@ -67,6 +68,7 @@ mod deadline_map;
 mod delay_map;
 mod due;
 mod record;
+mod restart;
 mod sleep;
 mod wait;
 mod world;
@@ -110,11 +112,12 @@ struct Options {
     twice: bool,
 }
 
-const PROGRAMS: [(&str, fn()); 5] = [
+const PROGRAMS: [(&str, fn()); 6] = [
     ("deadline", deadline::run),
     ("warn_before", deadline::run_with_warnings),
     ("deadline_map", deadline_map::run),
     ("delay_map", delay_map::run),
+    ("restart", restart::run),
     ("sleep", sleep::run),
 ];
 

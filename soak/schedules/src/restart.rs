@@ -1,0 +1,57 @@
+//! A `Deadline` that its owner awaits and restarts, again and again, beside the turns of the driver,
+//! a thread with its handle, and the runtime's end.
+//!
+//! Judged: each restart comes to an end. It expires when its timeout has passed, and not before, or
+//! is told that the runtime has ended, and then each later one is told so too.
+
+use under_std::time::passed;
+
+use crate::record::{Span, last_held_up};
+use crate::wait::{Outcome, await_all};
+use crate::world::{World, below, delay};
+
+pub fn run() {
+    let world = World::begin();
+    let timeout = delay();
+    let (mut deadline, mut made) = Span::of(|| world.timer.deadline(timeout));
+    let handle = deadline.handle();
+    let (place, rounds) = (world.place(), 1 + below(4));
+    let asking = world.place().spawn(move || {
+        for _ in 0..below(4) {
+            place.rest();
+            // Any answer, at any time.
+            handle.is_pending();
+        }
+        passed()
+    });
+    let (place, ends_early) = (world.place(), world.ends_early);
+    let owner = world.place().spawn(move || {
+        let mut has_ended = false;
+        for _ in 0..rounds {
+            let (awaited, (), ready) = await_all(vec![(deadline, ())]).remove(0);
+            deadline = awaited;
+            match ready.outcome {
+                Outcome::Expired => {
+                    assert!(!has_ended, "it expired on a runtime that had ended");
+                    assert!(
+                        ready.span.ended >= made.began + timeout,
+                        "early: {made:?} {ready:?}"
+                    );
+                }
+                Outcome::ShutDown => {
+                    assert!(ends_early, "the runtime goes on: {ready:?}");
+                    has_ended = true;
+                }
+                other => panic!("no call asked for it: {other:?}"),
+            }
+            place.rest();
+            ((), made) = Span::of(|| deadline.restart());
+        }
+        let ((), dropped) = Span::of(|| drop(deadline));
+        dropped.ended.max(made.ended + timeout)
+    });
+    let last = asking.join().unwrap().max(owner.join().unwrap());
+    world.calls_are_over();
+    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    world.end(last.max(last_held_up()));
+}
