@@ -6,8 +6,8 @@
 //! Invariant: `tests/loom/sync.rs` has everything that is here, under the same names.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::{LockResult, PoisonError};
-pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks a mutex.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -57,6 +57,7 @@
 //! | `Alarm::at` | the running thread | what tokio's timer is set for; `NEVER` once it has fired |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late; that is what shows a stall |
 
+pub(crate) mod alarm_tick;
 mod core;
 pub(crate) mod requests;
 mod thread_alarm;

@@ -1,4 +1,6 @@
-//! The crate's own `driver` file that the models need.
+//! The crate's own files of `driver` that the models need.
 
+#[path = "../../src/driver/alarm_tick.rs"]
+pub(crate) mod alarm_tick;
 #[path = "../../src/driver/requests.rs"]
 pub(crate) mod requests;

@@ -1,8 +1,12 @@
 //! Loom's atomics and locks, in the place of the standard library's.
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use loom::sync::{Condvar, LockResult, Mutex, MutexGuard};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
+}
+
+pub(crate) fn unpoisoned<G>(guard: LockResult<G>) -> G {
+    guard.unwrap()
 }

@@ -1,6 +1,7 @@
 //! One file for each part that is modelled. Each model names the mutation under which it was seen
 //! to fail.
 
+mod alarm_tick;
 mod earliest;
 mod requests;
 mod stalls;
