@@ -58,7 +58,7 @@
 //! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |
-//! | a restart looks before the lock whether the runtime has ended | `restart` |
+//! | a deadline is linked in a shard that is closed | `restart` |
 //! | an alarm that is set soon takes an ended runtime for a missed tick | `deadline` |
 //! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
 //! | a part is made while all parts are locked | `delay_map` |
