@@ -165,6 +165,22 @@ fn a_paused_clock_neither_hastens_nor_stops_it() {
 }
 
 #[test]
+fn an_interval_goes_by_its_own_clock_beside_a_paused_one() {
+    let _turn = turn();
+    paused().block_on(async {
+        tokio::time::advance(HOUR).await;
+        let mut interval = global::interval(2 * MS);
+        interval.set_missed_tick_behavior(tickwheel::MissedTickBehavior::Delay);
+        let first = interval.tick().await;
+        // The second tick is late, and the third one counts from then.
+        thread::sleep(20 * MS);
+        interval.tick().await;
+        let third = interval.tick().await;
+        assert!(third - first < HOUR / 2, "{:?}", third - first);
+    });
+}
+
+#[test]
 fn what_is_armed_for_earlier_wakes_a_timer_that_sleeps_longer() {
     let _turn = turn();
     let mut later = global::sleep(HOUR);

@@ -12,6 +12,14 @@ use crate::clock::tick::TickLength;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// Two wakers without data differ by their functions alone.
+#[test]
+fn wakers_of_the_same_data_are_told_apart() {
+    let (one, other) = (Waker::noop(), futures::task::noop_waker());
+    assert_eq!(one.data(), other.data());
+    assert!(WakerId::of(one) != WakerId::of(&other));
+}
+
 /// A driver that never comes.
 struct NoDriver;
 
@@ -92,6 +100,19 @@ fn what_is_armed_for_the_past_is_late_from_the_turn_that_was_set() {
     let mut wakers = Vec::new();
     shard.fire_batch(Tick::new(80), at(80), Tick::new(78), &mut wakers);
     assert_eq!((wakers.len(), shard.counts().fired.sum()), (1, 2 * MS));
+}
+
+/// The driver would not come before the first of them is due, and then move all of them at once.
+#[test]
+fn a_slot_that_deadlines_crowd_makes_the_driver_come_before_its_time() {
+    let shard = shard();
+    let now = shard.clock().now();
+    let deadlines: Vec<_> = (0..300)
+        .map(|number| shard.arm_deadline(now, (30_000 + 4 * number) * MS, MapTag::default()))
+        .collect();
+    let expiry = shard.next_expiry();
+    assert!(expiry <= Tick::new(29_000), "{expiry:?}");
+    drop(deadlines);
 }
 
 /// The driver would not come before the first of them is due, and then move all of them at once.

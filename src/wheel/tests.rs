@@ -112,6 +112,20 @@ fn a_timer_that_cascades_by_two_levels_stays_before_its_tie() {
 }
 
 #[test]
+fn ties_on_three_levels_that_cascade_at_one_tick_stay_in_order() {
+    let mut wheel = Wheel::new();
+    let (start, due) = (1 << 19, (1 << 19) + 10);
+    wheel.insert(due, "on level 3");
+    assert_eq!(wheel.advance(300_000).count(), 0);
+    wheel.insert(due, "on level 2");
+    assert_eq!(wheel.advance(start - 288).count(), 0);
+    wheel.insert(due, "on level 1");
+    let fired = wheel.advance(due).map(|(_, value)| value);
+    let expected = ["on level 3", "on level 2", "on level 1"];
+    assert_eq!(fired.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn levels_are_made_on_overflow_and_dropped_once_empty() {
     let mut wheel = Wheel::new();
     assert_eq!(wheel.levels(), 1);

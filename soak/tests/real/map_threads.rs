@@ -234,16 +234,19 @@ fn no_more_time_is_reported_than_was_set() {
     let map = DeadlineMap::new(&timer);
     let _keyed = map.insert(1, HOUR).unwrap();
     let handle = map.handle(&1).unwrap();
+    let (values, _stream) = DelayMap::new(&timer);
     let delay = Duration::from_secs(5) + Duration::from_nanos(1);
+    values.insert(1, (), delay).unwrap();
     assert!(handle.reset_after(delay));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                assert!(handle.reset_after(delay));
+                assert!(handle.reset_after(delay) && values.reset(&1, delay));
             }
         });
-        let longest = (0..100_000).map(|_| handle.remaining().max(map.remaining(&1)));
+        let remaining = || [handle.remaining(), map.remaining(&1), values.remaining(&1)];
+        let longest = (0..100_000).map(|_| remaining().into_iter().max().unwrap());
         let longest = longest.max().unwrap();
         // Before the assertion, or the other thread would go on for ever.
         stop.store(true, Ordering::Relaxed);

@@ -1,6 +1,9 @@
 //! `DelayMap`: what wakes its stream and what does not, how long a poll may take, and user code in
 //! its calls.
 
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -251,4 +254,40 @@ async fn metrics_count_what_was_put_in_and_what_expired() {
     assert_eq!(counts(&map), (7, 101, 92));
     assert_eq!(map.drain().len(), 7);
     assert_eq!(counts(&map), (0, 101, 92));
+}
+
+/// A hasher whose clone may panic.
+#[derive(Default)]
+struct Hasher {
+    inner: RandomState,
+    panics: Arc<AtomicBool>,
+}
+
+impl Clone for Hasher {
+    fn clone(&self) -> Hasher {
+        assert!(!self.panics.load(Ordering::Relaxed), "the clone panics");
+        let (inner, panics) = (self.inner.clone(), self.panics.clone());
+        Hasher { inner, panics }
+    }
+}
+
+impl BuildHasher for Hasher {
+    type Hasher = <RandomState as BuildHasher>::Hasher;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        self.inner.build_hasher()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_that_panics_leaves_no_handle_behind() {
+    let hasher = Hasher::default();
+    let panics = hasher.panics.clone();
+    let (map, mut stream) = DelayMap::<u8, (), _>::with_hasher(&Timer::current(), hasher);
+    let weak = map.downgrade();
+    panics.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.clone())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| weak.upgrade())).is_err());
+    drop(map);
+    assert!(stream.recv().await.is_none(), "the last handle is gone");
 }

@@ -67,10 +67,16 @@ fn threads_that_have_driven_a_runtime_keep_none_of_its_files() {
                 // One with sockets has files.
                 let runtime = Builder::new_current_thread().enable_all().build();
                 let runtime = runtime.unwrap();
-                runtime.block_on(async { sleep(MS).await });
+                let timer = runtime.block_on(async {
+                    sleep(MS).await;
+                    Timer::current()
+                });
                 drop(runtime);
+                // A clock that can be paused is told of the end by the next use.
+                drop(timer.deadline(HOUR));
                 are_done.wait();
                 are_done.wait();
+                drop(timer);
             });
         }
         are_done.wait();
