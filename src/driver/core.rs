@@ -102,7 +102,10 @@ impl Driver {
         });
         run.passed.map(|up_to| MissedTick {
             up_to,
-            comes_from: self.clock.first_tick_with(comes_at),
+            comes_from: match comes_at {
+                Tick::NEVER => Tick::NEVER,
+                _ => self.clock.first_tick_with(comes_at),
+            },
         })
     }
 

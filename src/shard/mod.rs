@@ -81,7 +81,7 @@ pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
 pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: Tick,
-    /// The first tick for which the driver comes in time.
+    /// The first tick for which the driver comes in time. `NEVER` if the alarm was unset.
     pub(crate) comes_from: Tick,
 }
 
@@ -245,9 +245,18 @@ impl Shard {
         };
         // The turn comes later, and the next expiry has to say so. Otherwise a thread that arms
         // something for such a tick would expect a turn there, and a wheel with a cascade to do in
-        // the past goes on naming one.
+        // the past goes on naming one. If another thread has changed the expiry since then, it has
+        // requested the turn for that, and what this thread knows of the alarm is out of date.
         let state = self.state.lock();
-        let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
+        let expiry = self.next_expiry.tick_about();
+        let is_unchanged = match change {
+            ExpiryChange::Earlier(tick) => expiry == tick,
+            ExpiryChange::Later(_) | ExpiryChange::None => true,
+        };
+        if is_unchanged && expiry <= missed.up_to && missed.comes_from != Tick::NEVER {
+            let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
+        }
+        drop(state);
         linked <= missed.up_to
     }
 }

@@ -1,6 +1,6 @@
 //! What a shard promises beside others, at moments that a run of a whole timer seldom meets.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::thread;
 use std::time::Duration;
@@ -133,4 +133,46 @@ fn a_slot_that_becomes_crowded_makes_the_driver_come_before_its_time() {
         .fire_batch(expiry, at(0), expiry, &mut wakers)
         .unwrap();
     assert!(expiry < next && next < Tick::new(start) && wakers.is_empty());
+}
+
+/// Another thread arms between the request for a turn whose tick had passed and the lock after it.
+#[test]
+fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
+    struct Late(OnceLock<Weak<Shard>>);
+    impl TurnRequests for Late {
+        fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick> {
+            if change != ExpiryChange::Earlier(Tick::new(5)) {
+                return None;
+            }
+            // The turn was served meanwhile, nothing was armed then, and another thread arms.
+            let shard = self.0.get().unwrap().upgrade().unwrap();
+            let mut guard = shard.state.lock();
+            let (_, held) = guard.split();
+            shard.next_expiry.set(Tick::NEVER, held);
+            drop(guard);
+            shard.arm(Tick::new(121), Waker::noop().clone()).unwrap();
+            Some(MissedTick {
+                up_to: Tick::new(5),
+                comes_from: Tick::new(1 << 42),
+            })
+        }
+
+        fn wake(&self, waker: Waker) {
+            waker.wake();
+        }
+    }
+    let driver = Arc::new(Late(OnceLock::new()));
+    let tick = TickLength::new(MS).unwrap();
+    let clock = Arc::new(Clock::of_system(tick, true));
+    let shard = Arc::new(Shard::new(clock, driver.clone(), 0));
+    driver.0.set(Arc::downgrade(&shard)).unwrap();
+    assert!(matches!(
+        shard.arm(Tick::new(5), Waker::noop().clone()),
+        Err(NotArmed::Fired)
+    ));
+    assert!(
+        shard.next_expiry() <= Tick::new(121),
+        "{:?}",
+        shard.next_expiry()
+    );
 }

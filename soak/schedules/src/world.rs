@@ -101,11 +101,19 @@ impl World {
         self.runtime.wait_until_idle();
     }
 
+    /// Whether the clock of the timer may have ended, and so stand still.
+    pub fn clock_may_stand_still(&self) -> bool {
+        self.ends_early && self.may_be_paused()
+    }
+
+    fn may_be_paused(&self) -> bool {
+        cfg!(feature = "test-util") && self.kind != Kind::MultiThread
+    }
+
     /// All that waited has ended. If the clock can be paused, nothing that is gone has pulled it
     /// along: time has not passed on beyond `last`, at which something was due or called.
     pub fn end(self, last: Duration) {
-        let may_be_paused = cfg!(feature = "test-util") && self.kind != Kind::MultiThread;
-        let is_judged = self.is_punctual && !self.ends_early && may_be_paused;
+        let is_judged = self.is_punctual && !self.ends_early && self.may_be_paused();
         let now = passed();
         assert!(
             !is_judged || now <= last.saturating_add(2 * MS),
