@@ -297,8 +297,27 @@ impl Wake for Waiters {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
     use tokio_test::task;
+
+    /// A task that is woken may poll on another worker before the wake-up returns.
+    #[test]
+    fn a_poll_within_a_wake_up_knows_that_it_was_woken() {
+        struct Polls(Arc<Waiters>, AtomicBool);
+        impl Wake for Polls {
+            fn wake(self: Arc<Self>) {
+                let is_woken = self.0.register(Direction::Read, Waker::noop());
+                self.1.store(is_woken, Ordering::Relaxed);
+            }
+        }
+        let waiters = Arc::new(Waiters::default());
+        let polls = Arc::new(Polls(waiters.clone(), AtomicBool::new(false)));
+        waiters.register(Direction::Read, &Waker::from(polls.clone()));
+        Waker::from(waiters).wake();
+        assert!(polls.1.load(Ordering::Relaxed));
+    }
 
     struct Panicking;
 
