@@ -1,5 +1,5 @@
-//! A `Deadline` that its owner awaits and restarts, again and again, beside the turns of the driver,
-//! a thread with its handle, and the runtime's end.
+//! A `Deadline` that its owner awaits and restarts, again and again, beside the turns of the
+//! driver, a thread with its handle, and the runtime's end.
 //!
 //! Judged: each restart comes to an end. It expires when its timeout has passed, and not before, or
 //! is told that the runtime has ended, and then each later one is told so too.
