@@ -86,7 +86,7 @@ impl Clock {
             // AcqRel in `try_now`.
             Some(clock) => self.try_now().unwrap_or_else(|| {
                 let last = clock.last_reading.load(Ordering::Acquire);
-                self.instant(Moment::from_bits(last))
+                self.instant(Moment::from_bits(last & !ENDED))
             }),
         }
     }
@@ -101,8 +101,12 @@ impl Clock {
         }
         let now = clock.read()?;
         let moment = self.moment(now).to_bits();
-        clock.last_reading.fetch_max(moment, Ordering::AcqRel);
-        Some(now)
+        let last = clock.last_reading.fetch_max(moment, Ordering::AcqRel);
+        // Another thread may have ended the clock since then, and a third one may know of it.
+        Some(match last & ENDED {
+            0 => now,
+            _ => self.instant(Moment::from_bits(last & !ENDED)),
+        })
     }
 
     /// Whether the clock can ever be paused.
@@ -238,7 +242,11 @@ impl Clock {
     /// the runtime in memory.
     pub(crate) fn end(&self) {
         let now = self.now();
-        self.ended.get_or_init(|| now);
+        let last = self.pausable().map(|clock| {
+            let last = clock.last_reading.fetch_or(ENDED, Ordering::AcqRel);
+            Moment::from_bits(last & !ENDED)
+        });
+        self.ended.get_or_init(|| last.unwrap_or(now));
         if let Some(clock) = &self.runtime {
             let handle = unpoisoned(clock.handle.write()).take();
             // Under no lock: the last reference to a runtime drops what it still has.
@@ -251,11 +259,14 @@ fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
 }
 
+/// A bit that no moment has: the clock has ended, and its latest reading stays what it is.
+const ENDED: u64 = 1 << 63;
+
 /// The clock of a current-thread runtime, for a caller on any thread.
 #[derive(Debug)]
 struct RuntimeClock {
     id: runtime::Id,
-    /// The latest reading, as a moment's bits.
+    /// The latest reading, as a moment's bits, and `ENDED`.
     last_reading: AtomicU64,
     /// `None` once the runtime has shut down. Nothing panics under this lock.
     handle: RwLock<Option<Handle>>,
@@ -383,6 +394,27 @@ mod tests {
         assert_eq!(clock.ended(), Some(stopped));
         let elsewhere = thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap());
         assert_eq!(elsewhere, stopped);
+    }
+
+    /// The end is as late as any reading, and a reading that was under way at the end is no later.
+    #[tokio::test(start_paused = true)]
+    async fn no_reading_is_later_than_the_end_of_its_clock() {
+        let clock = of_runtime();
+        let runtime = clock.runtime.as_ref().unwrap();
+        let of_another_thread = after_epoch(5_000_000);
+        let bits = of_another_thread.to_bits();
+        runtime.last_reading.fetch_max(bits, Ordering::AcqRel);
+        clock.end();
+        assert_eq!(clock.ended(), Some(of_another_thread));
+
+        let clock = of_runtime();
+        tokio::time::advance(3 * MILLISECOND).await;
+        let end = clock.now();
+        // The thread that ends the clock has yet to say so.
+        let runtime = clock.runtime.as_ref().unwrap();
+        runtime.last_reading.fetch_or(ENDED, Ordering::AcqRel);
+        tokio::time::advance(HOUR).await;
+        assert_eq!((clock.ended(), clock.now()), (None, end));
     }
 
     #[test]

@@ -296,7 +296,7 @@ fn judge(world: &World, books: &Books) -> Duration {
             continue;
         }
         let [from, to] = bounds(&settings(life, &calls), &ready.span);
-        last = last.max(to + grace(passed()));
+        last = last.max(over.max(to) + grace(passed()));
         if calls.iter().any(is_by_call) {
             continue;
         }

@@ -181,12 +181,13 @@ fn drive(runtime: &Runtime, turns: u64, is_punctual: bool) {
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// How much longer a deadline may live at `now`, in a world that is punctual. A thread that is held
-/// up while it does the driver's work can make a stall of it. The grace is at most the timeout.
+/// up while it does the driver's work can make a stall of it. The grace lasts for at most the
+/// timeout, from when the driver comes round next: a millisecond after that thread went on.
 pub fn grace(now: Duration) -> Duration {
     if now < LONGEST {
         Duration::ZERO
     } else {
-        LONGEST
+        MS + LONGEST
     }
 }
 
