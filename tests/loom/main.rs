@@ -10,5 +10,9 @@ mod error;
 mod keyed;
 mod lock_held;
 mod models;
+#[path = "../../src/report.rs"]
+mod report;
 mod shard;
 mod sync;
+#[path = "../../src/adapt/io/waiters.rs"]
+mod waiters;

@@ -37,15 +37,11 @@
 //! - A waiting direction has its waker in `Waiters`, or was woken since it put it there, or since
 //!   it was polled without a budget.
 //! - An expiry is reported to a direction at most once, and never after a byte was moved.
-//! - No waker is cloned, woken or dropped under the lock of `Waiters`, because a waker is user code
-//!   and may come back here.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *The poll of one direction finds the expiry before the driver does.* The deadline then wakes
 //!   no task, so the poll wakes the other direction.
-//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds that poll's
-//!   waker, and leaves `woken` for the next poll.
 //! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
 //!   is then registered for both. If it has ended, the other direction is woken and polls it too,
 //!   or has the error pending.
@@ -53,15 +49,14 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use super::waiters::{Direction, Waiters};
 use super::{cancelled, timed_out};
 use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::Cancelled;
-use crate::report::contain;
-use crate::sync::lock;
 use crate::{Deadline, ResetHandle, Timer};
 
 #[derive(Debug)]
@@ -222,102 +217,12 @@ fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(
     poll_unconstrained(cx, |cx| Pin::new(&mut *deadline).poll(cx))
 }
 
-/// Which way bytes go. Flushing and shutting down belong to writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    Read,
-    Write,
-}
-
-impl Direction {
-    pub(super) fn other(self) -> Direction {
-        match self {
-            Direction::Read => Direction::Write,
-            Direction::Write => Direction::Read,
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Waiters {
-    state: Mutex<WaitersState>,
-}
-
-#[derive(Debug, Default)]
-struct WaitersState {
-    /// By [`Direction`].
-    wakers: [Option<Waker>; 2],
-    /// Whether the deadline has woken since a direction was registered last.
-    woken: bool,
-}
-
-impl Waiters {
-    /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has
-    /// woken since a direction was registered last.
-    pub(super) fn register(&self, direction: Direction, waker: &Waker) -> bool {
-        let mut state = lock(&self.state);
-        let kept = state.wakers[direction as usize].as_ref();
-        if kept.is_some_and(|kept| kept.will_wake(waker)) {
-            return std::mem::take(&mut state.woken);
-        }
-        drop(state);
-        let waker = waker.clone();
-        state = lock(&self.state);
-        let before = state.wakers[direction as usize].replace(waker);
-        let woken = std::mem::take(&mut state.woken);
-        drop(state);
-        drop(before);
-        woken
-    }
-
-    /// Wakes whoever waits in a direction.
-    pub(super) fn wake(&self, direction: Direction) {
-        let waker = lock(&self.state).wakers[direction as usize].take();
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
-        }
-    }
-}
-
-impl Wake for Waiters {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = lock(&self.state);
-        state.woken = true;
-        let wakers = std::mem::take(&mut state.wakers);
-        drop(state);
-        for waker in wakers.into_iter().flatten() {
-            contain(|| waker.wake());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
 
     use super::*;
     use tokio_test::task;
-
-    /// A task that is woken may poll on another worker before the wake-up returns.
-    #[test]
-    fn a_poll_within_a_wake_up_knows_that_it_was_woken() {
-        struct Polls(Arc<Waiters>, AtomicBool);
-        impl Wake for Polls {
-            fn wake(self: Arc<Self>) {
-                let is_woken = self.0.register(Direction::Read, Waker::noop());
-                self.1.store(is_woken, Ordering::Relaxed);
-            }
-        }
-        let waiters = Arc::new(Waiters::default());
-        let polls = Arc::new(Polls(waiters.clone(), AtomicBool::new(false)));
-        waiters.register(Direction::Read, &Waker::from(polls.clone()));
-        Waker::from(waiters).wake();
-        assert!(polls.1.load(Ordering::Relaxed));
-    }
 
     struct Panicking;
 

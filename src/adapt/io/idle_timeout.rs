@@ -13,7 +13,8 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
-use super::idle::{Direction, Idle};
+use super::idle::Idle;
+use super::waiters::Direction;
 use crate::future::access::access_within;
 use crate::{ResetHandle, Timer};
 

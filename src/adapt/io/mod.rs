@@ -20,6 +20,7 @@
 mod idle;
 mod idle_timeout;
 mod timeout;
+mod waiters;
 
 use std::io;
 

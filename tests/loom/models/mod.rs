@@ -7,6 +7,7 @@ mod requests;
 mod stalls;
 mod stream_waker;
 mod turned_to;
+mod waiters;
 mod word;
 
 /// Three threads at the requests interleave in too many ways for all of them; a lost request shows
