@@ -79,6 +79,8 @@ fn a_spared_deadline_is_moved_by_the_length_of_the_stall() {
     note(&stalls, 4_500, at(4_560));
     assert_eq!(of(4_510, 9_000, true), Some(at(4_660)), "at least 100 ms");
     assert_eq!(grace(1_500, 9_000), Some(at(4_500)), "as before");
+    let of_the_longer = 4_700 + 3_000 - 700 / 4;
+    assert_eq!(grace(4_700, 9_000), Some(at(of_the_longer)));
     assert_eq!((stalls.count(), stalls.total()), (2, 3_060 * MS));
 }
 

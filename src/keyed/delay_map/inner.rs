@@ -420,3 +420,28 @@ impl<K, V> Inner<K, V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::DelayMap;
+    use super::*;
+
+    /// A stream that waits would not search before the first of them is due, and then move all of
+    /// them at once.
+    #[test]
+    fn a_slot_that_values_crowd_wakes_the_stream_before_its_time() {
+        const MS: Duration = Duration::from_millis(1);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let (map, _stream) = DelayMap::new(&timer);
+        for key in 0..20_000 {
+            assert_eq!(map.insert(key, (), (30_000 + key % 1_000) * MS), Ok(None));
+        }
+        let earliest = map.inner.earliest.of_all();
+        assert!(earliest <= Tick::new(29_000), "{earliest:?}");
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
@@ -43,6 +43,22 @@ async fn results_without_a_byte_push_nothing_back() {
             .all(|end| end.as_ref().unwrap_err().kind() == ErrorKind::Other)
     );
     assert_eq!(stream.handle().remaining(), Some(400 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_push_the_deadline_back_whichever_call_moves_them() {
+    let io = Scripted::default();
+    let mut stream = pin!(IdleTimeout::new(io.clone(), SECOND));
+    for is_vectored in [false, true] {
+        sleep(600 * MS).await;
+        io.script().writes.push_back(Ok(1));
+        let written = match is_vectored {
+            false => stream.write(&[7]).await,
+            true => stream.write_vectored(&[IoSlice::new(&[7])]).await,
+        };
+        assert_eq!(written.unwrap(), 1);
+        assert_eq!(stream.handle().remaining(), Some(SECOND));
+    }
 }
 
 #[tokio::test(start_paused = true)]

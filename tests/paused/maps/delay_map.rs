@@ -1,11 +1,12 @@
 //! `DelayMap`: what wakes its stream and what does not, how long a poll may take, and user code in
 //! its calls.
 
+use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
@@ -290,4 +291,30 @@ async fn a_clone_that_panics_leaves_no_handle_behind() {
     assert!(catch_unwind(AssertUnwindSafe(|| weak.upgrade())).is_err());
     drop(map);
     assert!(stream.recv().await.is_none(), "the last handle is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_takes_very_many_values_lets_others_run() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    (0..1_000).for_each(|key| assert_eq!(map.insert(key, (), Duration::ZERO), Ok(None)));
+    let taken = poll_fn(|cx| {
+        let taken = (0..1_000).take_while(|_| stream.poll_recv(cx).is_ready());
+        Poll::Ready(taken.count())
+    });
+    assert_eq!(taken.await, 128, "the budget of a task");
+}
+
+/// The stream waits for the tick at which the value comes out.
+#[tokio::test(start_paused = true)]
+async fn expire_all_brings_what_has_passed_within_a_tick_out_at_once() {
+    let timer = Timer::builder().tick(100 * MS).build().unwrap();
+    let (map, mut stream) = DelayMap::new(&timer);
+    map.insert(1, (), 30 * MS).unwrap();
+    let mut next = task::spawn(stream.recv());
+    assert_pending!(next.poll());
+    tokio::time::advance(50 * MS).await;
+    assert_pending!(next.poll());
+    map.expire_all();
+    assert!(next.is_woken());
+    assert_ready!(next.poll());
 }

@@ -114,6 +114,22 @@ same_as_tokio! {
 }
 
 same_as_tokio! {
+    /// By how much a tick may be late is exact.
+    async fn a_tick_is_missed_if_it_is_late_by_more_than_5_ms(late in 4..7)
+        -> Vec<Duration> in paused
+    {
+        let start = Instant::now();
+        let mut interval = time::interval(20 * MS);
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        interval.tick().await;
+        advance((20 + late as u32) * MS).await;
+        interval.tick().await;
+        interval.tick().await;
+        vec![start.elapsed()]
+    }
+}
+
+same_as_tokio! {
     /// What had passed when the driver last came round wakes before the reset returns. What has
     /// passed since then is for the driver to find.
     async fn a_reset_to_the_past_or_to_now_wakes_when_tokios_does(_seed in 0..1)

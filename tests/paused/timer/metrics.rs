@@ -196,3 +196,15 @@ fn stalls_count_with_the_time_that_they_took() {
         assert_eq!(metrics.fired_within[7], 0, "none within 128 ms");
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_is_reset_to_the_past_has_fired() {
+    let timer = Timer::new();
+    tokio::time::advance(10 * MS).await;
+    let mut sleep = timer.sleep(HOUR);
+    assert!(poll_once(&mut sleep).is_pending());
+    sleep.reset_at(tickwheel::Instant::now() - 5 * MS);
+    sleep.await;
+    let metrics = timer.metrics();
+    assert_eq!((metrics.fired, metrics.disarmed), (1, 0));
+}

@@ -7,9 +7,11 @@ mod snapshot;
 mod warning;
 
 use std::cell::RefCell;
-use std::future::ready;
+use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Once;
+use std::task::Poll;
 
 use tickwheel::error::BuildError;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, Timer};
@@ -174,4 +176,18 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
         shown.contains("Timer") && shown.contains("Sleep") && shown.contains("pending"),
         "{shown}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_deadline_is_always_ready_lets_others_run() {
+    let mut deadline = Timer::new().deadline(Duration::ZERO);
+    let expired = poll_fn(|cx| {
+        let mut is_ready = || {
+            let is_ready = Pin::new(&mut deadline).poll(cx).is_ready();
+            deadline.restart();
+            is_ready
+        };
+        Poll::Ready((0..1_000).take_while(|_| is_ready()).count())
+    });
+    assert_eq!(expired.await, 128, "the budget of a task");
 }

@@ -320,3 +320,16 @@ async fn a_reset_wakes_no_task_that_waits_for_a_warning() {
     assert!(inner.handle().reset_after(MS));
     assert_eq!(inner.await, Ok(()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_warns_when_the_notice_of_its_timeout_begins() {
+    let begin = Instant::now();
+    let idle = Timer::new().deadline(600 * MS);
+    let handle = idle.handle();
+    let mut idle = idle.warn_before(100 * MS);
+    assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+    assert!(handle.set_timeout(200 * MS));
+    idle.restart();
+    assert_eq!(idle.wait().await, Ok(Stage::Warning));
+    assert_eq!(begin.elapsed(), 100 * MS);
+}
