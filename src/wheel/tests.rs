@@ -123,27 +123,6 @@ fn the_first_of_ties_on_two_levels_is_the_one_that_fires_first() {
     assert!(fired.eq(["armed first", "armed later, on level 0"]));
 }
 
-/// A coarse slot of many is emptied ahead of its time.
-#[test]
-fn ties_on_three_levels_stay_in_order_as_a_crowded_slot_cascades() {
-    let mut wheel = Wheel::new();
-    let start = 5 << 18;
-    let due = start + 100;
-    wheel.insert(due, "on level 3");
-    for others in 0..300 {
-        wheel.insert(start + 1_000 + others, "another");
-    }
-    assert_eq!(wheel.advance(due - 500_000).count(), 0);
-    wheel.insert(due, "on level 2");
-    assert_eq!(wheel.advance(due - 5_000).count(), 0);
-    wheel.insert(due, "on level 1");
-    for now in start - 5..start {
-        assert_eq!(wheel.advance(now).count(), 0);
-    }
-    let fired = wheel.advance(due).map(|(_, value)| value);
-    assert!(fired.eq(["on level 3", "on level 2", "on level 1"]));
-}
-
 #[test]
 fn ties_on_three_levels_that_cascade_at_one_tick_stay_in_order() {
     let mut wheel = Wheel::new();

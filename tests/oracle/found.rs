@@ -1,5 +1,7 @@
 //! Programs that found something, cut down to what matters.
 
+use tickwheel::wheel::Wheel;
+
 use crate::paused::{Ending, Op, Program, replay, strictly};
 
 fn program(timers: &[(u64, u8)], ops: &[Op], ending: Ending) -> Program {
@@ -170,4 +172,25 @@ fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
             Op::SleepResetAt(53_528, -662),
         ],
     );
+}
+
+/// A coarse slot of many is emptied ahead of its time. The wheel's unit tests call few timers many.
+#[test]
+fn ties_on_three_levels_stay_in_order_as_a_crowded_slot_cascades() {
+    let mut wheel = Wheel::new();
+    let start = 5 << 18;
+    let due = start + 100;
+    wheel.insert(due, "on level 3");
+    for other in 0..300 {
+        wheel.insert(start + 1_000 + other, "another");
+    }
+    assert_eq!(wheel.advance(due - 500_000).count(), 0);
+    wheel.insert(due, "on level 2");
+    assert_eq!(wheel.advance(due - 5_000).count(), 0);
+    wheel.insert(due, "on level 1");
+    for now in start - 5..start {
+        assert_eq!(wheel.advance(now).count(), 0);
+    }
+    let fired = wheel.advance(due).map(|(_, value)| value);
+    assert!(fired.eq(["on level 3", "on level 2", "on level 1"]));
 }

@@ -61,11 +61,35 @@ struct Books {
 }
 
 pub fn run() {
-    if one_in(16) {
-        replace();
-    } else {
-        change();
+    match below(16) {
+        0 => replace(),
+        1 => race_for_the_limit(),
+        _ => change(),
     }
+}
+
+/// Inserts into different parts of a map that may hold one key.
+fn race_for_the_limit() {
+    let world = World::begin();
+    let map = DeadlineMap::with_limit(&world.timer, 1);
+    let inserts: Vec<_> = (0..3)
+        .map(|key: Key| {
+            let map: Map = map.clone();
+            world
+                .place()
+                .spawn(move || map.insert(key, Duration::MAX).ok())
+        })
+        .collect();
+    let inserted: Vec<_> = inserts
+        .into_iter()
+        .map(|insert| insert.join().unwrap())
+        .collect();
+    let number = inserted.iter().flatten().count();
+    assert_eq!((number, map.len()), (1, 1), "the map may hold one key");
+    drop(inserted);
+    world.calls_are_over();
+    assert_eq!(world.timer.metrics().pending, 0);
+    world.end(passed());
 }
 
 /// A key is replaced again and again while others reset it. It is in the map and pending all the
