@@ -50,5 +50,5 @@
 //!
 //! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md
 
-#[allow(unused_imports)]
+#[allow(unused_imports)] // The links above lead through it.
 use crate::*;

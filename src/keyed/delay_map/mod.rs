@@ -409,8 +409,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// on.
     ///
     /// `change` must not call the map (see [Closures](DelayMap#closures)). It drops a value under
-    /// the lock, as in `*value = new`. To drop it after the lock, return it: `map.update(key,
-    /// |value| std::mem::replace(value, new))`.
+    /// the lock, as in `*value = new`. To drop it after the lock, return it:
+    /// `map.update(key, |value| std::mem::replace(value, new))`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
