@@ -1,5 +1,5 @@
-//! The tasks that wait for an idle timeout: every interleaving of the deadline's wake-up with a poll
-//! by another task than before.
+//! The tasks that wait for an idle timeout: every interleaving of the deadline's wake-up with a
+//! poll by another task than before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
