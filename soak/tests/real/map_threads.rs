@@ -268,7 +268,9 @@ fn a_drain_reports_no_more_time_than_was_set() {
                 values.insert(1, (), delay).unwrap();
                 let keyed = keys.insert(1, delay).unwrap();
                 let handle = keyed.handle();
-                (0..100).for_each(|_| drop(handle.reset_after(delay)));
+                for _ in 0..100 {
+                    handle.reset_after(delay);
+                }
             }
         });
         let mut longest = Duration::ZERO;
