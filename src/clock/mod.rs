@@ -326,6 +326,19 @@ mod tests {
         Moment::after_epoch(Duration::from_nanos(nanos))
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn where_it_cannot_be_read_it_shows_the_latest_reading() {
+        let clock = of_runtime();
+        tokio::time::advance(HOUR).await;
+        let latest = clock.now_instant();
+        // As for a thread that can start no other one, or that comes as the clock ends.
+        *clock.runtime.as_ref().unwrap().handle.write().unwrap() = None;
+        assert_eq!(
+            thread::scope(|scope| scope.spawn(|| clock.now_instant()).join().unwrap()),
+            latest
+        );
+    }
+
     #[test]
     fn instants_and_moments_turn_into_each_other() {
         let clock = system(MILLISECOND);

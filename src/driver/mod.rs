@@ -168,11 +168,16 @@ impl TurnRequests for Driver {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::thread;
     use std::time::Duration;
 
+    use super::core::{Alarm, SetOutcome};
     use super::*;
     use crate::clock::tick::{Tick, TickLength};
     use tokio::time::{Instant, sleep};
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
 
     /// Two threads notify the driver in the wrong order: of an expiry, and that it was deferred.
     #[tokio::test(start_paused = true)]
@@ -186,5 +191,57 @@ mod tests {
         driver.request_turn(ExpiryChange::Earlier(Tick::new(10)));
         sleep(Duration::from_millis(20)).await;
         assert_eq!(driver.wake_ups(), 0);
+    }
+
+    /// An alarm that holds up whoever sets it first, while another thread asks for a turn.
+    struct HoldsUp {
+        driver: Arc<Driver>,
+        at: Tick,
+        held_up_at: Arc<OnceLock<Tick>>,
+    }
+
+    impl Alarm for HoldsUp {
+        fn at(&self) -> Tick {
+            self.at
+        }
+
+        fn set(&mut self, tick: Tick) -> SetOutcome {
+            self.at = tick;
+            if self
+                .held_up_at
+                .set(self.driver.clock.current_tick())
+                .is_ok()
+            {
+                self.driver.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+                thread::sleep(Duration::from_millis(20));
+            }
+            SetOutcome::Done
+        }
+
+        fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
+            (SetOutcome::Done, now)
+        }
+
+        fn note_fired(&mut self, _: Tick) {}
+    }
+
+    #[test]
+    fn what_was_asked_for_while_the_running_thread_was_held_up_has_waited_since_then() {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let clock = Clock::new(None, tick, Instant::now(), true);
+        let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
+        let held_up_at = Arc::new(OnceLock::new());
+        let alarm = HoldsUp {
+            driver: driver.clone(),
+            at: Tick::NEVER,
+            held_up_at: held_up_at.clone(),
+        };
+        *driver.core() = Some(Core::new(alarm, &[]));
+        let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
+        driver.request_turn(ExpiryChange::Earlier(in_an_hour));
+        let held_up_at = *held_up_at.get().unwrap();
+        let waits_since = driver.clock.stalls().waits_since();
+        assert!(waits_since <= held_up_at, "{waits_since:?}, {held_up_at:?}");
+        *driver.core() = None; // The alarm holds the driver.
     }
 }

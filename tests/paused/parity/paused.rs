@@ -148,7 +148,10 @@ same_as_tokio! {
             trace.push([nap.is_woken(), nap.is_elapsed(), nap.poll().is_ready(), false]);
             yield_now().await;
             trace.push([nap.is_woken(), nap.is_elapsed(), nap.poll().is_ready(), true]);
-            trace[trace.len() - 2]
+            // Nobody has polled it since.
+            nap.as_mut().reset(now - back);
+            trace.push([nap.is_elapsed(); 4]);
+            trace[trace.len() - 3]
         };
         assert!(reset(Duration::ZERO, true, HOUR).await[0], "before the clock has moved");
         for by in [2 * HOUR, 5 * MS, 300 * US] {
