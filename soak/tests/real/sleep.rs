@@ -54,19 +54,21 @@ fn poll(nap: &mut Sleep, waker: &Waker) -> bool {
 fn a_waker_whose_drop_panics_loses_no_wake_up_of_the_next() {
     let runtime = multi_thread(1);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let mut nap = timer.sleep(20 * MS);
+    // Longer than the panic takes to tell of itself.
+    let mut nap = timer.sleep(500 * MS);
     let first = Arc::new(Panicking::default());
-    let weak = Arc::downgrade(&first);
-    let waker = Waker::from(first);
-    assert!(poll(&mut nap, &waker));
+    let address = Arc::as_ptr(&first);
+    assert!(poll(&mut nap, &Waker::from(first.clone())));
+    first.is_armed.store(true, Ordering::Relaxed);
     // The timer has the last clone.
-    drop(waker);
-    weak.upgrade()
-        .unwrap()
-        .is_armed
-        .store(true, Ordering::Relaxed);
+    drop(first);
     assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut nap, &noop_waker()))).is_err());
-    let last = Arc::new(Panicking::default());
+    // The next one most often takes the place of the first in memory. It is another all the same.
+    let mut others: Vec<_> = (0..100).map(|_| Arc::new(Panicking::default())).collect();
+    let same = others
+        .iter()
+        .position(|other| Arc::as_ptr(other) == address);
+    let last = others.swap_remove(same.unwrap_or(0));
     let waker = Waker::from(last.clone());
     let begin = std::time::Instant::now();
     if poll(&mut nap, &waker) {
