@@ -556,13 +556,17 @@ fn what_a_turn_itself_takes_is_no_stall() {
 #[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn on_a_virtual_clock_nothing_is_a_stall() {
-    let timer = Timer::new();
-    let (mut deadline, handle) = short_deadline(&timer).await;
-    let (other, other_handle) = short_deadline(&timer).await;
-    tokio::time::advance(HOUR).await;
-    assert!(!handle.reset());
-    assert!(poll_once(&mut deadline).is_ready());
-    assert!(!other_handle.is_pending());
-    assert_eq!(other.await, Ok(()));
-    assert_eq!(timer.metrics().stalls, 0);
+    // It is behind the system's clock, and then ahead of it.
+    for (standstill, step) in [(600 * MS, 300 * MS), (Duration::ZERO, HOUR)] {
+        let timer = Timer::new();
+        let (mut deadline, handle) = short_deadline(&timer).await;
+        let (other, other_handle) = short_deadline(&timer).await;
+        thread::sleep(standstill);
+        tokio::time::advance(step).await;
+        assert!(!handle.reset());
+        assert!(poll_once(&mut deadline).is_ready());
+        assert!(!other_handle.is_pending());
+        assert_eq!(other.await, Ok(()));
+        assert_eq!(timer.metrics().stalls, 0);
+    }
 }
