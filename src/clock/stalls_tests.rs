@@ -96,6 +96,18 @@ fn a_stall_keeps_deadlines_in_their_order() {
 }
 
 #[test]
+fn a_grace_is_over_at_its_end() {
+    let stalls = stalls(MS);
+    note(&stalls, 1_000, at(4_000));
+    let deadline = counting(at(1_500));
+    let end = stalls.grace_end(deadline).unwrap();
+    let at_its_end = stalls.grace_at(deadline, end, || false);
+    let before = Moment::from_bits(end.to_bits() - 1);
+    assert_eq!(stalls.grace_at(deadline, before, || false), Some(end));
+    assert_eq!(at_its_end, None);
+}
+
+#[test]
 fn a_stall_is_forgotten_when_all_that_it_moved_has_ended() {
     let stalls = stalls(MS);
     for start in (0..100_000).step_by(1_000) {

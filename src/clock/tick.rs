@@ -231,7 +231,7 @@ mod tests {
         #[test]
         fn resets_of_one_step_count_from_its_end(
             nanos in 0..Moment::MAX.0 - 4_000_000_000_000,
-            length in 1..=3_600_000_000_000_u64,
+            length in prop_oneof![1..=2_000_000_u64, 1..=3_600_000_000_000_u64],
         ) {
             let tick = TickLength::new(Duration::from_nanos(length)).unwrap();
             let now = Moment(nanos);
