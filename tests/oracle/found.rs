@@ -174,6 +174,20 @@ fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
     );
 }
 
+/// The burst crowds a slot, whose cascade is due before the driver comes.
+#[test]
+fn a_sleep_that_is_reset_to_now_fires_at_once_beside_an_overdue_cascade() {
+    found(
+        &[(10_000, 1), (1_000, 1)],
+        &[
+            Op::RunFor(230_000),
+            Op::Burst(79, 257, 12_000, 65_000, 4_482_631_954_708_990_219),
+            Op::SleepResetAt(35_880, 0),
+            Op::SleepResetAfter(65_525, 0),
+        ],
+    );
+}
+
 /// A coarse slot of many is emptied ahead of its time. The wheel's unit tests call few timers many.
 #[test]
 fn ties_on_three_levels_stay_in_order_as_a_crowded_slot_cascades() {
