@@ -235,7 +235,7 @@ impl<T> Wheel<T> {
 
     /// The slot whose time comes next. Of two that start at the same tick: a coarse one comes
     /// before level 0, because what is in it may be due by then, and the finer of two coarse ones,
-    /// because what is in the other was linked earlier and goes before it.
+    /// because what is in the other would have to pass through it.
     fn slot_to_work_on(&self) -> Option<(usize, usize, u64)> {
         let first = |one: (usize, usize, u64), other: (usize, usize, u64)| {
             let is_other = other.2 < one.2 || other.2 == one.2 && one.0 == 0;

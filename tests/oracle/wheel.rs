@@ -29,9 +29,21 @@ impl Model {
     }
 }
 
-/// A due from the wheel's present, its past, the edges of its levels, or the end of time.
-fn due(random: &mut Rng, now: u64) -> u64 {
-    let ahead = match random.u8(..12) {
+/// A due from the wheel's present, its past, the edges of its levels and slots, or the end of time,
+/// or that of another timer, which may lie on another level.
+fn due(random: &mut Rng, model: &Model) -> u64 {
+    let now = model.now;
+    let ahead = match random.u8(..16) {
+        12..14 if !model.order.is_empty() => {
+            let nth = random.usize(..model.order.len());
+            return model.order.keys().nth(nth).map_or(now, |&(due, _)| due);
+        }
+        14 => {
+            let bits = random.u32(6..30);
+            let slot = (now >> bits).saturating_add(random.u64(1..4));
+            let start = slot.checked_mul(1 << bits).unwrap_or(u64::MAX);
+            return start.saturating_add(random.u64(..70));
+        }
         0 => return random.u64(..=now),
         1 => return u64::MAX - random.u64(..3),
         2..6 => random.u64(..70),
@@ -68,13 +80,13 @@ fn one_step(random: &mut Rng, wheel: &mut Wheel<u64>, model: &mut Model) -> Resu
     let count = model.timers.len();
     match random.u8(..20) {
         0..8 => {
-            let due = due(random, model.now);
+            let due = due(random, model);
             model.timers.push((wheel.insert(due, count as u64), None));
             model.set(count, due);
             Ok(())
         }
         8..11 if count > 0 => {
-            let (value, due) = (random.usize(..count), due(random, model.now));
+            let (value, due) = (random.usize(..count), due(random, model));
             let is_in = model.timers[value].1.is_some();
             if is_in {
                 model.set(value, due);
