@@ -41,7 +41,7 @@ fn due(random: &mut Rng, model: &Model) -> u64 {
         14 => {
             let bits = random.u32(6..30);
             let slot = (now >> bits).saturating_add(random.u64(1..4));
-            let start = slot.checked_mul(1 << bits).unwrap_or(u64::MAX);
+            let start = slot.saturating_mul(1 << bits);
             return start.saturating_add(random.u64(..70));
         }
         0 => return random.u64(..=now),
