@@ -48,13 +48,6 @@ pub(super) fn has_come_to_line(due: Moment, now: Moment) -> bool {
     due.to_bits().div_ceil(LINE) <= now.to_bits() / LINE
 }
 
-/// The last line of the grid before the one at which `due` fires. Both count from an epoch that
-/// lies on it.
-pub(super) fn line_before(due: Moment) -> Option<Moment> {
-    let number = due.to_bits().div_ceil(LINE).checked_sub(1)?;
-    Some(Moment::from_bits(number * LINE))
-}
-
 /// The last line of the grid up to `now`.
 fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     let mut has_elapsed = |deadline: Instant| {

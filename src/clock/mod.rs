@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::runtime::{self, Handle};
 use crate::sync::unpoisoned;
-use grid::{has_come_to_line, line_before};
+use grid::has_come_to_line;
 use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::{PassedDeadline, Stalls};
 use tick::{Moment, Tick, TickLength};
@@ -149,12 +149,6 @@ impl Clock {
     #[inline]
     pub(crate) fn tick(&self) -> TickLength {
         self.tick
-    }
-
-    /// The first tick that fires with this one, at the same line of tokio's grid.
-    pub(crate) fn first_tick_with(&self, tick: Tick) -> Tick {
-        let line_before = line_before(self.tick.start_of(tick));
-        line_before.map_or(Tick::FIRST, |line| self.tick.current(line).next())
     }
 
     /// From when a reset at `now` counts, so that all resets of one step of the system's clock

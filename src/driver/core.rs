@@ -100,13 +100,7 @@ impl Driver {
                 let _ = self.requests.submit(Request::TURN);
             }
         });
-        run.passed.map(|up_to| MissedTick {
-            up_to,
-            comes_from: match comes_at {
-                Tick::NEVER => Tick::NEVER,
-                _ => self.clock.first_tick_with(comes_at),
-            },
-        })
+        run.passed.map(|up_to| MissedTick { up_to, comes_at })
     }
 
     /// Serves the requests, and returns what came of setting the alarm.

@@ -81,8 +81,8 @@ pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
 pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: Tick,
-    /// The first tick for which the driver comes in time. `NEVER` if the alarm was unset.
-    pub(crate) comes_from: Tick,
+    /// What the alarm is set for. `NEVER` if it was unset.
+    pub(crate) comes_at: Tick,
 }
 
 /// The counts of a shard, so far and now.
@@ -253,8 +253,8 @@ impl Shard {
             ExpiryChange::Earlier(tick) => expiry == tick,
             ExpiryChange::Later(_) | ExpiryChange::None => true,
         };
-        if is_unchanged && expiry <= missed.up_to && missed.comes_from != Tick::NEVER {
-            let _ = self.next_expiry.defer_to(missed.comes_from, state.held());
+        if is_unchanged && expiry <= missed.up_to && missed.comes_at != Tick::NEVER {
+            let _ = self.next_expiry.defer_to(missed.comes_at, state.held());
         }
         drop(state);
         linked <= missed.up_to

@@ -153,7 +153,7 @@ fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
             shard.arm(Tick::new(121), Waker::noop().clone()).unwrap();
             Some(MissedTick {
                 up_to: Tick::new(5),
-                comes_from: Tick::new(1 << 42),
+                comes_at: Tick::new(1 << 42),
             })
         }
 
