@@ -379,6 +379,8 @@ impl BuildHasher for DefaultHashBuilder {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{BuildHasherDefault, Hasher};
+
     use super::*;
 
     fn table(parts: usize) -> Table<Vec<u32>> {
@@ -443,5 +445,34 @@ mod tests {
             takers.map(|taker| taker.join().unwrap()).iter().sum()
         });
         assert_eq!((taken, table.len()), (1_000, 1_000));
+    }
+
+    /// A hasher that takes the key as it is.
+    #[derive(Clone, Copy, Default)]
+    struct Identity(u64);
+
+    impl Hasher for Identity {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+
+        fn write(&mut self, _: &[u8]) {
+            unreachable!("the keys are numbers");
+        }
+
+        fn write_u64(&mut self, key: u64) {
+            self.0 = key;
+        }
+    }
+
+    #[test]
+    fn keys_that_differ_in_any_one_bit_of_their_hash_are_told_apart() {
+        let hash = |key: u64| hash_of(&BuildHasherDefault::<Identity>::default(), &key);
+        for key in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef] {
+            let mut hashes: Vec<_> = (0..64).map(|bit| hash(key ^ 1 << bit)).collect();
+            hashes.sort_unstable();
+            hashes.dedup();
+            assert_eq!(hashes.len(), 64, "{key:#x}");
+        }
     }
 }
