@@ -432,6 +432,29 @@ fn a_reset_after_a_stall_hides_it_from_no_other_deadline() {
     }
 }
 
+/// What waited is due later now. On a clock that can be paused no turn comes for it any more.
+#[test]
+fn a_stall_lasts_until_what_was_overdue_is_put_off() {
+    on_the_only_thread(|timer| async move {
+        let start = Instant::now();
+        let (deadline, handle) = short_deadline(&timer).await;
+        stall();
+        let is_reset = handle.reset();
+        let longest = start.elapsed() - 200 * MS;
+        let again = Instant::now();
+        assert_eq!(deadline.await, Ok(()));
+        let late = again.elapsed().saturating_sub(200 * MS);
+        let metrics = timer.metrics();
+        within(300 * MS, again)?; // or it was spared once more
+        assert!(is_reset && metrics.stalls >= 1, "{metrics:?}");
+        assert!(
+            metrics.stalled <= longest + late,
+            "{longest:?} {late:?} {metrics:?}"
+        );
+        Ok(())
+    });
+}
+
 /// The waker of a sleep holds the driver up in its turn. It knows of one deadline before that, and
 /// learns of the other only after it.
 #[test]

@@ -193,55 +193,83 @@ mod tests {
         assert_eq!(driver.wake_ups(), 0);
     }
 
-    /// An alarm that holds up whoever sets it first, while another thread asks for a turn.
-    struct HoldsUp {
-        driver: Arc<Driver>,
+    /// An alarm that calls something when it is set for the first time.
+    struct Calls<F> {
         at: Tick,
-        held_up_at: Arc<OnceLock<Tick>>,
+        first: Option<F>,
+        /// How many ticks after the present one it is in time for, when it is set to fire next.
+        soon: u64,
     }
 
-    impl Alarm for HoldsUp {
+    impl<F: FnOnce() + Send> Alarm for Calls<F> {
         fn at(&self) -> Tick {
             self.at
         }
 
         fn set(&mut self, tick: Tick) -> SetOutcome {
             self.at = tick;
-            if self
-                .held_up_at
-                .set(self.driver.clock.current_tick())
-                .is_ok()
-            {
-                self.driver.request_turn(ExpiryChange::Earlier(Tick::FIRST));
-                thread::sleep(Duration::from_millis(20));
+            if let Some(first) = self.first.take() {
+                first();
             }
             SetOutcome::Done
         }
 
         fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
-            (SetOutcome::Done, now)
+            (SetOutcome::Done, Tick::new(now.get() + self.soon))
         }
 
         fn note_fired(&mut self, _: Tick) {}
     }
 
-    #[test]
-    fn what_was_asked_for_while_the_running_thread_was_held_up_has_waited_since_then() {
+    /// A driver on the system's clock, without shards.
+    fn driver() -> Arc<Driver> {
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let clock = Clock::new(None, tick, Instant::now(), true);
-        let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
-        let held_up_at = Arc::new(OnceLock::new());
-        let alarm = HoldsUp {
-            driver: driver.clone(),
+        Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
+    }
+
+    /// Sets the alarm for a tick in an hour. Another thread asks for something meanwhile.
+    fn set_the_alarm(
+        driver: &Arc<Driver>,
+        soon: u64,
+        meanwhile: impl FnOnce() + Send + 'static,
+    ) -> Option<MissedTick> {
+        let alarm = Calls {
             at: Tick::NEVER,
-            held_up_at: held_up_at.clone(),
+            first: Some(meanwhile),
+            soon,
         };
         *driver.core() = Some(Core::new(alarm, &[]));
         let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
-        driver.request_turn(ExpiryChange::Earlier(in_an_hour));
-        let held_up_at = *held_up_at.get().unwrap();
+        driver.request_turn(ExpiryChange::Earlier(in_an_hour))
+    }
+
+    #[test]
+    fn what_was_asked_for_while_the_running_thread_was_held_up_has_waited_since_then() {
+        let driver = driver();
+        let (shared, held_up_at) = (driver.clone(), Arc::new(OnceLock::new()));
+        let note = held_up_at.clone();
+        set_the_alarm(&driver, 0, move || {
+            note.set(shared.clock.current_tick()).unwrap();
+            shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+            thread::sleep(Duration::from_millis(20));
+        });
         let waits_since = driver.clock.stalls().waits_since();
-        assert!(waits_since <= held_up_at, "{waits_since:?}, {held_up_at:?}");
-        *driver.core() = None; // The alarm holds the driver.
+        assert!(waits_since <= *held_up_at.get().unwrap());
+    }
+
+    /// The alarm fires on another thread, while this one sets it.
+    #[test]
+    fn a_tick_is_missed_if_the_alarm_fires_after_it() {
+        for (soon, is_missed) in [(0, false), (1, true)] {
+            let driver = driver();
+            let (shared, before) = (driver.clone(), driver.clock.current_tick());
+            let missed = set_the_alarm(&driver, soon, move || shared.handle_alarm());
+            let missed = missed.map(|missed| missed.up_to);
+            assert_eq!(missed.is_some(), is_missed);
+            assert!(
+                missed.is_none_or(|up_to| up_to >= before && up_to <= driver.clock.current_tick())
+            );
+        }
     }
 }
