@@ -272,3 +272,24 @@ impl fmt::Debug for Timer {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_numbered_apart_and_workers_by_their_index() {
+        let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(thread_number)).collect();
+        let mut numbers: Vec<_> = threads.into_iter().map(|it| it.join().unwrap()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 3);
+        let workers = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .unwrap();
+        let worker = workers.spawn(async { (Some(thread_number()), runtime::worker_index()) });
+        let (number, index) = workers.block_on(worker).unwrap();
+        assert_eq!(number, index);
+    }
+}

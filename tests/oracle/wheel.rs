@@ -137,7 +137,12 @@ fn advance(
         }
         popped.iter().map(|&(_, due, value)| (due, value)).collect()
     } else {
-        wheel.advance(model.now).take(most).collect()
+        let advance = wheel.advance(model.now);
+        let (least, greatest) = advance.size_hint();
+        let count = model.order.range(..(model.now, u64::MAX)).count();
+        let is_within = least <= count && greatest.is_none_or(|greatest| count <= greatest);
+        same("the size hint of advance", is_within, true)?;
+        advance.take(most).collect()
     };
     let is_due = |((due, _), _): &(&(u64, u64), &u64)| *due <= model.now;
     let due = model.order.iter().take_while(is_due).take(most);
@@ -151,6 +156,7 @@ fn advance(
 fn compare(wheel: &Wheel<u64>, model: &Model) -> Result<(), String> {
     same("len", wheel.len(), model.order.len())?;
     same("is_empty", wheel.is_empty(), model.order.is_empty())?;
+    same("the length of iter", wheel.iter().len(), model.order.len())?;
     same("now", wheel.now(), model.now)?;
     if model.order.is_empty() {
         same("levels", wheel.levels(), 1)?;
