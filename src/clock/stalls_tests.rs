@@ -108,6 +108,17 @@ fn a_grace_is_over_at_its_end() {
 }
 
 #[test]
+fn a_short_stall_takes_no_grace_of_a_longer_one_away() {
+    let stalls = stalls(MS);
+    note(&stalls, 90_000, at(100_000));
+    let deadline = counting(at(105_000));
+    let moved = stalls.grace_end(deadline);
+    assert!(moved > Some(at(105_000)));
+    note(&stalls, 100_940, at(101_000));
+    assert_eq!(stalls.grace_end(deadline), moved);
+}
+
+#[test]
 fn a_stall_is_forgotten_when_all_that_it_moved_has_ended() {
     let stalls = stalls(MS);
     for start in (0..100_000).step_by(1_000) {

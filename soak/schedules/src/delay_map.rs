@@ -15,6 +15,7 @@ use shuttle::sync::mpsc::{Sender, channel};
 use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
 use tickwheel_soak_model::{Act, Due, Event, Outcome, Rules, judge};
+use under_std::time::passed;
 
 use crate::record::{Moment, Noting, Record, Span, last_held_up};
 use crate::world::{MS, Place, World, below, delay, one_in};
@@ -46,6 +47,41 @@ struct Books {
 }
 
 pub fn run() {
+    match below(16) {
+        0 => remove_beside_the_stream(),
+        _ => change(),
+    }
+}
+
+/// The only value is removed while the stream sets its timer. Nothing is due then, so no time passes
+/// on a clock that can be paused.
+fn remove_beside_the_stream() {
+    let world = World::begin();
+    let (map, mut stream) = Map::new(&world.timer);
+    // The runtime may have ended.
+    let _ = map.insert(0, 0, 20 * MS);
+    let consumer = world.place().spawn(move || {
+        let poll = |cx: &mut Context<'_>| Span::of(|| stream.poll_recv(cx)).0;
+        block_on(poll_fn(poll)).is_some()
+    });
+    let remover = {
+        let map = map.clone();
+        let remove = move || Span::of(|| map.remove(&0).is_some());
+        world.place().spawn(remove)
+    };
+    let (is_removed, span) = remover.join().unwrap();
+    world.calls_are_over();
+    if is_removed && !world.ends_early {
+        world.wait_until_idle();
+    }
+    drop(map);
+    let has_come_out = consumer.join().unwrap();
+    assert!(is_removed != has_come_out || world.ends_early);
+    let over = span.ended.max(last_held_up());
+    world.end(if is_removed { over } else { passed() });
+}
+
+fn change() {
     let world = World::begin();
     let limit = if one_in(4) { 2 } else { usize::MAX };
     let (map, stream) = DelayMap::with_limit(&world.timer, limit);

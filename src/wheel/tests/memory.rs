@@ -69,6 +69,24 @@ fn memory_comes_back_in_whatever_order_and_way_the_timers_go() {
 }
 
 #[test]
+fn an_empty_wheel_keeps_no_more_than_32_kib() {
+    fn kept<const SIZE: usize>() -> usize {
+        let mut wheel = Wheel::new();
+        let keys: Vec<_> = (0..40).map(|due| wheel.insert(due, [0_u8; SIZE])).collect();
+        assert!(keys.iter().all(|&key| wheel.remove(key).is_some()));
+        wheel.nodes.made() * Segments::<Node<[u8; SIZE]>>::PLACES * size_of::<Node<[u8; SIZE]>>()
+    }
+    let kept = [
+        kept::<8>(),
+        kept::<1_500>(),
+        kept::<3_000>(),
+        kept::<20_000>(),
+        kept::<40_000>(),
+    ];
+    assert!(kept.iter().all(|&bytes| bytes <= 32 << 10), "{kept:?}");
+}
+
+#[test]
 fn room_is_used_again_before_more_is_made() {
     let (mut wheel, keys) = filled(MANY);
     let made = wheel.nodes.made();

@@ -1,8 +1,14 @@
 //! Settings out of range, and calls in the wrong place: the message says what to do, and names
 //! the line of the caller.
 
+use std::future::ready;
+
 use tickwheel::error::BuildError;
-use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout};
+use tickwheel::future::FutureExt;
+use tickwheel::http_body::TimeoutBody;
+use tickwheel::io::{IdleTimeout, TimeoutReader, TimeoutStream, TimeoutWriter};
+use tickwheel::stream::StreamExt;
+use tickwheel::{Duration, Instant, Timer, global, interval, sleep, timeout};
 use tokio::runtime;
 
 use crate::common::{HOUR, MS, current_thread};
@@ -69,6 +75,15 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
     assert_panics_here!("runtime", tickwheel::interval_at(now, MS));
     assert_panics_here!("runtime", Timer::current());
     assert_panics_here!("runtime", Timer::new());
+    assert_panics_here!("build_on", ready(()).timeout(MS));
+    assert_panics_here!("runtime", ready(()).timeout_at(now));
+    assert_panics_here!("runtime", futures::stream::empty::<()>().idle_timeout(MS));
+    assert_panics_here!("runtime", futures::stream::empty::<()>().throttle(MS));
+    assert_panics_here!("runtime", IdleTimeout::new(tokio::io::empty(), MS));
+    assert_panics_here!("runtime", TimeoutReader::new(tokio::io::empty()));
+    assert_panics_here!("runtime", TimeoutWriter::new(tokio::io::empty()));
+    assert_panics_here!("runtime", TimeoutStream::new(tokio::io::empty()));
+    assert_panics_here!("runtime", TimeoutBody::new(String::new()));
 }
 
 /// The text is tokio's own, which a program's tests may look for.
@@ -97,6 +112,8 @@ fn a_zero_period_panics_at_the_callers_line_outside_a_runtime() {
     let (now, zero) = (Instant::now(), Duration::ZERO);
     assert_panics_here!("must be non-zero", interval(zero));
     assert_panics_here!("must be non-zero", tickwheel::interval_at(now, zero));
+    assert_panics_here!("must be non-zero", global::interval(zero));
+    assert_panics_here!("must be non-zero", global::interval_at(now, zero));
     let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     assert_panics_here!("must be non-zero", timer.interval(zero));

@@ -10,11 +10,11 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Once;
-use std::task::Poll;
+use std::sync::{Arc, Mutex, Once};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tickwheel::error::BuildError;
-use tickwheel::{Deadline, DeadlineMap, Duration, Instant, Timer};
+use tickwheel::{Deadline, DeadlineMap, Duration, Instant, Sleep, Timer};
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, current_thread};
@@ -190,4 +190,49 @@ async fn a_task_whose_deadline_is_always_ready_lets_others_run() {
         Poll::Ready((0..1_000).take_while(|_| is_ready()).count())
     });
     assert_eq!(expired.await, 128, "the budget of a task");
+}
+
+/// A task whose waker polls at once, as an executor without a queue does.
+struct PollsWhenWoken {
+    sleep: Mutex<Sleep>,
+    polls: Mutex<Vec<bool>>,
+}
+
+impl PollsWhenWoken {
+    /// The waker is the same each time, so it is registered once.
+    fn poll(self: Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        let polled = self
+            .sleep
+            .lock()
+            .unwrap()
+            .try_poll(&mut Context::from_waker(&waker));
+        self.polls.lock().unwrap().push(polled.is_ready());
+    }
+}
+
+impl Wake for PollsWhenWoken {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+/// They are more than a turn takes in one go, so the first ones are woken before its end.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_woken_within_a_turn_finds_its_sleep_elapsed() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let sleepers: Vec<_> = (0..1_000)
+        .map(|_| {
+            Arc::new(PollsWhenWoken {
+                sleep: Mutex::new(timer.sleep(10 * MS)),
+                polls: Mutex::default(),
+            })
+        })
+        .collect();
+    sleepers.iter().for_each(|sleeper| sleeper.clone().poll());
+    tokio::time::advance(10 * MS).await;
+    settle().await;
+    for sleeper in &sleepers {
+        assert_eq!(*sleeper.polls.lock().unwrap(), [false, true]);
+    }
 }

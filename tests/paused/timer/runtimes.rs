@@ -1,6 +1,7 @@
 //! Which timer belongs to which runtime, what becomes of it, and that it goes by the clock of that
 //! runtime, wherever it is used.
 
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::future::poll_immediate;
@@ -10,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, current_thread, multi_thread};
-use crate::paused_clock::{paused, settle};
+use crate::paused_clock::{move_the_clock_only, paused, settle};
 
 #[test]
 fn each_runtime_has_one_timer_of_its_own() {
@@ -137,4 +138,27 @@ async fn blocking_work_holds_the_paused_clock_off() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     deadline.await.unwrap();
     assert_eq!(start.elapsed(), HOUR);
+}
+
+/// The driver never comes to the tick of that deadline.
+#[test]
+fn a_sleep_whose_deadline_had_come_when_its_runtime_ended_is_ready() {
+    let delay = 10 * MS + Duration::from_micros(500);
+    for early in [Duration::ZERO, Duration::from_nanos(1)] {
+        let runtime = paused();
+        let mut sleep = {
+            let _context = runtime.enter();
+            sleep(delay)
+        };
+        runtime.block_on(async {
+            assert_pending!(task::spawn(&mut sleep).poll());
+            move_the_clock_only(delay - early);
+        });
+        drop(runtime);
+        let polled = sleep.try_poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(ended) = polled else {
+            panic!("it is told of the end")
+        };
+        assert_eq!(ended.is_ok(), early.is_zero());
+    }
 }
