@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
+use tickwheel::wheel::Wheel;
 use tickwheel::{
     DeadlineMap, DelayMap, Duration, Expirations, Instant, KeyedDeadline, Sleep, Timer,
 };
@@ -29,6 +30,30 @@ fn comes_back(what: &str, most: usize, act: impl FnOnce()) {
 fn poll(sleep: &mut Sleep) {
     let polled = Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());
+}
+
+/// A segment takes 32 KiB, or eight values if those are larger. The first one grows to that.
+pub(crate) fn wheels_of_large_values() {
+    fn takes<const SIZE: usize>(count: usize) {
+        let before = used();
+        let wheel: Wheel<_> = (0..count as u64).map(|due| (due, [0_u8; SIZE])).collect();
+        let (grown, values) = (grown_since(before), count * SIZE);
+        assert!(grown > values);
+        let segment = (8 * SIZE).max(32 << 10);
+        let most = values * 9 / 8 + segment + 10_000;
+        assert!(grown < most, "{count} of {SIZE} bytes: {grown}, not {most}");
+        drop(wheel);
+        assert!(grown_since(before) < 100);
+    }
+    let before = used();
+    let wheel: Wheel<u64> = [(1, 1)].into_iter().collect();
+    let one = grown_since(before);
+    assert!(one < 8_000, "{one} bytes for one timer");
+    drop(wheel);
+    takes::<500>(1_025);
+    takes::<1_000>(1_025);
+    takes::<5_000>(57);
+    takes::<40_000>(25);
 }
 
 pub(crate) async fn timers() {

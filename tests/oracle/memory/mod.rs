@@ -32,6 +32,7 @@ fn memory_follows_what_is_pending() {
     }
     programs_leave_nothing_behind();
     (0..2).for_each(|seed| on_paused_clock(fill_and_empty(seed)));
+    kinds::wheels_of_large_values();
     on_paused_clock(kinds::timers());
     on_paused_clock(kinds::deadline_map());
     on_paused_clock(kinds::delay_map());
