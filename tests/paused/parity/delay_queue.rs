@@ -92,6 +92,29 @@ fn stream<T: Stream<Item = I>, I>() {}
 shapes!(with_tokio_util, tokio_util::time);
 shapes!(with_the_crate, tickwheel::time);
 
+macro_rules! woken_after_a_ready_poll {
+    ($queue:expr) => {{
+        let mut queue = task::spawn($queue);
+        (queue.insert(1, 100 * MS), queue.insert(2, 5 * MS));
+        assert!(queue.poll_next().is_pending());
+        tokio::time::advance(5 * MS).await;
+        assert!(queue.poll_next().is_ready());
+        let mut inserts = |delay| (queue.insert(3, delay), queue.is_woken()).1;
+        [inserts(HOUR), inserts(100 * MS), inserts(20 * MS)]
+    }};
+}
+
+/// The task has taken a value and may wait for something else now.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_becomes_the_first_wakes_whoever_took_the_last_one() {
+    let woken = woken_after_a_ready_poll!(DelayQueue::new());
+    let tokio_utils = woken_after_a_ready_poll!(tokio_util::time::DelayQueue::new());
+    assert_eq!(
+        (woken, tokio_utils),
+        ([false, false, true], [false, false, true])
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn its_items_are_tokio_utils_and_panic_at_the_callers_line() {
     with_tokio_util::items();
