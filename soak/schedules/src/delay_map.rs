@@ -49,8 +49,34 @@ struct Books {
 pub fn run() {
     match below(16) {
         0 => remove_beside_the_stream(),
+        1 => hold_at_least_one_value(),
         _ => change(),
     }
+}
+
+/// A value goes only when another one is in. So nobody may find the map empty.
+fn hold_at_least_one_value() {
+    let world = World::begin();
+    let (map, stream) = Map::new(&world.timer);
+    let is_in = |map: &Map, key| map.insert(key, 0, Duration::MAX).is_ok();
+    if is_in(&map, 0) {
+        let others = map.clone();
+        let moves = world.place().spawn(move || {
+            for key in 1..6 {
+                // Or the runtime has ended.
+                if is_in(&others, key) {
+                    others.remove(&(key - 1));
+                }
+            }
+        });
+        for _ in 0..4 {
+            assert!(!map.is_empty(), "it holds one value or two");
+        }
+        moves.join().unwrap();
+    }
+    world.calls_are_over();
+    drop((map, stream));
+    world.end(passed());
 }
 
 /// The only value is removed while the stream sets its timer. Nothing is due then, so no time passes
