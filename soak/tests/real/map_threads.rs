@@ -9,7 +9,7 @@ use futures::FutureExt;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, PATIENCE, arm, multi_thread};
+use crate::common::{HOUR, MS, PATIENCE, arm, multi_thread};
 
 fn runtime() -> (Runtime, Timer) {
     let runtime = multi_thread(2);
@@ -109,6 +109,21 @@ fn a_map_that_is_never_empty_is_never_said_to_be() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn a_value_that_is_due_before_the_one_that_is_waited_for_comes_out_in_its_time() {
+    let (runtime, timer) = runtime();
+    let (map, mut expired) = DelayMap::new(&timer);
+    map.insert("later", (), HOUR).unwrap();
+    // It waits for the first value, and then for each that comes before.
+    let first = runtime.spawn(async move { expired.recv().await.map(|expired| expired.key) });
+    for delay in [HOUR / 2, 20 * MS] {
+        thread::sleep(20 * MS);
+        map.insert("sooner", (), delay).unwrap();
+    }
+    let first = runtime.block_on(async { tokio::time::timeout(PATIENCE, first).await });
+    assert_eq!(first.expect("it is late").unwrap(), Some("sooner"));
 }
 
 #[test]
