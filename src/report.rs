@@ -109,7 +109,7 @@ mod tests {
     use std::task::Wake;
     use tokio_test::task;
 
-    /// Panics when it is woken, and its payload panics when it is dropped.
+    /// Panics when it is woken, and its payload panics when it is dropped, and so does that one's.
     struct Panicking;
 
     impl Wake for Panicking {
@@ -117,7 +117,7 @@ mod tests {
             struct Payload;
             impl Drop for Payload {
                 fn drop(&mut self) {
-                    std::panic::panic_any("the payload panics too");
+                    std::panic::resume_unwind(Box::new(Payload));
                 }
             }
             std::panic::resume_unwind(Box::new(Payload));

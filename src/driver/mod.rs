@@ -228,34 +228,41 @@ mod tests {
         Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
     }
 
-    /// Sets the alarm for a tick in an hour. Another thread asks for something meanwhile.
-    fn set_the_alarm(
-        driver: &Arc<Driver>,
-        soon: u64,
-        meanwhile: impl FnOnce() + Send + 'static,
-    ) -> Option<MissedTick> {
+    /// An alarm that is unset. The call that sets it is held up, and other threads ask for something
+    /// meanwhile.
+    fn set_core(driver: &Driver, soon: u64, meanwhile: impl FnOnce() + Send + 'static) {
         let alarm = Calls {
             at: Tick::NEVER,
             first: Some(meanwhile),
             soon,
         };
         *driver.core() = Some(Core::new(alarm, &[]));
+    }
+
+    fn set_the_alarm(driver: &Driver) -> Option<MissedTick> {
         let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
         driver.request_turn(ExpiryChange::Earlier(in_an_hour))
     }
 
     #[test]
     fn what_was_asked_for_while_the_running_thread_was_held_up_has_waited_since_then() {
-        let driver = driver();
-        let (shared, held_up_at) = (driver.clone(), Arc::new(OnceLock::new()));
-        let note = held_up_at.clone();
-        set_the_alarm(&driver, 0, move || {
-            note.set(shared.clock.current_tick()).unwrap();
-            shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
-            thread::sleep(Duration::from_millis(20));
-        });
-        let waits_since = driver.clock.stalls().waits_since();
-        assert!(waits_since <= *held_up_at.get().unwrap());
+        for has_fired in [false, true] {
+            let driver = driver();
+            let (shared, held_up_at) = (driver.clone(), Arc::new(OnceLock::new()));
+            let note = held_up_at.clone();
+            set_core(&driver, 0, move || {
+                note.set(shared.clock.current_tick()).unwrap();
+                shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+                thread::sleep(Duration::from_millis(20));
+            });
+            if has_fired {
+                driver.handle_alarm();
+            } else {
+                set_the_alarm(&driver);
+            }
+            let waits_since = driver.clock.stalls().waits_since();
+            assert!(waits_since <= *held_up_at.get().unwrap());
+        }
     }
 
     /// The alarm fires on another thread, while this one sets it.
@@ -264,8 +271,8 @@ mod tests {
         for (soon, is_missed) in [(0, false), (1, true)] {
             let driver = driver();
             let (shared, before) = (driver.clone(), driver.clock.current_tick());
-            let missed = set_the_alarm(&driver, soon, move || shared.handle_alarm());
-            let missed = missed.map(|missed| missed.up_to);
+            set_core(&driver, soon, move || shared.handle_alarm());
+            let missed = set_the_alarm(&driver).map(|missed| missed.up_to);
             assert_eq!(missed.is_some(), is_missed);
             assert!(
                 missed.is_none_or(|up_to| up_to >= before && up_to <= driver.clock.current_tick())
