@@ -318,3 +318,28 @@ async fn expire_all_brings_what_has_passed_within_a_tick_out_at_once() {
     assert!(next.is_woken());
     assert_ready!(next.poll());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_close_wakes_the_stream_under_no_lock() {
+    struct Asks(DelayMap<u32, ()>, AtomicBool);
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            let is_over = self.0.is_empty() && !self.0.contains_key(&1);
+            self.1.store(is_over, Ordering::Relaxed);
+        }
+    }
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, (), HOUR).unwrap();
+    let asks = Arc::new(Asks(map.clone(), AtomicBool::new(false)));
+    let waker = Waker::from(asks.clone());
+    assert!(
+        stream
+            .poll_recv(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    assert_eq!(map.close(), [(1, (), HOUR)]);
+    assert!(
+        asks.1.load(Ordering::Relaxed),
+        "it was woken, and found the map empty"
+    );
+}
