@@ -5,12 +5,14 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 
 use proptest::prelude::*;
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Timer, sleep};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex, split};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::scripted::Scripted;
@@ -384,4 +386,35 @@ fn two_tasks_on_two_threads_are_both_told() {
         }
         assert_nothing_armed();
     });
+}
+
+/// As an executor without a queue does.
+#[tokio::test(start_paused = true)]
+async fn a_reader_may_poll_within_its_wake() {
+    struct Reads(Mutex<Pin<Box<IdleTimeout<Scripted>>>>, AtomicBool);
+    impl Reads {
+        fn poll(self: &Arc<Self>) -> Poll<io::Result<()>> {
+            let waker = Waker::from(self.clone());
+            let mut byte = [0];
+            let mut stream = self.0.lock().unwrap();
+            let buffer = &mut ReadBuf::new(&mut byte);
+            stream
+                .as_mut()
+                .poll_read(&mut Context::from_waker(&waker), buffer)
+        }
+    }
+    impl Wake for Reads {
+        fn wake(self: Arc<Self>) {
+            let polled = self.poll();
+            self.1.store(polled.is_ready(), Ordering::Relaxed);
+        }
+    }
+    let stream = Box::pin(IdleTimeout::new(Scripted::default(), SECOND));
+    let reader = Arc::new(Reads(Mutex::new(stream), AtomicBool::new(false)));
+    assert!(reader.poll().is_pending());
+    sleep(SECOND).await;
+    assert!(
+        reader.1.load(Ordering::Relaxed),
+        "it was told within its wake"
+    );
 }

@@ -34,6 +34,15 @@ fn each_runtime_has_one_timer_of_its_own() {
     assert_eq!(nested, 3, "the entered runtime is the current one");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_runtime_keeps_its_timer_while_nothing_uses_it() {
+    for round in 1..4 {
+        sleep(MS).await;
+        settle().await;
+        assert_eq!(Timer::current().metrics().fired, round);
+    }
+}
+
 /// A local of a thread, which is destroyed after tokio's own, pushes back a deadline of a runtime
 /// that runs.
 #[test]
