@@ -228,8 +228,8 @@ mod tests {
         Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
     }
 
-    /// An alarm that is unset. The call that sets it is held up, and other threads ask for something
-    /// meanwhile.
+    /// An alarm that is unset. The call that sets it is held up, and other threads ask for
+    /// something meanwhile.
     fn set_core(driver: &Driver, soon: u64, meanwhile: impl FnOnce() + Send + 'static) {
         let alarm = Calls {
             at: Tick::NEVER,

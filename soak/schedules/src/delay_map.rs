@@ -79,8 +79,8 @@ fn hold_at_least_one_value() {
     world.end(passed());
 }
 
-/// The only value is removed while the stream sets its timer. Nothing is due then, so no time passes
-/// on a clock that can be paused.
+/// The only value is removed while the stream sets its timer. Nothing is due then, so no time
+/// passes on a clock that can be paused.
 fn remove_beside_the_stream() {
     let world = World::begin();
     let (map, mut stream) = Map::new(&world.timer);
