@@ -5,9 +5,6 @@ use std::future::ready;
 
 use tickwheel::error::BuildError;
 use tickwheel::future::FutureExt;
-use tickwheel::http_body::TimeoutBody;
-use tickwheel::io::{IdleTimeout, TimeoutReader, TimeoutStream, TimeoutWriter};
-use tickwheel::stream::StreamExt;
 use tickwheel::{Duration, Instant, Timer, global, interval, sleep, timeout};
 use tokio::runtime;
 
@@ -77,6 +74,15 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
     assert_panics_here!("runtime", Timer::new());
     assert_panics_here!("build_on", ready(()).timeout(MS));
     assert_panics_here!("runtime", ready(()).timeout_at(now));
+}
+
+#[cfg(all(feature = "http-body", feature = "io", feature = "stream"))]
+#[test]
+fn an_adapter_that_is_made_outside_a_runtime_panics_at_the_callers_line() {
+    use tickwheel::http_body::TimeoutBody;
+    use tickwheel::io::{IdleTimeout, TimeoutReader, TimeoutStream, TimeoutWriter};
+    use tickwheel::stream::StreamExt;
+
     assert_panics_here!("runtime", futures::stream::empty::<()>().idle_timeout(MS));
     assert_panics_here!("runtime", futures::stream::empty::<()>().throttle(MS));
     assert_panics_here!("runtime", IdleTimeout::new(tokio::io::empty(), MS));
