@@ -8,10 +8,10 @@
 /// tokio's where tokio has one, and it has one with `test-util` only. Otherwise it is the outer
 /// one.
 pub fn has_test_util() -> bool {
-    #[allow(dead_code)]
+    #[allow(dead_code)] // The inner one is taken where there is one.
     fn pause() {}
     {
-        #[allow(unused_imports)]
+        #[allow(unused_imports)] // Without `test-util` nothing of it is used.
         use tokio::time::*;
         std::any::type_name_of_val(&pause).starts_with("tokio::")
     }
