@@ -269,22 +269,38 @@ mod tests {
     use super::{Alarm, SetOutcome, TokioAlarm};
     use crate::Timer;
     use crate::clock::Clock;
-    use crate::clock::tick::TickLength;
+    use crate::clock::tick::{Tick, TickLength};
+
+    /// An alarm of no driver. Call this in the context of a runtime.
+    fn alarm() -> TokioAlarm {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        TokioAlarm::new(Arc::new(Clock::of_system(tick, true)), Weak::new())
+    }
 
     /// The system's clock reaches each instant that is set for, before it is read again. If that
     /// were taken for a missed tick, the running thread would turn for ever.
     #[test]
     fn an_alarm_that_is_set_soon_learns_of_its_runtimes_end() {
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let clock = Arc::new(Clock::of_system(tick, true));
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let mut alarm = {
             let _context = runtime.enter();
-            TokioAlarm::new(clock.clone(), Weak::new())
+            alarm()
         };
-        assert_ne!(alarm.set_soon(clock.current_tick()).0, SetOutcome::Ended);
+        let set_soon = |alarm: &mut TokioAlarm| alarm.set_soon(alarm.clock.current_tick()).0;
+        assert_ne!(set_soon(&mut alarm), SetOutcome::Ended);
         drop(runtime);
-        assert_eq!(alarm.set_soon(clock.current_tick()).0, SetOutcome::Ended);
+        assert_eq!(set_soon(&mut alarm), SetOutcome::Ended);
+    }
+
+    #[test]
+    fn an_alarm_that_is_set_soon_does_not_wait_for_what_it_was_set_for() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let _context = runtime.enter();
+        let mut alarm = alarm();
+        let now = alarm.clock.current_tick();
+        assert_eq!(alarm.set(Tick::new(now.get() + 1_000)), SetOutcome::Done);
+        assert!(alarm.set_soon(now).1 <= now.next());
+        assert!(alarm.at() <= now.next());
     }
 
     /// Otherwise each thread that remembers the timer keeps what its runtime holds.
