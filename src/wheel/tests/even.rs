@@ -27,6 +27,7 @@ fn most_touched(
         });
         assert!(is_finished);
         let touched = wheel.nodes.visits() - before;
+        assert!(touched >= fired, "what fires is touched");
         most = most.max(touched.saturating_sub(fired * TOUCHED));
         refill(wheel, fired);
     }
