@@ -203,6 +203,7 @@ mod tests {
         // An hour back, a minute later.
         let after = WallClock::at(instant + 60 * SECOND, time + 60 * SECOND - 3_600 * SECOND);
         assert_eq!(after.jump_since(&before), Jump::Backward(3_600 * SECOND));
+        assert_eq!(before.jump_since(&after), Jump::Forward(3_600 * SECOND));
         assert_eq!(before.jump_since(&before).by(), Duration::ZERO);
         assert_eq!(before.instant(nine), instant + 600 * SECOND);
         assert_eq!(after.instant(nine), instant + (3_600 + 600) * SECOND);

@@ -475,4 +475,19 @@ mod tests {
             assert_eq!(hashes.len(), 64, "{key:#x}");
         }
     }
+
+    /// By a hasher that takes numbers as they are, too.
+    #[test]
+    fn the_keys_are_spread_evenly_over_the_parts() {
+        let hash_builder = BuildHasherDefault::<Identity>::default();
+        for (parts, shift) in [(16, 0), (16, 20), (16, 50), (256, 0), (256, 40)] {
+            let (table, mut keys) = (table(parts), vec![0; parts]);
+            for key in 0..parts as u64 * 100 {
+                let hash = hash_of(&hash_builder, &(key << shift));
+                keys[table.part_of(hash)] += 1;
+            }
+            let (fewest, most) = (keys.iter().min().unwrap(), keys.iter().max().unwrap());
+            assert!(*fewest >= 50 && *most <= 200, "{fewest} to {most} of 100");
+        }
+    }
 }

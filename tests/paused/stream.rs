@@ -145,8 +145,10 @@ async fn a_throttle_is_as_tokio_streams_and_holds_the_end_up_too() {
         }
     }
     let start = Instant::now();
-    let mut items = stream::iter(0..3).throttle(SECOND);
+    let mut items = stream::iter(0..3).fuse().throttle(SECOND);
+    assert!(!items.is_terminated());
     assert_eq!(items.by_ref().count().await, 3);
+    assert!(items.is_terminated());
     assert_eq!(start.elapsed(), 3 * SECOND);
     assert_eq!(items.next().await, None, "no pause follows the end");
     assert_eq!(start.elapsed(), 3 * SECOND);

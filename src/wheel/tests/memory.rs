@@ -47,20 +47,25 @@ fn filled(many: u64) -> (Wheel<u64>, Vec<Key>) {
 #[test]
 fn memory_comes_back_in_whatever_order_and_way_the_timers_go() {
     for way in [Way::Remove, Way::Disarm, Way::Advance, Way::Turn] {
-        for order in 0..4 {
+        for order in 0..5 {
             let (mut wheel, mut keys) = filled(MANY);
             match order {
                 0 => {}
                 1 => keys.reverse(),
                 2 => fastrand::Rng::with_seed(2).shuffle(&mut keys),
                 // All but each thousandth first.
-                _ => keys.sort_by_key(|key| key.to_parts().1 % 1_000 == 500),
+                3 => keys.sort_by_key(|key| key.to_parts().1 % 1_000 == 500),
+                // Segments without a timer lie between those that have some.
+                _ => keys.sort_by_key(|key| key.to_parts().1 % 5_000 == 4_500),
             }
             for key in keys {
                 way.let_go(&mut wheel, key);
                 if wheel.len() % 500 == 0 || wheel.len() < 20 {
                     wheel.check();
                     assert!(wheel.nodes.made() <= wheel.segments_in_use() + 1);
+                }
+                if wheel.len() < 4 {
+                    assert_eq!(wheel.iter().count(), wheel.len());
                 }
             }
             assert_eq!(wheel.nodes.made(), 1, "{way:?}, order {order}");

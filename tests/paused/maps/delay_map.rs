@@ -235,6 +235,25 @@ async fn expire_all_misses_no_value_that_moves_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_at_once_are_never_more_than_asked_for() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    // One for each odd millisecond, and many for each even one.
+    for key in 0..2_000_u32 {
+        let step = key / 200;
+        let delay = 2 * step + u32::from(key % 200 > 0);
+        map.insert(key, (), delay * MS).unwrap();
+    }
+    tickwheel::sleep(100 * MS).await;
+    let mut values = Vec::new();
+    while values.len() < 1_995 {
+        let before = values.len();
+        assert_eq!(stream.recv_many(&mut values, 3).await, 3);
+        assert_eq!(values.len() - before, 3);
+    }
+    assert_eq!(stream.recv_many(&mut values, 9).await, 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn metrics_count_what_was_put_in_and_what_expired() {
     let (map, mut stream) = DelayMap::with_limit(&Timer::current(), 100);
     let counts = |map: &DelayMap<u32, u32>| {
