@@ -83,6 +83,38 @@ fn a_crowd_that_is_due_far_away_at_one_tick_comes_down_evenly() {
 }
 
 #[test]
+fn slots_of_two_levels_that_begin_at_one_tick_share_what_a_turn_moves() {
+    let begin = 8_192;
+    let mut wheel = Printed(Wheel::new());
+    let wheel = &mut wheel.0;
+    for number in 0..200 {
+        wheel.insert(begin + 128 + 10 * number, "on level 2");
+    }
+    assert_eq!(wheel.advance(begin - 1_000).count(), 0);
+    for number in 0..200 {
+        wheel.insert(begin + number % 64, "on level 1");
+    }
+    let levels = |wheel: &Wheel<_>| -> Vec<_> {
+        let level = |(_, node): (_, &Node<_>)| node.position.level();
+        wheel.nodes().map(level).collect()
+    };
+    let mut before = levels(wheel);
+    while wheel.now() < begin - 1 {
+        let now = wheel.now() + 1;
+        while !wheel.turn(now, 1, |_, _| panic!("nothing is due")) {}
+        let after = levels(wheel);
+        let moved = before
+            .iter()
+            .zip(&after)
+            .filter(|(one, other)| one != other);
+        assert!(moved.count() <= AHEAD, "at {now}");
+        before = after;
+    }
+    let left = before.iter().filter(|level| **level == 2).count();
+    assert!(left <= FEW, "{left} were not moved before it began");
+}
+
+#[test]
 fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
     // At 100 a tick, three times as many as `AHEAD`.
     let (rate, first, last) = (100, 8_192_u64, 12_288);
