@@ -476,6 +476,19 @@ mod tests {
         }
     }
 
+    /// Otherwise whoever chooses the keys could have them collide.
+    #[test]
+    fn the_hash_of_each_map_is_random_unless_the_clock_is_paused() {
+        for is_paused in [false, true] {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_time().start_paused(is_paused).build();
+            runtime.unwrap().block_on(async {
+                let hash = || DefaultHashBuilder::of(&Timer::current()).hash_one(7);
+                assert_eq!(hash() == hash(), is_paused);
+            });
+        }
+    }
+
     /// By a hasher that takes numbers as they are, too.
     #[test]
     fn the_keys_are_spread_evenly_over_the_parts() {

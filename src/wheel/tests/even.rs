@@ -138,6 +138,11 @@ fn a_wheel_that_has_nothing_to_do_names_no_tick() {
         wheel.insert(5_000, ());
     });
     assert_eq!(wheel.next_turn(), Some(5_000));
+    assert_eq!(wheel.turn_for(5_000), 5_000);
+    // A slot of the finest level is not emptied, whatever it holds.
+    let near: Vec<_> = (0..=FEW).map(|_| wheel.insert(50, ())).collect();
+    assert_eq!(wheel.turn_for(50), 50);
+    assert!(near.into_iter().all(|key| wheel.remove(key).is_some()));
     // More than a few are moved before their slot begins, in time for two turns.
     for _ in 0..FEW + 10 {
         wheel.insert(40_000, ());

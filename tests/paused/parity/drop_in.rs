@@ -76,7 +76,9 @@ macro_rules! program {
                 let mut note = |said: String| trace.push((start.elapsed(), said));
 
                 let elapsed = timeout(Duration::from_millis(20), pending::<()>()).await;
-                let error = std::io::Error::from(elapsed.unwrap_err());
+                let elapsed = elapsed.unwrap_err();
+                note(format!("{elapsed}, {elapsed:?}"));
+                let error = std::io::Error::from(elapsed);
                 note(format!("{:?}: {error}", error.kind()));
                 note(format!("{:?}", timeout_at(start, Request).await));
                 let mut exchanged = timeout(Duration::ZERO, ready(3));

@@ -8,6 +8,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures::stream::FusedStream;
 use futures::{Stream, StreamExt, stream};
 use hyper::rt::Timer as HyperTimer;
 use tickwheel::error::{Cancelled, Elapsed};
@@ -110,9 +111,13 @@ fn a_stream_of_ticks_ends() {
     let ticks = |timer: Timer| async move {
         let mut ticks = IntervalStream::new(timer.interval_at(Instant::now() + HOUR, HOUR));
         let first = ticks.next().await;
-        (first, ticks.next().await, ticks.size_hint())
+        let end = (ticks.is_terminated(), ticks.size_hint());
+        (first, ticks.next().await, end)
     };
-    run(ticks, |ticks| assert_eq!(ticks, (None, None, (0, Some(0)))));
+    run(ticks, |(first, next, end)| {
+        assert_eq!((first, next), (None, None));
+        assert_eq!(end, (true, (0, Some(0))));
+    });
 }
 
 #[test]
