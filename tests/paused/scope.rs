@@ -24,10 +24,19 @@ use tokio::task::LocalSet;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, PATIENCE, SECOND, assert_nothing_armed, multi_thread};
-use crate::paused_clock::paused;
+use crate::paused_clock::{move_the_clock_only, paused};
 
 fn in_seconds(seconds: u32) -> Instant {
     Instant::now() + seconds * SECOND
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_has_ended_before_the_driver_came_keeps_nothing_armed() {
+    let mut scope = task::spawn(scope(in_seconds(1), pending::<()>()));
+    assert_pending!(scope.poll());
+    move_the_clock_only(SECOND);
+    assert!(assert_ready!(scope.poll()).is_err());
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]

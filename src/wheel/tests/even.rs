@@ -147,6 +147,8 @@ fn a_wheel_that_has_nothing_to_do_names_no_tick() {
     for _ in 0..FEW + 10 {
         wheel.insert(40_000, ());
     }
+    // The next turn is no later than from when the slot fits into the finer level.
+    assert_eq!(wheel.turn_for(40_000), 32_768);
     assert_eq!(wheel.advance(32_768).count(), FEW);
     assert_eq!(wheel.next_turn(), Some(36_864 - 2));
     assert_eq!(wheel.advance(36_861).count(), 0);
