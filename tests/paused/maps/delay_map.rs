@@ -92,6 +92,16 @@ async fn a_value_that_is_due_later_than_others_wakes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn to_try_tells_apart_that_nothing_is_due_and_that_nothing_comes() {
+    let (map, mut expired) = DelayMap::<u8, u8>::new(&Timer::current());
+    let empty = expired.try_recv().unwrap_err();
+    assert!(empty.to_string().contains("due"), "{empty}");
+    drop(map);
+    let ended = expired.try_recv().unwrap_err();
+    assert!(ended.to_string().contains("ended"), "{ended}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_stream_is_terminated_only_once_it_has_said_so() {
     let (map, expired) = DelayMap::<u8, u8>::new(&Timer::current());
     let mut expired = task::spawn(expired);
