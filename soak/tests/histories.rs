@@ -98,6 +98,33 @@ fn a_sleep_reset_to_later_wakes_again_only_if_it_is_polled() {
     assert_eq!(timer.metrics().pending, 1, "the poll has armed it");
 }
 
+/// One has been armed for less, and the other was never polled.
+#[test]
+fn a_reset_sleep_has_elapsed_once_its_deadline_has_passed() {
+    let workers = one_worker();
+    let elapsed = workers.spawn(async {
+        let hour = Duration::from_secs(3600);
+        let mut armed = tickwheel::sleep(Duration::from_millis(10));
+        // On a busy machine it may be due already.
+        while Pin::new(&mut armed)
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+        {
+            armed.reset_after(Duration::from_millis(10));
+        }
+        let mut unarmed = tickwheel::sleep(hour);
+        armed.reset_after(hour);
+        unarmed.reset_after(hour);
+        assert!(!armed.is_elapsed() && !unarmed.is_elapsed());
+        armed.reset_after(Duration::from_millis(30));
+        unarmed.reset_after(Duration::from_millis(30));
+        let last = unarmed.deadline();
+        tokio::time::sleep_until(last + Duration::from_millis(30)).await;
+        (armed.is_elapsed(), unarmed.is_elapsed())
+    });
+    assert_eq!(workers.block_on(elapsed).unwrap(), (true, true));
+}
+
 #[test]
 fn a_sleep_of_tokio_wakes_at_the_new_instant_without_a_poll() {
     let runtime = one_worker();

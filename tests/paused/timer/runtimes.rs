@@ -34,6 +34,16 @@ fn each_runtime_has_one_timer_of_its_own() {
     assert_eq!(nested, 3, "the entered runtime is the current one");
 }
 
+#[test]
+fn a_sleep_that_a_plain_thread_resets_goes_by_the_clock_of_whoever_polls_it() {
+    let workers = multi_thread(1);
+    let made = workers.spawn(async { sleep(MS) });
+    let mut nap = workers.block_on(made).unwrap();
+    nap.reset_after(HOUR);
+    let polled = paused().block_on(async { tokio::time::timeout(2 * HOUR, nap).await });
+    assert!(polled.is_ok(), "an hour of the paused clock is over");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_runtime_keeps_its_timer_while_nothing_uses_it() {
     for round in 1..4 {
