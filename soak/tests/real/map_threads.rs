@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use futures::FutureExt;
@@ -124,6 +124,43 @@ fn a_value_that_is_due_before_the_one_that_is_waited_for_comes_out_in_its_time()
     }
     let first = runtime.block_on(async { tokio::time::timeout(PATIENCE, first).await });
     assert_eq!(first.expect("it is late").unwrap(), Some("sooner"));
+}
+
+#[test]
+fn of_the_last_two_handles_that_go_at_once_one_wakes_the_stream() {
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let (_runtime, timer) = runtime();
+    for _ in 0..500 {
+        let (map, mut expired) = DelayMap::<u8, u8>::new(&timer);
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(woken.clone());
+        assert!(
+            expired
+                .poll_recv(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        let (maps, ready) = ([map.clone(), map], AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for map in maps {
+                scope.spawn(|| {
+                    let map = map;
+                    ready.fetch_add(1, Ordering::Relaxed);
+                    while ready.load(Ordering::Relaxed) < 2 {
+                        std::hint::spin_loop();
+                    }
+                    drop(map);
+                });
+            }
+        });
+        assert!(woken.0.load(Ordering::Relaxed));
+    }
 }
 
 #[test]
