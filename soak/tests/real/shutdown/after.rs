@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::thread;
 
-use tickwheel::error::Cancelled;
-use tickwheel::{Duration, Timer, sleep};
+use tickwheel::error::{Cancelled, TryRecvError};
+use tickwheel::{DelayMap, Duration, Timer, sleep};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
@@ -30,6 +30,20 @@ fn a_restart_on_a_runtime_that_is_gone_is_pending_at_no_time() {
         }
         is_done.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn a_stream_that_is_tried_after_the_end_says_that_nothing_comes() {
+    let runtime = current_thread();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let (map, mut expired) = DelayMap::new(&timer);
+    map.insert(1, (), HOUR).unwrap();
+    assert!(matches!(expired.try_recv(), Err(TryRecvError::Empty)));
+    drop(runtime);
+    for _ in 0..2 {
+        let tried = expired.try_recv();
+        assert!(matches!(tried, Err(TryRecvError::Disconnected)));
+    }
 }
 
 #[test]
