@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_that_is_set_soon_does_not_wait_for_what_it_was_set_for() {
+    fn an_alarm_set_soon_does_not_wait_for_what_it_was_set_for() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let _context = runtime.enter();
         let mut alarm = alarm();

@@ -31,7 +31,7 @@ fn in_seconds(seconds: u32) -> Instant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_that_has_ended_before_the_driver_came_keeps_nothing_armed() {
+async fn a_scope_that_ends_before_the_driver_comes_keeps_nothing() {
     let mut scope = task::spawn(scope(in_seconds(1), pending::<()>()));
     assert_pending!(scope.poll());
     move_the_clock_only(SECOND);

@@ -83,7 +83,7 @@ fn a_crowd_that_is_due_far_away_at_one_tick_comes_down_evenly() {
 }
 
 #[test]
-fn slots_of_two_levels_that_begin_at_one_tick_share_what_a_turn_moves() {
+fn slots_that_begin_at_one_tick_share_what_a_turn_moves() {
     let begin = 8_192;
     let mut wheel = Printed(Wheel::new());
     let wheel = &mut wheel.0;

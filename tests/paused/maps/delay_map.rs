@@ -92,7 +92,7 @@ async fn a_value_that_is_due_later_than_others_wakes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_try_tells_apart_that_nothing_is_due_and_that_nothing_comes() {
+async fn to_try_tells_nothing_due_and_nothing_to_come_apart() {
     let (map, mut expired) = DelayMap::<u8, u8>::new(&Timer::current());
     let empty = expired.try_recv().unwrap_err();
     assert!(empty.to_string().contains("due"), "{empty}");

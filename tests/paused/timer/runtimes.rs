@@ -35,7 +35,7 @@ fn each_runtime_has_one_timer_of_its_own() {
 }
 
 #[test]
-fn a_sleep_that_a_plain_thread_resets_goes_by_the_clock_of_whoever_polls_it() {
+fn a_sleep_reset_by_a_plain_thread_goes_by_its_pollers_clock() {
     let workers = multi_thread(1);
     let made = workers.spawn(async { sleep(MS) });
     let mut nap = workers.block_on(made).unwrap();
