@@ -37,8 +37,8 @@ fn each_runtime_has_one_timer_of_its_own() {
 #[test]
 fn a_sleep_reset_by_a_plain_thread_goes_by_its_pollers_clock() {
     let workers = multi_thread(1);
-    let made = workers.spawn(async { sleep(MS) });
-    let mut nap = workers.block_on(made).unwrap();
+    let made = workers.spawn(async { [sleep(MS)] });
+    let [mut nap] = workers.block_on(made).unwrap();
     nap.reset_after(HOUR);
     let polled = paused().block_on(async { tokio::time::timeout(2 * HOUR, nap).await });
     assert!(polled.is_ok(), "an hour of the paused clock is over");
