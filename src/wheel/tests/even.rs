@@ -115,6 +115,17 @@ fn slots_that_begin_at_one_tick_share_what_a_turn_moves() {
 }
 
 #[test]
+fn a_crowd_behind_the_slot_that_comes_next_is_moved_in_time_too() {
+    let mut wheel = Wheel::new();
+    wheel.insert(383, ());
+    for number in 0..1_000 {
+        wheel.insert(384 + number % 64, ());
+    }
+    let turns = 2 * 1_000_u64.div_ceil(AHEAD as u64);
+    assert_eq!(wheel.next_turn(), Some(384 - turns));
+}
+
+#[test]
 fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
     // At 100 a tick, three times as many as `AHEAD`.
     let (rate, first, last) = (100, 8_192_u64, 12_288);

@@ -161,3 +161,22 @@ fn no_operation_touches_more_with_a_million_timers() {
     }
     wheel.check();
 }
+
+#[test]
+fn a_segment_of_large_values_that_is_given_back_is_used_again() {
+    let mut wheel = Wheel::new();
+    let mut keys = Vec::new();
+    for round in 0..3 {
+        // One more than fit into the segments that are full.
+        while keys.len() % PLACES != 1 || keys.len() < (round + 1) * PLACES {
+            let value = [keys.len(); 8_192 / size_of::<usize>()];
+            keys.push(wheel.insert(100, value));
+        }
+        let value = wheel.remove(keys.pop().unwrap()).unwrap();
+        assert_eq!(value[0], keys.len());
+        wheel.check();
+    }
+    for (number, key) in keys.into_iter().enumerate() {
+        assert_eq!(wheel.remove(key).map(|value| value[0]), Some(number));
+    }
+}

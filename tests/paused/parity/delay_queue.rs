@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use futures::{Stream, StreamExt};
 use tickwheel::{DelayQueue, Duration, Instant, sleep};
-use tokio_test::task;
+use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{
     HOUR, MS, SECOND, assert_nothing_armed, current_thread, multi_thread, poll_once,
@@ -217,4 +217,45 @@ async fn a_wait_that_is_given_up_leaves_no_timer_behind() {
     let start = Instant::now();
     assert!(tickwheel::timeout(MS, pending::<()>()).await.is_err());
     assert_eq!(start.elapsed(), MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_came_out_early_leaves_no_wait_behind() {
+    let mut queue = task::spawn(DelayQueue::new());
+    let key = queue.insert("first", 100 * MS);
+    assert_pending!(queue.poll_next());
+    queue.reset(&key, Duration::ZERO);
+    assert!(assert_ready!(queue.poll_next()).is_some());
+    assert!(assert_ready!(queue.poll_next()).is_none());
+    // Due at the tick that was waited for, and after it.
+    queue.insert("second", 100 * MS);
+    assert_pending!(queue.poll_next());
+    queue.insert("third", 200 * MS);
+    for after in [100 * MS, 200 * MS] {
+        tokio::time::advance(100 * MS).await;
+        assert!(queue.is_woken(), "{after:?}");
+        assert!(assert_ready!(queue.poll_next()).is_some());
+        if after == 100 * MS {
+            assert_pending!(queue.poll_next());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_is_reset_puts_no_earlier_value_off() {
+    let start = Instant::now();
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert(0, 5_000 * MS);
+    let crowd: Vec<_> = (1..=1_000)
+        .map(|number| queue.insert(number, 20_000 * MS))
+        .collect();
+    assert_pending!(queue.poll_next());
+    for key in &crowd {
+        queue.reset(key, 10_000 * MS);
+    }
+    // Nothing has polled since then.
+    tokio::time::sleep_until(start + 5_001 * MS).await;
+    assert!(queue.is_woken());
+    let first = assert_ready!(queue.poll_next()).unwrap();
+    assert_eq!(first.into_inner(), 0);
 }
