@@ -234,6 +234,11 @@ impl std::error::Error for TryRecvError {}
 pub enum BuildError {
     /// The tick's length is zero.
     ZeroTick,
+    /// The tick is shorter than a millisecond.
+    TickTooShort {
+        /// The length that was asked for.
+        tick: Duration,
+    },
     /// The tick is longer than an hour.
     TickTooLong {
         /// The length that was asked for.
@@ -257,6 +262,13 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::ZeroTick => {
                 f.write_str("tick is zero; give it a length, such as one millisecond")
+            }
+            BuildError::TickTooShort { tick } => {
+                write!(
+                    f,
+                    "tick of {tick:?} is shorter than a millisecond, the finest that tokio's clock \
+                     has; leave it out for a millisecond"
+                )
             }
             BuildError::TickTooLong { tick } => {
                 write!(

@@ -20,8 +20,9 @@ use crate::timer::local;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep`] does. Zero is ready at the first poll, and a duration that
-/// is too long to be counted saturates. See [`Sleep`] for its guarantees.
+/// It behaves as [`tokio::time::sleep`] does. Zero waits for the next line of tokio's grid, a
+/// millisecond at most, and a duration that is too long to be counted saturates. See [`Sleep`] for
+/// its guarantees.
 ///
 /// # Panics
 ///
@@ -161,11 +162,11 @@ pub trait FutureExt: Future {
 impl<F: Future + ?Sized> FutureExt for F {}
 
 /// The deadline of what finds its timer when it arms. `None` off the threads that drive a runtime,
-/// where a failing look-up has to panic at the caller's line, for zero, and for what overflows.
+/// where a failing look-up has to panic at the caller's line, and for what overflows.
 #[inline(always)]
 #[track_caller]
 fn noted_deadline(duration: Duration) -> Option<Instant> {
-    if duration.is_zero() || !local::is_on_worker() {
+    if !local::is_on_worker() {
         return None;
     }
     Instant::now().checked_add(duration)

@@ -31,7 +31,7 @@ use crate::runtime::{self, Handle};
 use crate::sync::unpoisoned;
 use grid::has_come_to_line;
 use pausable::{HAS_TEST_UTIL, can_be_paused};
-use stalls::{PassedDeadline, Stalls};
+use stalls::Stalls;
 use tick::{Moment, Tick, TickLength};
 
 #[derive(Debug)]
@@ -151,26 +151,14 @@ impl Clock {
         self.tick
     }
 
-    /// From when a reset at `now` counts, so that all resets of one step of the system's clock
-    /// agree. On a clock that can be paused it is exact, because a test may ask for that.
-    #[inline]
-    pub(crate) fn reset_start(&self, now: Moment) -> Moment {
-        if self.is_pausable() {
-            now
-        } else {
-            self.tick.reset_start(now)
-        }
-    }
-
     pub(crate) fn current_tick(&self) -> Tick {
         self.tick.current(self.now())
     }
 
-    /// Whether a deadline that was not armed yet is due. On a virtual clock it is due on tokio's
-    /// grid, as tokio's are, however long a tick is.
+    /// Whether a deadline that was not armed yet is due. It is due on tokio's grid, as tokio's are,
+    /// however long a tick is.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
-        let now = self.now();
-        due <= now && (!self.is_virtual() || has_come_to_line(due, now))
+        has_come_to_line(due, self.now())
     }
 
     /// When `tick` begins.
@@ -215,10 +203,11 @@ impl Clock {
         &self.stalls
     }
 
-    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None`
-    /// if the deadline has expired.
-    pub(crate) fn grace_at(&self, deadline: PassedDeadline, now: Moment) -> Option<Moment> {
-        self.stalls.grace_at(deadline, now, || self.is_virtual())
+    /// The grace that a stall gives, at `now`, to a pending deadline of this due and this timeout:
+    /// the tick at which it ends. `None` if the deadline has none, or none any more.
+    pub(crate) fn grace_end(&self, due: Tick, timeout: Duration, now: Moment) -> Option<Tick> {
+        self.stalls
+            .grace_end(due, timeout, now, || self.is_virtual())
     }
 
     /// When its runtime shut down, as far as any thread has noticed.

@@ -15,16 +15,14 @@
 //!   something is due. On a virtual clock nothing is a stall, since `advance` resembles one.
 //! - A turn makes progress with each batch. So its own work is no stall, and no part of one. A
 //!   waker that blocks, or a process that is stopped within a batch, is one.
-//! - A deadline that is due within the stall ends later by its length, so that all of them keep
-//!   their order and distances. It ends 100 ms after the stall at the earliest, and its timeout
-//!   after it at the latest.
-//! - A deadline that is due after the stall is moved too if it counts its timeout from before the
-//!   stall's end, because its heartbeat may lie unread. It is moved by less, the later it is due,
-//!   down to nothing after four times the length. So the order stays, and what the stall has put
-//!   off is made up at a third more than the usual rate. A due that was set once is not moved: it
-//!   may have been set since.
-//! - The end of a grace is a function of the due and of the stall. Nothing is written into the
-//!   deadline. It is spared once between two resets, because a second stall does not contain the
+//! - A deadline that is due within the stall, or in the 100 ms after it, ends later by the stall's
+//!   length. So all of them end as far apart as they were due. It ends 100 ms after the stall at the
+//!   earliest, and its timeout after it at the latest.
+//! - A due that a call sets into those 100 ms may be moved too, because nothing tells when it was
+//!   set. A reset after the stall makes it later than that, unless the timeout is shorter. Then its
+//!   end would come before its due, and it has no grace.
+//! - The end of a grace is a function of the due, the timeout and the stall. Nothing is written into
+//!   the deadline. It is spared once between two resets, because a second stall does not contain the
 //!   first due.
 //! - A stall is forgotten when all that it has moved has ended.
 //!
@@ -44,8 +42,8 @@
 //! - *A call defers the alarm while the driver is late*, because what was due is gone. No turn
 //!   comes for that any more, so the call notes the stall so far.
 //! - *A call moves a deadline into a stall that has ended*, by `reset_at` to an instant of the
-//!   past. The deadline did not pass while the driver could not run. So a call judges what it has
-//!   moved by the clock alone.
+//!   past. The deadline did not pass while the driver could not run. So such a call expires it at
+//!   once, and asks for no grace.
 
 use std::time::Duration;
 
@@ -58,9 +56,6 @@ const SHORTEST_STALL: Duration = Duration::from_millis(50);
 /// Heartbeats that lie in sockets are read by tasks that have yet to be scheduled.
 const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 
-/// Within so many times its length after a stall, deadlines are back at their own dues.
-const MADE_UP: u32 = 4;
-
 /// The stalls of one driver.
 #[derive(Debug)]
 pub(crate) struct Stalls {
@@ -70,22 +65,11 @@ pub(crate) struct Stalls {
     /// The tick since which due timers have waited for the driver. Only the running thread of the
     /// driver writes it.
     waits_since: AtomicU64,
-    /// Those that move a deadline which may be pending, in their order.
+    /// Those that have moved a deadline which may be pending, in their order.
     recent: Mutex<Vec<Stall>>,
-    /// From when on no stall moves what is due then, as a moment's bits.
-    all_made_up: AtomicU64,
     count: AtomicU64,
     /// How long all of them took, in nanoseconds.
     total: AtomicU64,
-}
-
-/// A pending deadline whose time has passed, and which a stall may spare.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PassedDeadline {
-    pub(crate) due: Moment,
-    pub(crate) timeout: Duration,
-    /// It does not count its timeout, but was set to this due.
-    pub(crate) is_set_once: bool,
 }
 
 impl Stalls {
@@ -95,45 +79,39 @@ impl Stalls {
             has_grace,
             waits_since: AtomicU64::new(Tick::NEVER.get()),
             recent: Mutex::new(Vec::new()),
-            all_made_up: AtomicU64::new(0),
             count: AtomicU64::new(0),
             total: AtomicU64::new(0),
         }
     }
 
-    /// The grace that a stall gives to a deadline which has passed at `now`: when it ends. `None`
-    /// if the deadline has expired.
-    pub(crate) fn grace_at(
+    /// The grace that a stall gives, at `now`, to a pending deadline of this due and this timeout:
+    /// the tick at which it ends. `None` if the deadline has none, or none any more.
+    pub(crate) fn grace_end(
         &self,
-        deadline: PassedDeadline,
+        due: Tick,
+        timeout: Duration,
         now: Moment,
         is_virtual: impl FnOnce() -> bool,
-    ) -> Option<Moment> {
+    ) -> Option<Tick> {
+        // What has no timeout has no grace: a sleep.
+        if !self.has_grace || timeout.is_zero() {
+            return None;
+        }
         // In this order: the head of the file explains why. Acquire: pairs with the Release in
         // `wait_from`. A thread that sees the driver go on sees the stall that was noted before.
         let from = Tick::new(self.waits_since.load(Ordering::Acquire));
-        let present = self
-            .stall_between(from, now)
-            .filter(|stall| self.has_grace && stall.from <= self.tick.due(deadline.due))
-            .filter(|_| !is_virtual());
+        let present = self.stall_between(from, now);
+        let present = present.filter(|stall| stall.from <= due && !is_virtual());
         let end = match present {
-            Some(stall) => stall.grace_end(deadline),
-            None => self.grace_end(deadline),
+            Some(stall) => stall.grace_end(due, timeout, self.tick),
+            None => {
+                let recent = lock(&self.recent);
+                let ends = recent.iter();
+                ends.filter_map(|stall| stall.grace_end(due, timeout, self.tick))
+                    .max()
+            }
         };
-        end.filter(|&end| end > now)
-    }
-
-    /// When the grace ends of a deadline that a stall spares, after its due. `None` if none does,
-    /// or if that stall is forgotten.
-    pub(crate) fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
-        // Acquire: pairs with the Release in `note`.
-        if deadline.due.to_bits() >= self.all_made_up.load(Ordering::Acquire) {
-            return None;
-        }
-        let tick = self.tick.due(deadline.due);
-        let recent = lock(&self.recent);
-        let begun = recent.iter().filter(|stall| stall.from <= tick);
-        begun.filter_map(|stall| stall.grace_end(deadline)).max()
+        end.filter(|&end| end > self.tick.current(now))
     }
 
     /// The stall of a driver that has made no progress, if it was so long, on the system's clock.
@@ -152,12 +130,9 @@ impl Stalls {
             return;
         }
         let mut recent = lock(&self.recent);
-        recent.retain(|earlier| earlier.is_made_up_at() > stall.end);
+        let present = self.tick.current(stall.end);
+        recent.retain(|earlier| earlier.last_grace_end(self.tick) > present);
         recent.push(stall);
-        let last = recent.iter().map(Stall::is_made_up_at).max();
-        let last = last.unwrap_or(stall.end).to_bits();
-        // Release: pairs with the Acquire in `grace_end`.
-        self.all_made_up.store(last, Ordering::Release);
     }
 
     /// How many stalls are kept.
@@ -222,24 +197,18 @@ struct Stall {
 }
 
 impl Stall {
-    /// When the grace ends of a deadline that was not due before the stall. `None` if it has none.
-    fn grace_end(&self, deadline: PassedDeadline) -> Option<Moment> {
-        let PassedDeadline {
-            due,
-            timeout,
-            is_set_once,
-        } = deadline;
-        let after = due.since(self.end);
-        // A deadline that was reset since then is due its timeout after the end at the earliest.
-        let was_set_before = after.is_zero() || !is_set_once && after < timeout;
-        let moved = due.after(self.length.saturating_sub(after / MADE_UP));
+    /// When the grace ends that it gives to a deadline. `None` if it gives none.
+    fn grace_end(&self, due: Tick, timeout: Duration, tick: TickLength) -> Option<Tick> {
+        let due_at = tick.start_of(due);
         let earliest = self.end.after(SHORTEST_GRACE);
-        let end = moved.max(earliest).min(self.end.after(timeout));
-        (was_set_before && end > due).then_some(end)
+        let is_within = self.from <= due && due_at <= earliest;
+        let end = due_at.after(self.length).max(earliest);
+        let end = tick.due(end.min(self.end.after(timeout)));
+        (is_within && end > due).then_some(end)
     }
 
-    /// From when on it moves nothing that is due then, and all that it has moved has ended.
-    fn is_made_up_at(&self) -> Moment {
-        self.end.after(self.length * MADE_UP)
+    /// When all that it has moved has ended.
+    fn last_grace_end(&self, tick: TickLength) -> Tick {
+        tick.due(self.end.after(SHORTEST_GRACE + self.length))
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::stalls::{PassedDeadline, Stalls};
+use super::stalls::Stalls;
 use crate::clock::tick::{Moment, Tick, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
@@ -20,12 +20,11 @@ fn at(ms: u32) -> Moment {
     Moment::after_epoch(ms * MS)
 }
 
-fn counting(due: Moment) -> PassedDeadline {
-    PassedDeadline {
-        due,
-        timeout: TIMEOUT,
-        is_set_once: false,
-    }
+/// When the grace ends of a deadline that is due at `due`, as the driver sees it at `now`. All in
+/// milliseconds.
+fn grace_end(stalls: &Stalls, due: u64, timeout: Duration, now: u32) -> Option<u64> {
+    let end = stalls.grace_end(Tick::new(due), timeout, at(now), || false);
+    end.map(Tick::get)
 }
 
 /// The driver waited from tick `from` on, and comes at `end`.
@@ -36,7 +35,7 @@ fn note(stalls: &Stalls, from: u64, end: Moment) {
 
 #[test]
 fn a_stall_is_longer_than_50_ms_and_a_tick() {
-    for (tick, longest_delay) in [(MS / 10, 501), (MS, 51), (10 * MS, 6), (100 * MS, 1)] {
+    for (tick, longest_delay) in [(MS, 51), (10 * MS, 6), (100 * MS, 1)] {
         let stalls = stalls(tick);
         for (delay, is_stall) in [(longest_delay, false), (longest_delay + 1, true)] {
             stalls.wait_from(Tick::new(7));
@@ -50,48 +49,34 @@ fn a_stall_is_longer_than_50_ms_and_a_tick() {
 #[test]
 fn a_spared_deadline_is_moved_by_the_length_of_the_stall() {
     let stalls = stalls(MS);
-    let of = |due, timeout, is_set_once| {
-        stalls.grace_end(PassedDeadline {
-            due: at(due),
-            timeout: timeout * MS,
-            is_set_once,
-        })
-    };
-    let grace = |due, timeout| of(due, timeout, false);
+    let grace = |due, timeout| grace_end(&stalls, due, timeout * MS, 4_000);
     assert_eq!(grace(1_500, 2_000), None, "before any stall");
     note(&stalls, 1_000, at(4_000));
     assert_eq!(grace(999, 9_000), None, "due before the stall");
-    assert_eq!(grace(1_000, 9_000), Some(at(4_100)), "100 ms are left");
-    assert_eq!(grace(1_500, 9_000), Some(at(4_500)));
-    assert_eq!(grace(4_000, 9_000), Some(at(7_000)));
-    assert_eq!(grace(3_999, 2_000), Some(at(6_000)), "at most the timeout");
-    assert_eq!(grace(3_999, 50), Some(at(4_050)));
+    assert_eq!(grace(1_000, 9_000), Some(4_100), "100 ms are left");
+    assert_eq!(grace(1_500, 9_000), Some(4_500));
+    assert_eq!(grace(4_000, 9_000), Some(7_000));
+    assert_eq!(grace(3_999, 2_000), Some(6_000), "at most the timeout");
+    assert_eq!(grace(3_999, 50), Some(4_050));
     assert_eq!(
-        grace(8_000, 9_000),
-        Some(at(10_000)),
-        "half of it is made up"
+        grace(4_100, 9_000),
+        Some(7_100),
+        "its heartbeat may lie unread"
     );
-    assert_eq!(grace(16_000, 90_000), None, "all of it");
-    assert_eq!(grace(8_000, 4_001), Some(at(8_001)));
-    assert_eq!(grace(8_000, 4_000), None, "reset since then");
-    assert_eq!(of(4_000, 9_000, true), Some(at(7_000)));
-    assert_eq!(of(4_001, 9_000, true), None, "it may be set since then");
+    assert_eq!(grace(4_101, 9_000), None, "later than that");
+    assert_eq!(grace(4_060, 60), None, "reset since then");
+    assert_eq!(grace(1_500, 0), None, "a sleep");
     note(&stalls, 4_500, at(4_560));
-    assert_eq!(of(4_510, 9_000, true), Some(at(4_660)), "at least 100 ms");
-    assert_eq!(grace(1_500, 9_000), Some(at(4_500)), "as before");
-    let of_the_longer = 4_700 + 3_000 - 700 / 4;
-    assert_eq!(grace(4_700, 9_000), Some(at(of_the_longer)));
+    assert_eq!(grace(4_510, 9_000), Some(4_660), "at least 100 ms");
+    assert_eq!(grace(1_500, 9_000), Some(4_500), "as before");
     assert_eq!((stalls.count(), stalls.total()), (2, 3_060 * MS));
 }
 
 #[test]
-fn a_stall_keeps_deadlines_in_their_order() {
+fn deadlines_spared_by_a_stall_keep_their_order() {
     let stalls = stalls(MS);
     note(&stalls, 1_000, at(1_300));
-    let ends = (0..2_600_u32).map(|ms| {
-        let due = at(500 + ms);
-        stalls.grace_end(counting(due)).unwrap_or(due)
-    });
+    let ends = (1_000..=1_400).map(|due| grace_end(&stalls, due, TIMEOUT, 1_300).unwrap());
     assert!(ends.is_sorted());
 }
 
@@ -99,23 +84,18 @@ fn a_stall_keeps_deadlines_in_their_order() {
 fn a_grace_is_over_at_its_end() {
     let stalls = stalls(MS);
     note(&stalls, 1_000, at(4_000));
-    let deadline = counting(at(1_500));
-    let end = stalls.grace_end(deadline).unwrap();
-    let at_its_end = stalls.grace_at(deadline, end, || false);
-    let before = Moment::from_bits(end.to_bits() - 1);
-    assert_eq!(stalls.grace_at(deadline, before, || false), Some(end));
-    assert_eq!(at_its_end, None);
+    let before_its_end = grace_end(&stalls, 1_500, TIMEOUT, 4_499);
+    assert_eq!(before_its_end, Some(4_500));
+    assert_eq!(grace_end(&stalls, 1_500, TIMEOUT, 4_500), None);
 }
 
 #[test]
 fn a_short_stall_takes_no_grace_of_a_longer_one_away() {
     let stalls = stalls(MS);
     note(&stalls, 90_000, at(100_000));
-    let deadline = counting(at(105_000));
-    let moved = stalls.grace_end(deadline);
-    assert!(moved > Some(at(105_000)));
+    assert_eq!(grace_end(&stalls, 99_000, TIMEOUT, 101_000), Some(109_000));
     note(&stalls, 100_940, at(101_000));
-    assert_eq!(stalls.grace_end(deadline), moved);
+    assert_eq!(grace_end(&stalls, 99_000, TIMEOUT, 101_000), Some(109_000));
 }
 
 #[test]
@@ -125,18 +105,22 @@ fn a_stall_is_forgotten_when_all_that_it_moved_has_ended() {
         note(&stalls, start.into(), at(start + 60));
     }
     assert_eq!(stalls.kept(), 1);
-    assert_eq!(stalls.grace_end(counting(at(98_010))), None);
-    let moved = stalls.grace_end(counting(at(99_010)));
-    assert_eq!(moved, Some(at(99_160)));
+    assert_eq!(grace_end(&stalls, 98_010, TIMEOUT, 99_060), None);
+    assert_eq!(grace_end(&stalls, 99_010, TIMEOUT, 99_060), Some(99_160));
     assert_eq!(stalls.count(), 100);
+    // The last grace of a long tick ends at the tick's end.
+    let stalls = self::stalls(100 * MS);
+    note(&stalls, 10, at(1_310));
+    note(&stalls, 15, at(1_720));
+    assert_eq!(grace_end(&stalls, 14, TIMEOUT, 1_720), Some(18));
 }
 
 #[test]
 fn without_grace_a_stall_counts_all_the_same() {
     let stalls = Stalls::new(TickLength::new(MS).unwrap(), false);
     note(&stalls, 1_000, at(4_000));
-    assert_eq!(stalls.grace_end(counting(at(1_500))), None);
-    let going_on = stalls.grace_at(counting(at(4_500)), at(9_000), || false);
+    assert_eq!(grace_end(&stalls, 1_500, TIMEOUT, 4_000), None);
+    let going_on = grace_end(&stalls, 4_500, TIMEOUT, 9_000);
     assert_eq!((going_on, stalls.count()), (None, 1));
 }
 
@@ -160,8 +144,7 @@ fn expire(stalls: &Stalls, gap: Duration, cost: Duration) -> Vec<Moment> {
         let mut batch = 0;
         while let Some(first) = linked.first_entry().filter(|it| it.key().0 <= present) {
             let due = first.remove();
-            let grace = stalls.grace_end(counting(due)).map(|end| tick.due(end));
-            match grace.filter(|&end| end > present) {
+            match stalls.grace_end(tick.due(due), TIMEOUT, now, || false) {
                 Some(end) => drop(linked.insert((end, due), due)),
                 None => {
                     expired.push(now);

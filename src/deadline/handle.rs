@@ -19,7 +19,7 @@ use crate::shard::{Change, DeadlineRef, Shard};
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset) in time | a reading of the clock, and a compare-exchange if it is the first in its millisecond |
+/// | [`reset`](ResetHandle::reset) in time | a reading of the clock, and a compare-exchange if it is the first in its tick |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -29,6 +29,7 @@ use crate::shard::{Change, DeadlineRef, Shard};
 /// let handle = deadline.handle();
 /// assert!(handle.reset() && handle.set_timeout(Duration::from_secs(5)));
 /// assert!(handle.extend(Duration::from_secs(600)), "an operator is looking at it");
+/// assert!(handle.reset(), "a heartbeat, which takes nothing of that back");
 /// assert_eq!(handle.remaining(), Some(Duration::from_secs(605)));
 /// assert!(handle.cancel());
 /// assert!(!handle.reset(), "too late");
@@ -50,22 +51,23 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// It takes no lock, and makes at most one successful compare-exchange in a millisecond: on the
-    /// system's clock it counts from the next whole millisecond, or the next tick where that comes
-    /// sooner. After a stall a reset is in time for as long as the deadline has its grace.
+    /// It never makes a deadline earlier: one that a call has moved further stays where it is. To go
+    /// back to the usual timeout, call `reset_after(handle.timeout())`.
     ///
-    /// Two kinds of reset take the lock of the deadline's shard: one that comes too late, and the
-    /// first one after a call that moved the deadline once, because it may move it earlier.
+    /// In time it takes no lock, and makes at most one successful compare-exchange in a tick. One
+    /// that comes after the deadline takes the lock of the deadline's shard. After a stall a reset
+    /// is in time for as long as the deadline has its grace.
     #[inline]
     pub fn reset(&self) -> bool {
         let deadline = self.as_ref();
         deadline.reset(deadline.now())
     }
 
-    /// Moves the deadline, once, to now plus `delay`, earlier or later. The next
-    /// [`reset`](ResetHandle::reset) counts the timeout again. This deadline gets a stall's
-    /// grace only if it passes during the stall. `false` if the deadline has expired or was
-    /// cancelled.
+    /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from there.
+    /// `false` if the deadline has expired or was cancelled.
+    ///
+    /// A deadline that is moved into the 100 ms after a [stall](crate::Deadline) may get the grace of
+    /// that stall.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();
         deadline.change(Change::MoveTo(deadline.now().after(delay)))
@@ -78,9 +80,8 @@ impl ResetHandle {
         self.as_ref().change(Change::MoveTo(due))
     }
 
-    /// Moves the deadline `by` later than it is due now, once. The next
-    /// [`reset`](ResetHandle::reset) counts the timeout again. `false` if the deadline has expired
-    /// or was cancelled.
+    /// Moves the deadline `by` later than it is due now, and no heartbeat takes that back. `false` if
+    /// the deadline has expired or was cancelled.
     ///
     /// It is atomic beside resets from other tasks: the call extends the deadline as it is at
     /// that moment. A deadline that has passed, and is in its grace after a stall, is extended from
@@ -89,13 +90,13 @@ impl ResetHandle {
         self.as_ref().change(Change::Extend(by))
     }
 
-    /// Changes the timeout. A pending deadline counts it from its last
-    /// [`reset`](ResetHandle::reset), and expires at once if that makes it due already. A due that
-    /// was set by [`reset_after`](ResetHandle::reset_after) or [`reset_at`](ResetHandle::reset_at)
-    /// stands, and the new timeout counts from the next `reset` on. A timeout that is no shorter
-    /// ends no deadline that is in its grace after a stall. `false` if the deadline has expired or
-    /// was cancelled. Then the new timeout holds from the next
-    /// [`restart`](crate::Deadline::restart) on.
+    /// Changes the timeout that later resets count. A deadline that is due beyond now plus the new
+    /// timeout moves there. Otherwise it stays. So a shorter timeout works at once, and a longer one
+    /// from the next [`reset`](ResetHandle::reset) on.
+    ///
+    /// A deadline that is in its grace after a stall stays pending, unless the stall ended a whole
+    /// new timeout ago. `false` if the deadline has expired or was cancelled. Then the new timeout
+    /// holds from the next [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         self.as_ref().change(Change::SetTimeout(timeout))
     }
@@ -122,15 +123,16 @@ impl ResetHandle {
         self.as_ref().is_pending()
     }
 
-    /// When the deadline expires if nothing resets it. This is never before the last reset plus the
-    /// timeout. `None` once the deadline is no longer pending.
+    /// When the deadline expires if nothing resets it: the beginning of a tick. This is never before
+    /// the last reset plus the timeout, and less than a tick after it. `None` once the deadline is no
+    /// longer pending.
     pub fn deadline(&self) -> Option<Instant> {
         self.as_ref().deadline()
     }
 
-    /// The time that is left. It is zero if the deadline is just about to expire. After a
-    /// [`reset`](ResetHandle::reset) it is never more than the timeout. `None` once the deadline is
-    /// no longer pending.
+    /// The time that is left, rounded down to a millisecond. It is zero if the deadline is just about
+    /// to expire. After a [`reset`](ResetHandle::reset) it is never more than the timeout, unless a
+    /// call has moved the deadline further. `None` once the deadline is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         self.as_ref().remaining()
     }

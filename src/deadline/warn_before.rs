@@ -40,7 +40,7 @@ pub enum Stage {
 /// the notice in which to answer. Any heartbeat within it is simply a reset that returns `true`.
 ///
 /// - The notice is the end of the timeout: of 60 s with a notice of 10 s it begins after 50 s. With
-///   a notice of the whole timeout the warning comes at once.
+///   a notice of the whole timeout the warning comes within a tick.
 /// - A warning is never early, and late by as much as the deadline may be. There is at most one
 ///   warning per due time. The one after a reset may come an eighth of the timeout late if the
 ///   notice is more than seven eighths of it.
@@ -139,10 +139,9 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     fn check_for(&self, due: Instant) -> Sleep {
         let (shard, timeout) = (self.handle.shard.clone(), self.handle.timeout());
         if self.warned_of != Some(due) {
-            return match due.checked_sub(self.notice) {
-                Some(begins) => Sleep::until(shard, begins),
-                None => Sleep::after(shard, Duration::ZERO),
-            };
+            let begins = due.checked_sub(self.notice);
+            let begins = begins.unwrap_or_else(|| shard.clock().long_ago());
+            return Sleep::until(shard, begins);
         }
         let idle = timeout.saturating_sub(self.notice).max(timeout / 8);
         // In the grace of a stall nothing is left.

@@ -81,12 +81,12 @@ impl Interval {
     /// [`Cancelled`] if that runtime has shut down, as for [`Sleep::try_poll`], with an example.
     #[inline]
     pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
-        if let Err(cancelled) = ready!(self.sleep.try_poll(cx)) {
+        if let Err(cancelled) = ready!(self.sleep.poll_to_move_on(cx)) {
             return Poll::Ready(Err(cancelled));
         }
         let tick = self.sleep.deadline();
         let next = self.tick_after(tick, self.sleep.now());
-        self.sleep.reset_at(next);
+        self.sleep.move_on(next);
         Poll::Ready(Ok(tick))
     }
 

@@ -3,42 +3,47 @@
 //! ```text
 //!   unbound --(it has to arm, or needs the clock: its timer is found)--> unarmed
 //!
-//!   unarmed --(poll: due already)-----------------------------> elapsed
-//!     |  ^ (reset)                                                 |
-//!     |  +---------------------------------------------------------+
-//!     | (poll: pending)                                            ^
-//!     v                                                            |
-//!    armed --(poll: the timer has fired, and is not postponed)-----+
-//!     |  ^
-//!     |  | (poll: the timer has fired, but the deadline is later: armed anew)
-//!     +--+ (reset to earlier: its timer is moved; to later: postponed)
+//!   unarmed --(poll: due already)---------------------------> elapsed
+//!     |  ^ (reset)                                               |
+//!     |  +-------------------------------------------------------+
+//!     | (poll: pending)                                          ^
+//!     v                                                          |
+//!    armed --(poll: the timer has fired)-------------------------+
+//!     |  ^                                                       |
+//!     |  | (reset to earlier: its timer is moved)                |
+//!     v (reset to later: its timer gets a word)                  |
+//!   deferred --(poll: its word has expired)----------------------+
 //! ```
 //!
 //! A sleep of the free functions is *unbound* at first: it has no timer yet. Looking up the timer
 //! of the current runtime costs a write to a count that all its threads share, so a sleep that
 //! never arms does without.
 //!
-//! **A reset to later touches the sleep alone.** An armed sleep is *postponed* then: its timer
-//! stays where it is, fires at its old tick, and wakes the task. The poll finds a later deadline,
-//! and arms for that. So a sleep that each message resets costs one wake-up too many for each time
-//! that its whole duration passes, and no lock. On a clock that can be paused the timer is moved at
-//! once, so that a test sees the wake-ups that it would see with tokio.
+//! **A sleep that is reset to later becomes a deadline.** The first such reset of an armed sleep
+//! takes the lock and gives its timer a [word](crate::shard::word), which says when it is due. From
+//! then on a reset to later is one compare-exchange. The timer stays where it is linked, and the
+//! turn that comes to it asks the word, and links it again. So the task is woken at the new
+//! deadline, whether or not the sleep is polled after the reset, and at no other. On a clock that
+//! can be paused the timer is moved at once, so that the clock stops where it would with tokio.
 //!
-//! Invariant: a sleep holds a key only while it is armed, and forgets the key of no timer that
-//! stays in the wheel beyond the turn that is being made. The timer fires at a tick that begins at
-//! the deadline or later, unless it is postponed. So if it has fired and is not postponed, the
-//! deadline has passed.
+//! Invariant: a sleep holds a key only while it is armed or deferred, and forgets the key of no
+//! timer that stays in the wheel beyond the turn that is being made. The timer fires at a tick that
+//! begins at the deadline or later. So if it has fired, the deadline has passed.
 //!
 //! As with tokio's, an armed sleep is ready when the driver has fired it, and its poll reads no
 //! clock. So if a message came before the deadline, a task that is polled after the deadline finds
-//! the message first. `shard::turned_to` has the argument why that poll needs no lock.
+//! the message first. The poll takes no lock either. `shard::turned_to` has the argument for an
+//! armed sleep. For a deferred one the word takes the place of the tick: a turn and the closing
+//! settle it under the lock, and wake its waker after that. So if a poll finds the word pending,
+//! that wake-up is yet to come.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -48,6 +53,7 @@ use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::{coop, worker_index};
 use crate::shard::turned_to::WakerId;
+use crate::shard::word::{EXPIRED, Word};
 use crate::shard::{NotArmed, Shard};
 use crate::wheel::Key;
 
@@ -59,7 +65,9 @@ use crate::wheel::Key;
 ///
 /// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
 ///   millisecond and its scheduling come on top.
-/// - A sleep that was due when it was made or reset is ready at the first poll.
+/// - A sleep whose deadline lies in the past is ready at the first poll. One of zero, or until now,
+///   is ready at the next line of tokio's grid, a millisecond later at most. So a loop of such
+///   sleeps paces, and does not spin.
 /// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock.
 /// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
 /// - Once ready, it stays ready until [`reset`](Sleep::reset).
@@ -91,10 +99,12 @@ pub struct Sleep {
     state: State,
 }
 
+/// How far two lines of tokio's grid lie apart.
+const LINE: Duration = Duration::from_millis(1);
+
 /// Finds the shard on which the calling thread arms.
 pub(crate) type FindShard = fn() -> Arc<Shard>;
 
-#[derive(Clone, Copy)]
 enum State {
     Unbound {
         find: FindShard,
@@ -105,12 +115,24 @@ enum State {
         /// Its key, taken apart to save space.
         sequence: NonZeroU64,
         index: u32,
-        is_postponed: bool,
         /// The tick for which its timer is armed.
         tick: Tick,
         waker: WakerId,
     },
+    /// It was reset to later while it was armed.
+    Deferred {
+        /// Says when it is due, and has its key. `set_state` drops it, so that what is never
+        /// deferred pays for no drop.
+        word: ManuallyDrop<Arc<Word>>,
+        waker: WakerId,
+    },
     Elapsed,
+    /// It has elapsed, and keeps the waker of the poll that was ready. As with tokio's, a reset arms
+    /// it at once for that task, which need not poll it before it returns `Pending`.
+    Kept {
+        /// `set_state` drops it.
+        waker: ManuallyDrop<Waker>,
+    },
 }
 
 /// Where a sleep that is not armed begins.
@@ -166,29 +188,25 @@ impl Sleep {
     }
 
     /// Whether the sleep has elapsed. This means that its timer has fired. If it was reset and not
-    /// polled since then, it means that its deadline has passed.
+    /// polled since it was last ready, it means that its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
         match (&self.state, &self.shard) {
-            (State::Elapsed, _) => true,
-            (State::Unbound { start, .. }, _) => !start.is_new && self.deadline <= Instant::now(),
+            (State::Elapsed | State::Kept { .. }, _) => true,
+            (State::Unbound { start, .. }, _) => {
+                // By then its line of the grid has passed too.
+                !start.is_new && Instant::now().duration_since(self.deadline) >= LINE
+            }
             (State::Unarmed(start), Some(shard)) => {
                 let (due, tick) = due_on(shard, self.deadline);
                 // On a clock that can be paused the driver may have yet to fire it.
-                !start.is_new
-                    && (start.first_poll.finds_due(shard, due, tick)
-                        || !shard.clock().is_pausable() && self.has_passed())
+                let first_poll = match shard.clock().is_pausable() {
+                    true => start.first_poll,
+                    false => FirstPoll::ReadsClock,
+                };
+                !start.is_new && first_poll.finds_due(shard, due, tick)
             }
-            (
-                &State::Armed {
-                    is_postponed, tick, ..
-                },
-                Some(shard),
-            ) => {
-                let turned_to = shard.turned_to();
-                turned_to != Tick::NEVER
-                    && turned_to >= tick
-                    && (!is_postponed || self.has_passed())
-            }
+            (&State::Armed { tick, .. }, Some(shard)) => has_fired(shard.turned_to(), tick),
+            (State::Deferred { word, .. }, _) => word.outcome() == Poll::Ready(EXPIRED),
             (_, None) => false,
         }
     }
@@ -201,15 +219,14 @@ impl Sleep {
 
     /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
-    /// If the deadline becomes later or stays, the call writes it into the sleep and does nothing
-    /// else, unless the clock can be paused (`test-util`, in a current-thread runtime). The task
-    /// that waits is woken once at the old deadline, spuriously, and its poll arms the sleep for
-    /// the new one. So poll the sleep after a reset before you return `Pending`, as `select!` and
-    /// `.await` do. A future that resets the sleep and does not poll it again may never be woken.
+    /// The task that polled last is woken at the new deadline, and at no other, as with tokio. It
+    /// need not poll the sleep after the reset. If the driver has already turned past the new
+    /// deadline, the task is woken before the call returns.
     ///
-    /// If the deadline becomes earlier, the task is woken at the new one. If the driver has already
-    /// turned past the new deadline, the task is woken before the call returns. Such a call takes
-    /// one lock of the timer's shard if the sleep is armed.
+    /// The first reset to later of an armed sleep takes one lock of the timer's shard and allocates
+    /// 56 bytes. Each further one is a compare-exchange, or nothing if the deadline stays in its
+    /// tick. A reset to earlier takes the lock. On a clock that can be paused (`test-util`, in a
+    /// current-thread runtime) each does.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_to(deadline, FirstPoll::ReadsClock);
@@ -230,16 +247,53 @@ impl Sleep {
 
     #[inline]
     fn reset_to(&mut self, deadline: Instant, first_poll: FirstPoll) {
-        let before = std::mem::replace(&mut self.deadline, deadline);
-        match (&mut self.state, &self.shard) {
-            (State::Armed { is_postponed, .. }, Some(shard))
-                if deadline >= before && !shard.clock().is_pausable() =>
-            {
-                *is_postponed = true;
+        self.deadline = deadline;
+        if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
+            if word.defer_to(due_on(shard, deadline).1) {
+                return;
             }
-            (State::Armed { .. }, _) => self.move_armed(first_poll),
+        }
+        self.reset_with_lock(first_poll);
+    }
+
+    /// All but a reset to later of a deferred sleep. Not inlined, so that this one is short.
+    #[inline(never)]
+    fn reset_with_lock(&mut self, first_poll: FirstPoll) {
+        match (&self.state, &self.shard) {
+            (State::Deferred { .. }, Some(shard)) => {
+                let (_, due) = due_on(shard, self.deadline);
+                self.move_armed(due, first_poll);
+            }
+            (&State::Armed { tick, .. }, Some(shard)) => {
+                let (_, due) = due_on(shard, self.deadline);
+                if due < tick || shard.clock().is_pausable() {
+                    self.move_armed(due, first_poll);
+                } else if due > tick {
+                    self.defer_armed(due, first_poll);
+                }
+            }
+            (State::Kept { .. }, _) => self.reset_kept(first_poll),
             _ => self.reset_unarmed(first_poll),
         }
+    }
+
+    /// Arms a sleep that was ready, for the task that polled it then. If it is ready again, or the
+    /// runtime has ended, the task is woken, and learns of that by its next poll.
+    fn reset_kept(&mut self, first_poll: FirstPoll) {
+        let Some(waker) = self.take_waker() else {
+            return;
+        };
+        self.reset_unarmed(first_poll);
+        let polled = self.poll_timer(&mut Context::from_waker(&waker));
+        if let (Poll::Ready(_), Some(shard)) = (polled, &self.shard) {
+            shard.wake(waker);
+        }
+    }
+
+    /// Moves the deadline of a sleep that was ready, and leaves it to the next poll to arm it.
+    pub(super) fn move_on(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.reset_unarmed(FirstPoll::ReadsClock);
     }
 
     fn reset_unarmed(&mut self, first_poll: FirstPoll) {
@@ -247,38 +301,47 @@ impl Sleep {
             is_new: false,
             first_poll,
         };
-        self.state = match self.state {
+        self.set_state(match self.state {
             State::Unbound { find, .. } => State::Unbound { find, start },
             _ => State::Unarmed(start),
-        };
-        // What `is_elapsed` says of it hangs on the grid of its clock, if that may be paused.
+        });
+        // On a pausable clock `is_elapsed` depends on the clock's grid.
         if HAS_TEST_UTIL && worker_index().is_some() {
             self.bind();
         }
     }
 
-    /// Moves the timer to an earlier deadline, or on a clock that can be paused to any.
-    fn move_armed(&mut self, first_poll: FirstPoll) {
-        let (
-            State::Armed {
-                is_postponed, tick, ..
-            },
-            Some(shard),
-        ) = (&mut self.state, &self.shard)
+    /// Moves the timer to an earlier tick, or on a clock that can be paused to any.
+    fn move_armed(&mut self, due: Tick, first_poll: FirstPoll) {
+        let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
+            return;
+        };
+        match shard.move_to(key, due) {
+            Some(Poll::Pending) => {
+                if let State::Armed { tick, .. } = &mut self.state {
+                    *tick = due;
+                }
+            }
+            Some(Poll::Ready(())) => self.set_state(State::Elapsed),
+            // It had fired before.
+            None => self.reset_unarmed(first_poll),
+        }
+    }
+
+    /// Gives the timer a word that is due later than the timer is linked.
+    fn defer_armed(&mut self, due: Tick, first_poll: FirstPoll) {
+        let (State::Armed { waker, .. }, Some(key), Some(shard)) =
+            (&self.state, self.key(), &self.shard)
         else {
             return;
         };
-        let (_, due_tick) = due_on(shard, self.deadline);
-        if due_tick >= *tick && !shard.clock().is_pausable() {
-            // It was postponed, and may still be.
-            *is_postponed = due_tick > *tick;
-            return;
-        }
-        (*is_postponed, *tick) = (false, due_tick);
-        let Some(key) = self.key() else { return };
-        match shard.move_to(key, due_tick) {
-            Some(Poll::Pending) => {}
-            Some(Poll::Ready(())) => self.state = State::Elapsed,
+        match shard.defer(key, due) {
+            Some(word) => {
+                self.state = State::Deferred {
+                    word: ManuallyDrop::new(word),
+                    waker: *waker,
+                };
+            }
             // It had fired before.
             None => self.reset_unarmed(first_poll),
         }
@@ -316,10 +379,48 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+        let polled = self.poll_to_move_on(cx);
+        if let Poll::Ready(Ok(())) = polled {
+            self.keep(cx.waker());
+        }
+        polled
+    }
+
+    /// As `try_poll`, for an owner that resets it by `move_on`. It keeps no waker.
+    #[inline]
+    pub(super) fn poll_to_move_on(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
+        if self.is_waiting(cx) {
+            return Poll::Pending;
+        }
         self.poll_within_budget(cx)
+    }
+
+    /// Whether its timer has not fired, and wakes the task that polls.
+    #[inline(always)]
+    fn is_waiting(&self, cx: &Context<'_>) -> bool {
+        match (&self.state, &self.shard) {
+            (State::Armed { tick, waker, .. }, Some(shard)) => {
+                shard.turned_to() < *tick && *waker == WakerId::of(cx.waker())
+            }
+            (State::Deferred { word, waker }, _) => {
+                word.outcome().is_pending() && *waker == WakerId::of(cx.waker())
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps the waker of a poll that was ready.
+    #[cold]
+    fn keep(&mut self, waker: &Waker) {
+        match &self.state {
+            State::Kept { waker: kept } if kept.will_wake(waker) => {}
+            _ => self.set_state(State::Kept {
+                waker: ManuallyDrop::new(waker.clone()),
+            }),
+        }
     }
 
     /// Ends it, wherever its timer is.
@@ -348,7 +449,7 @@ impl Sleep {
     pub(crate) fn is_new(&self) -> bool {
         match &self.state {
             State::Unbound { start, .. } | State::Unarmed(start) => start.is_new,
-            State::Armed { .. } | State::Elapsed => false,
+            _ => false,
         }
     }
 
@@ -364,18 +465,60 @@ impl Sleep {
 
     #[inline]
     fn key(&self) -> Option<Key> {
-        match self.state {
-            State::Armed {
+        match &self.state {
+            &State::Armed {
                 sequence, index, ..
             } => Some(Key::new(index, sequence)),
+            State::Deferred { word, .. } => Key::from_parts(word.key()),
             _ => None,
         }
     }
 
-    #[inline]
+    /// Takes its timer out if it has one, and drops what its state holds. Never inlined, so that the
+    /// drop of a sleep is short enough to be.
+    #[inline(never)]
     fn disarm(&mut self) {
+        match (&self.state, self.key(), &self.shard) {
+            (State::Armed { .. }, Some(key), Some(shard)) => shard.disarm(key),
+            _ => self.disarm_deferred(),
+        }
+    }
+
+    #[cold]
+    fn disarm_deferred(&mut self) {
         if let (Some(key), Some(shard)) = (self.key(), &self.shard) {
             shard.disarm(key);
+        }
+        self.drop_state();
+    }
+
+    /// Replaces any state.
+    #[inline]
+    fn set_state(&mut self, state: State) {
+        if let State::Deferred { .. } | State::Kept { .. } = self.state {
+            self.drop_state();
+        }
+        self.state = state;
+    }
+
+    /// Drops what a state holds. Only this and `take_waker` leave such a state.
+    #[cold]
+    fn drop_state(&mut self) {
+        match std::mem::replace(&mut self.state, State::Elapsed) {
+            State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
+            State::Kept { waker } => drop(ManuallyDrop::into_inner(waker)),
+            other => self.state = other,
+        }
+    }
+
+    /// The waker that it keeps.
+    fn take_waker(&mut self) -> Option<Waker> {
+        match std::mem::replace(&mut self.state, State::Elapsed) {
+            State::Kept { waker } => Some(ManuallyDrop::into_inner(waker)),
+            other => {
+                self.state = other;
+                None
+            }
         }
     }
 
@@ -411,7 +554,7 @@ impl Sleep {
 
     /// Polls while the task's budget is not used up. It takes a unit of the budget only for
     /// progress, because nearly all polls stay pending and would have to give it back.
-    #[inline]
+    #[inline(never)] // It is long, and its callers are not.
     pub(crate) fn poll_within_budget(
         &mut self,
         cx: &mut Context<'_>,
@@ -427,19 +570,22 @@ impl Sleep {
     #[inline]
     pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let ended = match (&self.state, &self.shard) {
-            (State::Elapsed, _) => return Poll::Ready(Ok(())),
-            (&State::Armed { tick, waker, .. }, Some(shard)) => {
-                let turned_to = shard.turned_to();
-                if turned_to < tick && waker == WakerId::of(cx.waker()) {
+            (State::Elapsed | State::Kept { .. }, _) => return Poll::Ready(Ok(())),
+            (&State::Armed { tick, .. }, Some(shard)) if has_fired(shard.turned_to(), tick) => {
+                Ok(())
+            }
+            (State::Deferred { word, .. }, _) if word.outcome() == Poll::Ready(EXPIRED) => Ok(()),
+            (State::Armed { .. } | State::Deferred { .. }, _) => {
+                if self.is_waiting(cx) {
                     return Poll::Pending;
                 }
-                ready!(self.poll_armed(turned_to, cx))
+                ready!(self.register(cx))
             }
             _ => ready!(self.poll_unarmed(cx)),
         };
         // A sleep that was shut down keeps its state, so that it ends so again.
         if ended.is_ok() {
-            self.state = State::Elapsed;
+            self.set_state(State::Elapsed);
         }
         Poll::Ready(ended)
     }
@@ -449,7 +595,7 @@ impl Sleep {
         let deadline = self.deadline;
         let first_poll = match &self.state {
             State::Unbound { start, .. } | State::Unarmed(start) => start.first_poll,
-            State::Armed { .. } | State::Elapsed => FirstPoll::ReadsClock,
+            _ => FirstPoll::ReadsClock,
         };
         let shard = self.bind();
         let (due, tick) = due_on(shard, deadline);
@@ -461,62 +607,49 @@ impl Sleep {
         let (index, sequence) = match shard.arm(tick, clone) {
             Ok(key) => key.into_halves(),
             Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
-            // Its deadline passed while nobody polled it, maybe before the runtime shut down.
+            // Its deadline passed while no task polled it, maybe before the runtime shut down.
             Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),
             Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
         };
         self.state = State::Armed {
             sequence,
             index,
-            is_postponed: false,
             tick,
             waker,
         };
         Poll::Pending
     }
 
-    /// Polls an armed sleep whose shard was turned to this tick. Either its timer has fired, or the
-    /// shard was closed, or another task polls than before.
+    /// Registers the waker of a sleep whose timer is armed, or was. Another task polls than before,
+    /// or the shard was closed.
     #[cold]
-    fn poll_armed(&mut self, turned_to: Tick, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
-            return Poll::Ready(Ok(()));
+    fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+        let key = self.key();
+        let (Some(key), Some(shard)) = (key, &self.shard) else {
+            unreachable!("only a sleep that holds a key comes here");
         };
-        let State::Armed {
-            tick,
-            is_postponed,
-            waker,
-            ..
-        } = &mut self.state
-        else {
-            return Poll::Ready(Ok(()));
+        let (due, _) = due_on(shard, self.deadline);
+        let (State::Armed { waker, .. } | State::Deferred { waker, .. }) = &mut self.state else {
+            unreachable!("it holds a key");
         };
-        let has_fired = turned_to >= *tick && turned_to != Tick::NEVER;
-        if has_fired && !*is_postponed {
-            return Poll::Ready(Ok(()));
-        }
-        if !has_fired {
-            let (due, _) = due_on(shard, self.deadline);
-            // The drop of the former waker may panic.
-            *waker = WakerId::NONE;
-            match shard.poll_armed(key, due, cx.waker()) {
-                Ok(registered) => {
-                    *waker = registered;
-                    return Poll::Pending;
-                }
-                Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
-                Err(NotArmed::Fired) if !*is_postponed => return Poll::Ready(Ok(())),
-                Err(NotArmed::Fired) => {}
+        // The drop of the former waker may panic.
+        *waker = WakerId::NONE;
+        match shard.poll_armed(key, due, cx.waker()) {
+            Ok(registered) => {
+                *waker = registered;
+                Poll::Pending
             }
+            Err(NotArmed::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
+            Err(NotArmed::Fired) => Poll::Ready(Ok(())),
         }
-        // The turn that fires it may not have come to it.
-        shard.disarm(key);
-        self.state = State::Unarmed(Start {
-            is_new: false,
-            first_poll: FirstPoll::ReadsClockIfMissed,
-        });
-        self.poll_unarmed(cx)
     }
+}
+
+/// Whether the timer of this tick has fired in a shard that was turned so far, or fires in the turn
+/// that is being made.
+#[inline]
+fn has_fired(turned_to: Tick, tick: Tick) -> bool {
+    turned_to >= tick && turned_to != Tick::NEVER
 }
 
 impl Start {
@@ -550,6 +683,7 @@ fn due_on(shard: &Shard, deadline: Instant) -> (Moment, Tick) {
 impl Future for Sleep {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.try_poll(cx)) {
             Ok(()) => Poll::Ready(()),
@@ -561,7 +695,9 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        self.disarm();
+        if let State::Armed { .. } | State::Deferred { .. } | State::Kept { .. } = self.state {
+            self.disarm();
+        }
     }
 }
 
@@ -578,8 +714,6 @@ impl fmt::Debug for Sleep {
 /// reading.
 #[derive(Clone, Copy)]
 pub(crate) enum FirstPoll {
-    /// The sleep was due when it was made, so it is ready.
-    IsReady,
     /// The sleep may have been due when it was made, so the poll reads the clock.
     ReadsClock,
     /// The sleep was not due when it was made. The poll reads the clock only if that may be paused
@@ -591,7 +725,7 @@ impl FirstPoll {
     #[inline]
     pub(crate) fn after(duration: Duration) -> FirstPoll {
         if duration.is_zero() {
-            FirstPoll::IsReady
+            FirstPoll::ReadsClock
         } else {
             FirstPoll::ReadsClockIfMissed
         }
@@ -602,11 +736,9 @@ impl FirstPoll {
     #[inline]
     pub(crate) fn finds_due(self, shard: &Shard, due: Moment, tick: Tick) -> bool {
         match self {
-            FirstPoll::IsReady => true,
             FirstPoll::ReadsClock => shard.clock().is_due_now(due),
             // A sleep that is due at the next expiry or later fires with the turn that comes, as an
-            // armed one does. On the system's clock, whoever arms a tick that has passed is told
-            // so.
+            // armed one does. On the system clock, `arm` itself reports a tick that has passed.
             FirstPoll::ReadsClockIfMissed => {
                 shard.clock().is_pausable()
                     && shard.is_missed(tick)

@@ -429,7 +429,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         for entry in parts.into_iter().flatten() {
             let deadline = inner.deadline(&entry.word);
             match deadline.settle(Err(Cancelled::DRAINED)) {
-                Some(left) => drained.push((entry.key, left)),
+                Some(due) => drained.push((entry.key, deadline.left(due))),
                 None => over.push(entry.key),
             }
         }
@@ -447,8 +447,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             words.extend(part.iter().map(|entry| entry.word.clone()));
             drop(part);
             for word in words.drain(..) {
-                let left = inner.deadline(&word).settle(EXPIRED);
-                expired += usize::from(left.is_some());
+                let due = inner.deadline(&word).settle(EXPIRED);
+                expired += usize::from(due.is_some());
             }
         }
         expired

@@ -4,12 +4,11 @@
 //! Invariants:
 //!
 //! - While a word is pending and the shard is open, the wheel holds exactly one timer for it. That
-//!   timer is linked at the word's true due or earlier. Each function here restores this before it
-//!   lets the lock go.
+//!   timer is linked at the word's due or earlier, or at the end of its grace. Each function here
+//!   restores this before it lets the lock go.
 //! - The caller holds no lock, not even a map's, but for `try_reset`. Each function wakes the
 //!   waiting task after it has unlocked the shard.
-//! - A call that makes a deadline no earlier never ends one that is overdue but in its grace. A
-//!   deadline that a call makes earlier is judged by the clock alone.
+//! - A call that makes a deadline no earlier never ends one that is overdue but in its grace.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,8 +18,7 @@ use tokio::time::Instant;
 
 use super::Shard;
 use super::locked::{Entry, Locked};
-use super::word::{Expiry, LockedWord, MapTag, Word};
-use crate::clock::stalls::PassedDeadline;
+use super::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::coop;
@@ -35,20 +33,20 @@ pub(crate) struct DeadlineRef<'a> {
 /// How a call changes when a pending deadline is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// It counts its timeout from now.
+    /// At its timeout from now, or later if it is due later.
     Reset,
-    /// It is due then, once.
+    /// Then, earlier or later. A moment that has passed expires it.
     MoveTo(Moment),
-    /// It is due that much later, once. In a grace that counts from now.
+    /// That much later. In a grace that counts from now.
     Extend(Duration),
-    /// It counts another timeout from its last reset.
+    /// At this timeout from now, if it is due later. Later resets count this timeout.
     SetTimeout(Duration),
 }
 
 impl Shard {
     /// Makes a deadline that counts from `now`, and arms it. A closed shard settles it.
     pub(crate) fn arm_deadline(&self, now: Moment, timeout: Duration, tag: MapTag) -> Arc<Word> {
-        let word = Arc::new(Word::new(now, timeout, tag));
+        let word = Arc::new(Word::new(self.due_after(now, timeout), timeout, tag));
         let mut locked = self.lock();
         locked.link_word(&word);
         self.unlock_armed(locked, &word);
@@ -66,23 +64,39 @@ impl Shard {
 
     #[cold]
     fn expire_passed(&self, word: &Word) {
-        let now = self.clock.now();
+        let present = self.clock.current_tick();
         let mut locked = self.lock();
-        locked.expire_if(word, |_, due| due <= now);
+        if let Expiry::Expired(_) = locked.word(word).expire_if(|due| due <= present) {
+            locked.unlink_word(word);
+        }
         locked.unlock_and_wake();
     }
 
-    /// The grace of a pending deadline that has passed at `now`, if a stall gives it one: when it
-    /// ends.
-    fn grace_at(&self, word: LockedWord<'_>, now: Moment) -> Option<Moment> {
-        let due = word.due().filter(|&due| due <= now)?;
-        self.clock.grace_at(passed(word, due), now)
+    /// The tick at which a deadline is due that counts `timeout` from `now`.
+    #[inline]
+    fn due_after(&self, now: Moment, timeout: Duration) -> Tick {
+        self.clock.tick().due(now.after(timeout))
     }
 
-    /// The tick at which the grace ends that a stall gives to a deadline, once the driver has come.
-    pub(super) fn grace_end(&self, word: LockedWord<'_>, due: Moment) -> Option<Tick> {
-        let end = self.clock.stalls().grace_end(passed(word, due))?;
-        Some(self.clock.tick().due(end))
+    /// Expires a deadline if it has passed at `now`, and no stall spares it. So the answer is the
+    /// same whether the driver or a handle comes first.
+    pub(super) fn judge(&self, word: LockedWord<'_>, now: Moment) -> Expiry {
+        let present = self.clock.tick().current(now);
+        let mut grace_end = None;
+        let expiry = word.expire_if(|due| {
+            grace_end = (due <= present)
+                .then(|| self.grace_end(word, due, now))
+                .flatten();
+            due <= present && grace_end.is_none()
+        });
+        match (expiry, grace_end) {
+            (Expiry::Later(_), Some(end)) => Expiry::Spared(end),
+            _ => expiry,
+        }
+    }
+
+    fn grace_end(&self, word: LockedWord<'_>, due: Tick, now: Moment) -> Option<Tick> {
+        self.clock.grace_end(due, word.timeout(), now)
     }
 }
 
@@ -96,10 +110,10 @@ impl DeadlineRef<'_> {
     /// As `reset`, and `false` if that needs the lock.
     #[inline]
     pub(crate) fn try_reset(self, now: Moment) -> bool {
-        self.word.reset(now, self.shard.clock.reset_start(now))
+        self.word.reset(self.shard.clock.tick(), now)
     }
 
-    /// Makes it pending again, so that it counts from now. This is for the owner of the deadline
+    /// Makes it pending again, due its timeout from now. This is for the owner of the deadline
     /// alone.
     pub(crate) fn restart(self) {
         let DeadlineRef { shard, word } = self;
@@ -107,11 +121,14 @@ impl DeadlineRef<'_> {
         if shard.clock.has_ended() {
             // It never becomes pending, not even for a moment.
             locked.word(word).end(Cancelled::SHUTDOWN);
+            locked.unlink_word(word);
+            locked.unlock();
             return;
         }
-        locked.word(word).restart(shard.clock.now());
+        let due = shard.due_after(shard.clock.now(), word.timeout());
+        locked.word(word).restart(due);
         // A word that was pending has a timer. A word that was settled has none.
-        if !locked.relink_word(word, locked.word(word).due()) {
+        if !locked.relink_word(word, due) {
             locked.link_word(word);
         }
         shard.unlock_armed(locked, word);
@@ -124,9 +141,9 @@ impl DeadlineRef<'_> {
             let now = self.now();
             // A deadline that has passed expires, whether or not the driver has come to it.
             let registered = self.shard.register(cx.waker(), |locked| {
-                match locked.expire_if_over(self.word, now) {
+                match locked.judge(self.word, now) {
                     // By the invariant a pending word has a timer.
-                    Expiry::Later(_) => locked.entry_of(self.word).ok_or(()),
+                    Expiry::Later(_) | Expiry::Spared(_) => locked.entry_of(self.word).ok_or(()),
                     Expiry::Expired(_) | Expiry::Settled(_) => Err(()),
                 }
             });
@@ -144,58 +161,61 @@ impl DeadlineRef<'_> {
         let mut locked = shard.lock();
         // Read under the lock, or a call that was held up before it would count from long ago.
         let now = self.now();
-        let Expiry::Later(_) = locked.expire_if_over(word, now) else {
-            if let Change::SetTimeout(timeout) = change {
-                // It holds from the next restart on.
-                locked.word(word).set_timeout(timeout);
+        let before = locked.judge(word, now);
+        let is_spared = match before {
+            Expiry::Later(_) => false,
+            Expiry::Spared(_) => true,
+            Expiry::Expired(_) | Expiry::Settled(_) => {
+                if let Change::SetTimeout(timeout) = change {
+                    // It holds from the next restart on.
+                    locked.word(word).set_timeout(timeout, Tick::NEVER);
+                }
+                locked.unlock_and_wake();
+                return false;
             }
-            locked.unlock_and_wake();
-            return false;
         };
-        let grace_end = shard.grace_at(locked.word(word), now);
-        if grace_end.is_some() && locked.is_overdue(word) {
+        if is_spared && locked.is_overdue(word) {
             locked.state.counts.spared += 1;
         }
-        let word_held = locked.word(word);
-        let mut may_be_earlier = true;
+        let held = locked.word(word);
         match change {
-            Change::Reset => word_held.restart_from(now),
-            Change::MoveTo(due) => word_held.set_once(|_| due),
-            Change::Extend(by) => {
-                may_be_earlier = false;
-                word_held.set_once(|due| {
-                    // It may be due before the grace of a stall ends, and would have had that.
-                    let spared = || shard.clock.stalls().grace_end(passed(word_held, due));
-                    let from = grace_end.map_or(due, |_| now);
-                    from.after(by).max(grace_end.or_else(spared).unwrap_or(due))
-                });
+            Change::Reset => {
+                let due = shard.due_after(now, word.timeout());
+                held.set_due(|before| before.max(due));
             }
+            Change::MoveTo(due) if due <= now => drop(held.settle(EXPIRED)),
+            Change::MoveTo(due) => held.set_due(|_| shard.clock.tick().due(due)),
+            Change::Extend(by) => held.set_due(|due| {
+                let from = match before {
+                    Expiry::Spared(_) => now,
+                    _ => shard.clock.tick().start_of(due),
+                };
+                // It would have had the grace of a stall, also if it is due shortly after that.
+                let grace_end = shard.grace_end(held, due, now);
+                shard.due_after(from, by).max(grace_end.unwrap_or(due))
+            }),
             Change::SetTimeout(timeout) => {
-                may_be_earlier = timeout < word_held.timeout();
-                word_held.set_timeout(timeout);
+                held.set_timeout(timeout, shard.due_after(now, timeout));
             }
         }
-        if may_be_earlier {
-            // It may have been moved to a moment that has passed.
-            locked.expire_if(word, |_, due| due <= now);
+        // A shorter timeout may end a grace.
+        match locked.judge(word, now) {
+            Expiry::Later(tick) | Expiry::Spared(tick) => drop(locked.relink_word(word, tick)),
+            Expiry::Expired(_) | Expiry::Settled(_) => locked.unlink_word(word),
         }
-        let word_held = locked.word(word);
-        let expires = shard.grace_at(word_held, now).or(word_held.due());
-        locked.relink_word(word, expires);
         locked.unlock_and_wake();
         true
     }
 
-    /// Brings a pending deadline to its end, and returns the time that it had left. `None` if it
-    /// had come to its end before.
-    pub(crate) fn settle(self, outcome: Result<(), Cancelled>) -> Option<Duration> {
+    /// Brings a pending deadline to its end, and returns its due. `None` if it had come to its end
+    /// before.
+    pub(crate) fn settle(self, outcome: Result<(), Cancelled>) -> Option<Tick> {
         let mut locked = self.shard.lock();
-        let now = self.now();
-        locked.expire_if_over(self.word, now);
-        let left = locked.word(self.word).settle(now, outcome);
+        locked.judge(self.word, self.now());
+        let due = locked.word(self.word).settle(outcome);
         locked.unlink_word(self.word);
         locked.unlock_and_wake();
-        left
+        due
     }
 
     /// Cancels a deadline that no task awaits any more. This wakes none.
@@ -209,26 +229,39 @@ impl DeadlineRef<'_> {
     }
 
     pub(crate) fn is_pending(self) -> bool {
-        self.word.outcome().is_pending() && self.due_and_left().is_some()
+        self.word.outcome().is_pending() && self.due().is_some()
     }
 
     /// When the deadline is due. `None` if it has come to its end, here and in `remaining`.
     pub(crate) fn deadline(self) -> Option<Instant> {
-        Some(self.shard.clock.instant(self.due_and_left()?.0))
+        Some(self.shard.clock.start_of(self.due()?))
     }
 
-    /// The time that is left, never more than the timeout.
+    /// The time that is left.
     pub(crate) fn remaining(self) -> Option<Duration> {
-        Some(self.due_and_left()?.1)
+        Some(self.left(self.due()?))
     }
 
-    fn due_and_left(self) -> Option<(Moment, Duration)> {
+    /// The due of a deadline. `None` if it has come to its end.
+    fn due(self) -> Option<Tick> {
         let mut locked = self.shard.lock();
-        let now = self.now();
-        locked.expire_if_over(self.word, now);
-        let due_and_left = locked.word(self.word).due_and_left(now);
+        locked.judge(self.word, self.now());
+        let due = locked.word(self.word).due();
         locked.unlock_and_wake();
-        due_and_left
+        due
+    }
+
+    /// The time from now to a due, in whole milliseconds. The due was rounded up to its tick. This
+    /// leaves the excess over the timeout out. The clock is read after the due, because a reset that
+    /// came later than a reading would have moved the due too far for that.
+    pub(crate) fn left(self, due: Tick) -> Duration {
+        let (tick, timeout) = (self.shard.clock.tick(), self.word.timeout());
+        let left = whole_milliseconds(tick.start_of(due).since(self.now()));
+        if left < timeout.saturating_add(tick.as_duration()) {
+            left.min(timeout)
+        } else {
+            left
+        }
     }
 
     #[inline]
@@ -237,34 +270,20 @@ impl DeadlineRef<'_> {
     }
 }
 
-/// What a stall has to know of a deadline that passes at `due`.
-fn passed(word: LockedWord<'_>, due: Moment) -> PassedDeadline {
-    PassedDeadline {
-        due,
-        timeout: word.timeout(),
-        is_set_once: word.is_set_once(),
-    }
+/// Without the rest below a millisecond.
+fn whole_milliseconds(duration: Duration) -> Duration {
+    const MILLISECOND: u32 = 1_000_000;
+    Duration::new(
+        duration.as_secs(),
+        duration.subsec_nanos() / MILLISECOND * MILLISECOND,
+    )
 }
 
 /// The timer of a word.
 impl Locked<'_> {
-    /// Expires the word if its deadline has passed at `now`, and no stall spares it. So the answer
-    /// is the same whether the driver or a handle comes first.
-    fn expire_if_over(&mut self, word: &Word, now: Moment) -> Expiry {
-        let clock = &self.shard.clock;
-        self.expire_if(word, |word, due| {
-            due <= now && clock.grace_at(passed(word, due), now).is_none()
-        })
-    }
-
-    /// Expires the word if its deadline has passed, and takes its timer out.
-    fn expire_if(
-        &mut self,
-        word: &Word,
-        has_passed: impl Fn(LockedWord<'_>, Moment) -> bool,
-    ) -> Expiry {
-        let word_held = self.word(word);
-        let expiry = word_held.expire_if(|due| has_passed(word_held, due));
+    /// As the shard does, and takes the timer of a deadline out that has expired now.
+    fn judge(&mut self, word: &Word, now: Moment) -> Expiry {
+        let expiry = self.shard.judge(self.word(word), now);
         if let Expiry::Expired(_) = expiry {
             self.unlink_word(word);
         }
@@ -278,22 +297,20 @@ impl Locked<'_> {
             self.word(word).end(Cancelled::SHUTDOWN);
         }
         if let Some(due) = self.word(word).due() {
-            let key = self.link(self.shard.clock.tick().due(due), word);
+            let key = self.link(due, word);
             self.word(word).set_key(key.to_parts());
         }
     }
 
-    /// Links the timer of a pending word at another due; `false` if it has none.
-    fn relink_word(&mut self, word: &Word, due: Option<Moment>) -> bool {
-        let key = self.key_of(word).zip(due);
-        key.is_some_and(|(key, due)| self.relink(key, self.shard.clock.tick().due(due)))
+    /// Links the timer of a pending word at another tick; `false` if it has none.
+    fn relink_word(&mut self, word: &Word, tick: Tick) -> bool {
+        self.key_of(word).is_some_and(|key| self.relink(key, tick))
     }
 
     /// Whether the timer of a pending word is linked where it was due, and the driver has not come
     /// to it.
     fn is_overdue(&self, word: &Word) -> bool {
-        let due = self.word(word).due();
-        let due = due.map(|due| self.shard.clock.tick().due(due).get());
+        let due = self.word(word).due().map(Tick::get);
         let linked = self.key_of(word).and_then(|key| self.state.wheel.due(key));
         linked.is_some() && linked <= due
     }

@@ -73,6 +73,7 @@ impl Shard {
     }
 
     /// Takes a timer out if it has not fired.
+    #[inline(never)] // Its callers are short, and the compiler inlines what has one caller.
     pub(crate) fn disarm(&self, key: Key) {
         let mut state = self.state.lock();
         let Some((waker, unlinked)) = state.wheel.disarm(key, Entry::empty) else {

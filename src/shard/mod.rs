@@ -52,7 +52,7 @@ use locked::{Entry, Locked, ShardState};
 pub(crate) use next_expiry::ExpiryChange;
 use next_expiry::NextExpiry;
 use turned_to::{TurnedTo, WakerId};
-use word::Expiry;
+use word::{Expiry, MapTag, Word};
 
 /// It lies on cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
@@ -93,7 +93,7 @@ pub(crate) struct Counts {
     pub(crate) fired: FiredCounts,
     /// Deadlines that a stall gave a grace.
     pub(crate) spared: u64,
-    /// Deadlines that were reset when their time came.
+    /// Deadlines and sleeps that were reset when their time came.
     pub(crate) rescheduled: u64,
 }
 
@@ -137,6 +137,11 @@ impl Shard {
             if !locked.relink(key, tick) {
                 return None;
             }
+            let (ShardState { wheel, .. }, held) = locked.state.split();
+            let entry = wheel.get_mut(key);
+            if let Some(word) = entry.and_then(|entry| entry.word.as_ref()) {
+                word.locked(held).set_due(|_| tick);
+            }
             if !locked.unlock() {
                 return Some(Poll::Pending);
             }
@@ -148,6 +153,18 @@ impl Shard {
         locked.state.counts.fired.count(Duration::ZERO);
         locked.unlock_and_wake();
         Some(Poll::Ready(()))
+    }
+
+    /// Gives an armed timer a word that is due at a later tick. The turn that comes to the timer
+    /// links it there. `None` if it had fired before.
+    pub(crate) fn defer(&self, key: Key, due: Tick) -> Option<Arc<Word>> {
+        // Made before the lock, and dropped after it if the timer is gone.
+        let word = Arc::new(Word::new(due, Duration::ZERO, MapTag::default()));
+        let mut state = self.state.lock();
+        let (ShardState { wheel, .. }, held) = state.split();
+        word.locked(held).set_key(key.to_parts());
+        wheel.get_mut(key)?.word = Some(word.clone());
+        Some(word)
     }
 
     /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. What was armed
@@ -214,6 +231,11 @@ impl Shard {
             drop(locked);
             clone = Some(waker.clone());
         }
+    }
+
+    /// Wakes and drops a waker, and contains its panic.
+    pub(crate) fn wake(&self, waker: Waker) {
+        self.driver.wake(waker);
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -292,25 +314,19 @@ impl Shard {
             let linked = Tick::new(linked);
             let due = match &entry.word {
                 None => linked,
-                Some(word) => {
-                    let word = word.locked(held);
-                    let grace_end = |due| self.grace_end(word, due).filter(|&end| end > now);
-                    let has_passed = |due| tick.due(due) <= now && grace_end(due).is_none();
-                    match word.expire_if(has_passed) {
-                        Expiry::Later(due) if tick.due(due) <= now => {
-                            counts.spared += 1;
-                            let until = grace_end(due).unwrap_or(now.next());
-                            return Decision::Reschedule(until.get());
-                        }
-                        Expiry::Later(due) => {
-                            counts.rescheduled += 1;
-                            return Decision::Reschedule(tick.due(due).get());
-                        }
-                        // One that was spared is linked at the end of its grace.
-                        Expiry::Expired(due) => tick.due(due).max(linked),
-                        Expiry::Settled(_) => linked,
+                Some(word) => match self.judge(word.locked(held), wakes_at) {
+                    Expiry::Spared(until) => {
+                        counts.spared += 1;
+                        return Decision::Reschedule(until.get());
                     }
-                }
+                    Expiry::Later(due) => {
+                        counts.rescheduled += 1;
+                        return Decision::Reschedule(due.get());
+                    }
+                    // One that was spared is linked at the end of its grace.
+                    Expiry::Expired(due) => due.max(linked),
+                    Expiry::Settled(_) => linked,
+                },
             };
             let due = due.max(waited_since);
             counts.fired.count(wakes_at.since(tick.start_of(due)));
@@ -327,7 +343,7 @@ impl Shard {
     /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers
     /// of all that is pending.
     pub(crate) fn close(&self) -> Vec<Waker> {
-        let end = self.clock.ended();
+        let end = self.clock.ended().map(|end| self.clock.tick().current(end));
         // A deadline that has passed has expired, though the driver did not come to it in time.
         let has_passed = |due| end.is_some_and(|end| due <= end);
         let mut state = self.state.lock();

@@ -1,42 +1,52 @@
 //! The state word of a deadline. It makes `reset` lock-free and its answer exact.
 //!
-//! One `AtomicU64` says whether the deadline is pending, and from when its timeout counts. So one
+//! One `AtomicU64` says whether the deadline is pending, and at which tick it is due. So one
 //! compare-exchange decides between a reset and the expiry.
 //!
-//! | tag | the other 62 bits | the deadline is |
+//! | tag | the highest bits | the deadline is |
 //! |---|---|---|
-//! | `COUNTING` | the moment that it counts from | pending, due its timeout after that moment |
-//! | `ONCE` | a moment | pending, due then: after `reset_after`, `reset_at`, `extend` |
+//! | `PENDING` | a tick | pending, due at that tick |
 //! | `SETTLED` | an outcome | at its end |
 //!
-//! A reset of a deadline that counts its timeout only makes it later, and needs no lock. All else
-//! goes through a [`LockedWord`], which only a thread with a shard's lock can make.
+//! The bits between are the *version of the timeout*, which changes with each `set_timeout`.
+//!
+//! A reset makes a due later or leaves it, and needs no lock. All else goes through a
+//! [`LockedWord`], which only a thread with a shard's lock can make.
+//!
+//! A sleep that was reset while it was armed has a word too. Its timeout is zero, so it has no
+//! grace. It has one owner and no handles.
 //!
 //! Invariant: while a thread holds the lock of the deadline's shard, no other thread does more than
 //! make the due later. The timer in the wheel is linked at the due or earlier. When its slot comes,
-//! the driver asks the word for the true due, and links the timer again if that is later.
+//! the driver asks the word for the due, and links the timer again if that is later.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
 //! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value. The one
 //!   that comes second fails. The driver then judges the new due, and a reset answers `false`.
-//! - **W2. A reset against `set_timeout` or `reset_after`.** The word holds the time of the reset,
-//!   and not the due. So a reset carries no stale timeout with it. A reset that read a pending
-//!   state before a `reset_after` fails its exchange.
+//! - **W2. A reset against `set_timeout`.** A reset that has read the old timeout would leave a due
+//!   that no later reset makes earlier. So a reset reads the word first and the timeout after it,
+//!   and `set_timeout` writes the timeout first and then another version. If the reset has read the
+//!   old timeout, the version has changed since, its exchange fails, and it reads both again. The
+//!   version goes through all states. It comes back after 2^20 changes, all between two steps of
+//!   one reset.
 //! - **W3. A reset after the deadline, but before the driver.** The reset sees that the deadline
 //!   may have passed, and settles it under the lock. So its answer does not depend on how busy the
 //!   driver is.
-//! - **W4. Two resets, the older one last.** A reset never replaces a later moment by an earlier
-//!   one. The later one covers the older one, whose answer `true` holds.
+//! - **W4. Two resets, the older one last.** A reset never replaces a later due by an earlier one.
+//!   The later one covers the older one, whose answer `true` holds.
 //! - **W5. A handle reads the key while the driver fires the timer.** Both hold the lock, and a
 //!   stale key finds no timer.
+//! - **W6. A timeout that is set after the end.** A reset loads a pending word, the deadline expires,
+//!   and then a shorter timeout is set, which the reset reads. By that the due need not move. So a
+//!   reset that moves nothing loads the word again, and finds the end.
 
 use std::ops::Deref;
 use std::task::Poll;
 use std::time::Duration;
 
 use super::lock::LockHeld;
-use crate::clock::tick::{Moment, from_nanos, to_nanos};
+use crate::clock::tick::{Moment, TICK_BITS, Tick, TickLength, from_nanos, to_nanos};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -61,13 +71,15 @@ pub(crate) struct MapTag {
     pub(crate) shard: u32,
 }
 
-/// The driver's finding when the slot of a deadline's timer comes.
+/// The finding of a thread that asks whether a deadline has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
     /// It was due then, and has now expired.
-    Expired(Moment),
+    Expired(Tick),
     /// It is due later, and this is when.
-    Later(Moment),
+    Later(Tick),
+    /// It was due, and is in the grace of a stall, which ends then.
+    Spared(Tick),
     /// It had been settled before.
     Settled(Result<(), Cancelled>),
 }
@@ -76,10 +88,10 @@ pub(crate) enum Expiry {
 pub(crate) const EXPIRED: Result<(), Cancelled> = Ok(());
 
 impl Word {
-    /// A word that is pending and counts from `start`.
-    pub(crate) fn new(start: Moment, timeout: Duration, tag: MapTag) -> Word {
+    /// A word that is pending.
+    pub(crate) fn new(due: Tick, timeout: Duration, tag: MapTag) -> Word {
         Word {
-            state: AtomicU64::new(State::Counting(start).to_bits()),
+            state: AtomicU64::new(State::Pending(due).to_bits()),
             timeout: AtomicU64::new(to_nanos(timeout)),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
@@ -93,10 +105,11 @@ impl Word {
     }
 
     /// The outcome of the deadline, once it has one.
+    #[inline]
     pub(crate) fn outcome(&self) -> Poll<Result<(), Cancelled>> {
-        match self.state() {
+        match State::from_bits(self.load()) {
             State::Settled(outcome) => Poll::Ready(outcome),
-            State::Counting(_) | State::Once(_) => Poll::Pending,
+            State::Pending(_) => Poll::Pending,
         }
     }
 
@@ -105,16 +118,35 @@ impl Word {
         from_nanos(self.timeout_nanos())
     }
 
-    /// Counts from `start` if the deadline is pending at `now`, which is no later. `false` if this
-    /// needs the lock: the deadline is settled, must be (W3), or may become due earlier.
+    /// Makes a deadline that is pending at `now` due its timeout after that, or leaves it if it is
+    /// due later. `false` if this needs the lock: the deadline is settled, or must be (W3).
     #[inline]
-    pub(crate) fn reset(&self, now: Moment, start: Moment) -> bool {
-        // Of two words that count the timeout, the later one is the greater.
-        let new = State::Counting(start).to_bits();
+    pub(crate) fn reset(&self, tick: TickLength, now: Moment) -> bool {
+        let is_ahead = |due| tick.start_of(due) > now;
+        // After the word (W2).
+        self.defer(is_ahead, || tick.due(now.after_nanos(self.timeout_nanos())))
+    }
+
+    /// Makes a deadline due at that tick, which is no earlier than its due. `false` if it is
+    /// settled, or due later.
+    #[inline]
+    pub(crate) fn defer_to(&self, due: Tick) -> bool {
+        self.defer(|before| before <= due, || due)
+    }
+
+    /// Makes a pending deadline whose due is `accepted` due at `next`, unless it is due later.
+    #[inline]
+    fn defer(&self, accepted: impl Fn(Tick) -> bool, next: impl Fn() -> Tick) -> bool {
         let mut state = self.load();
-        while is_counting(state) && self.due_of_start(state) > now {
+        while is_pending(state) && accepted(due_of(state)) {
+            let new = with_due(state, next());
             if state >= new {
-                return true; // W4.
+                // W4: with one version, the later due is the greater.
+                match self.load() {
+                    same if same == state => return true,
+                    changed => state = changed, // W6.
+                }
+                continue;
             }
             // W1 and W2: if the state has changed, it is judged again. AcqRel: earlier writes of
             // this thread go with the word. Acquire on failure: as in `load`.
@@ -135,35 +167,27 @@ impl Word {
         LockedWord(self)
     }
 
-    /// When a deadline in that state is due; its outcome if it is settled.
-    fn due_of(&self, state: State) -> Result<Moment, Result<(), Cancelled>> {
-        match state {
-            State::Counting(start) => Ok(start.after_nanos(self.timeout_nanos())),
-            State::Once(due) => Ok(due),
-            State::Settled(outcome) => Err(outcome),
-        }
-    }
-
-    /// The due of a word that counts the timeout.
+    /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     #[inline]
-    fn due_of_start(&self, counting: u64) -> Moment {
-        Moment::from_bits(counting >> TAG_BITS).after_nanos(self.timeout_nanos())
+    pub(crate) fn key(&self) -> (u32, u64) {
+        // Relaxed, here and in `set_key`: a thread that writes it holds the lock, and one that
+        // reads it holds the lock too, or wrote it itself and is the only one to write it (W5).
+        (
+            self.key_index.load(Ordering::Relaxed),
+            self.key_sequence.load(Ordering::Relaxed),
+        )
     }
 
     #[inline]
     fn timeout_nanos(&self) -> u64 {
-        // Relaxed: a call that misses a `set_timeout` of the same time counts as one that came
-        // before it.
-        self.timeout.load(Ordering::Relaxed)
-    }
-
-    fn state(&self) -> State {
-        State::from_bits(self.load())
+        // Acquire: a thread that reads a timeout sees what was done to the word before that was set
+        // (W6). A thread that has read a version in the word sees its timeout (W2).
+        self.timeout.load(Ordering::Acquire)
     }
 
     #[inline]
     fn load(&self) -> u64 {
-        // Acquire: pairs with the Release in `store`, `update` and `reset`.
+        // Acquire: pairs with the Release in `store`, `update` and `defer`.
         self.state.load(Ordering::Acquire)
     }
 }
@@ -182,109 +206,85 @@ impl Deref for LockedWord<'_> {
 
 impl LockedWord<'_> {
     /// When the deadline is due; `None` once it is settled.
-    pub(crate) fn due(&self) -> Option<Moment> {
-        self.due_of(self.state()).ok()
-    }
-
-    /// Whether its due was set once, and it does not count its timeout.
-    pub(crate) fn is_set_once(&self) -> bool {
-        matches!(self.state(), State::Once(_))
+    pub(crate) fn due(&self) -> Option<Tick> {
+        State::from_bits(self.load()).due()
     }
 
     /// Expires the deadline if `has_passed` says so of its due.
-    pub(crate) fn expire_if(&self, has_passed: impl Fn(Moment) -> bool) -> Expiry {
-        let expired = |_, due| has_passed(due).then_some(State::Settled(EXPIRED));
-        let updated = self.update(expired);
-        let (Ok(state) | Err(state)) = updated;
-        match self.due_of(state) {
-            Ok(due) if updated.is_ok() => Expiry::Expired(due),
-            Ok(due) => Expiry::Later(due),
-            Err(outcome) => Expiry::Settled(outcome),
+    pub(crate) fn expire_if(&self, mut has_passed: impl FnMut(Tick) -> bool) -> Expiry {
+        let expired = |due| has_passed(due).then_some(State::Settled(EXPIRED));
+        match self.update(expired) {
+            Ok(due) => Expiry::Expired(due),
+            Err(State::Pending(due)) => Expiry::Later(due),
+            Err(State::Settled(outcome)) => Expiry::Settled(outcome),
         }
     }
 
-    /// Brings the deadline to its end, and returns the time that it had left at `now`. `None` if it
-    /// had come to an end already.
-    pub(crate) fn settle(&self, now: Moment, outcome: Result<(), Cancelled>) -> Option<Duration> {
-        let before = self.update(|_, _| Some(State::Settled(outcome)));
-        Some(self.due_and_left_of(before.ok()?, now)?.1)
+    /// Brings the deadline to its end, and returns its due. `None` if it had come to an end
+    /// already.
+    pub(crate) fn settle(&self, outcome: Result<(), Cancelled>) -> Option<Tick> {
+        self.update(|_| Some(State::Settled(outcome))).ok()
     }
 
-    /// When the deadline is due, and the time that is left at `now`. `None` once it is settled.
-    pub(crate) fn due_and_left(&self, now: Moment) -> Option<(Moment, Duration)> {
-        self.due_and_left_of(self.state(), now)
+    /// Makes a pending deadline due at what `next` makes of its due, earlier or later.
+    pub(crate) fn set_due(&self, next: impl Fn(Tick) -> Tick) {
+        let _ = self.update(|due| Some(State::Pending(next(due))));
     }
 
-    fn due_and_left_of(&self, state: State, now: Moment) -> Option<(Moment, Duration)> {
-        let due = self.due_of(state).ok()?;
-        Some(match state {
-            // A reset counts from a moment that may lie ahead.
-            State::Counting(_) => (due, due.since(now).min(self.timeout())),
-            _ => (due, due.since(now)),
-        })
+    /// Changes the timeout. A pending deadline that is due after `latest` is due then.
+    pub(crate) fn set_timeout(&self, timeout: Duration, latest: Tick) {
+        // Release: pairs with the Acquire in `timeout_nanos` (W6). The word's next version publishes
+        // it too (W2).
+        self.timeout.store(to_nanos(timeout), Ordering::Release);
+        let next = |bits| {
+            let state = match State::from_bits(bits) {
+                State::Pending(due) => State::Pending(due.min(latest)),
+                settled => settled,
+            };
+            Some(state.replacing(next_version(bits)))
+        };
+        let _ = self.fetch_update(next);
     }
 
-    /// Counts from `start`, whatever it was set to. A settled word stays as it is, here and in the
-    /// next two functions.
-    pub(crate) fn restart_from(&self, start: Moment) {
-        let _ = self.update(|state, _| match state {
-            State::Counting(later) if later > start => None, // W4.
-            _ => Some(State::Counting(start)),
-        });
-    }
-
-    /// Sets the due, once, to what `next` makes of it.
-    pub(crate) fn set_once(&self, next: impl Fn(Moment) -> Moment) {
-        let _ = self.update(|_, due| Some(State::Once(next(due))));
-    }
-
-    /// Changes the timeout. A pending deadline counts it from its last reset, unless its due was
-    /// set once: that stands.
-    pub(crate) fn set_timeout(&self, timeout: Duration) {
-        // Relaxed: W2, the word holds no timeout. A caller that needs the new one takes the lock.
-        self.timeout.store(to_nanos(timeout), Ordering::Relaxed);
-    }
-
-    /// Makes the deadline pending again after any outcome, counting from `start`.
-    pub(crate) fn restart(&self, start: Moment) {
-        match self.outcome() {
-            Poll::Pending => self.restart_from(start),
-            Poll::Ready(_) => self.store(State::Counting(start)),
+    /// Makes the deadline pending after any outcome, due at `due`, or later if it is pending and
+    /// due later.
+    pub(crate) fn restart(&self, due: Tick) {
+        if self.outcome().is_pending() {
+            self.set_due(|before| before.max(due)); // W4.
+        } else {
+            self.store(State::Pending(due));
         }
     }
 
-    /// Settles the word, whatever it was, as one that no task awaits or that nothing fires.
+    /// Settles the word unconditionally, for a deadline with no waiter or no driver.
     pub(crate) fn end(&self, cancelled: Cancelled) {
         self.store(State::Settled(Err(cancelled)));
     }
 
+    /// Only for what no other thread changes meanwhile, or where the change may be lost.
     fn store(&self, state: State) {
+        let bits = state.replacing(self.load());
         // Release: pairs with the Acquire in `load` and `update`.
-        self.state.store(state.to_bits(), Ordering::Release);
+        self.state.store(bits, Ordering::Release);
     }
 
-    /// Replaces a pending state by what `next` makes of it and of its due, and returns the old one.
-    /// An error is the present state: `next` gave `None`, or it is settled.
-    fn update(&self, next: impl Fn(State, Moment) -> Option<State>) -> Result<State, State> {
+    /// Replaces a pending state by what `next` makes of its due, and returns that due. An error is
+    /// the present state: `next` gave `None`, or it is settled.
+    fn update(&self, mut next: impl FnMut(Tick) -> Option<State>) -> Result<Tick, State> {
         let next = |bits| {
-            let state = State::from_bits(bits);
-            next(state, self.due_of(state).ok()?).map(State::to_bits)
+            let due = State::from_bits(bits).due()?;
+            Some(next(due)?.replacing(bits))
         };
-        // W1: if a reset came first, the exchange fails, and `next` judges the new due. Orderings
-        // as in `reset`.
-        self.state
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
-            .map(State::from_bits)
+        self.fetch_update(next)
+            .map(due_of)
             .map_err(State::from_bits)
     }
 
-    /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
-    pub(crate) fn key(&self) -> (u32, u64) {
-        // Relaxed, here and below: only a thread that holds the lock reads and writes it (W5).
-        (
-            self.key_index.load(Ordering::Relaxed),
-            self.key_sequence.load(Ordering::Relaxed),
-        )
+    fn fetch_update(&self, next: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
+        // W1: if a reset came first, the exchange fails, and `next` judges the new due. Orderings
+        // as in `defer`.
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
     }
 
     pub(crate) fn set_key(&self, (index, sequence): (u32, u64)) {
@@ -295,46 +295,75 @@ impl LockedWord<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its timeout counts from here.
-    Counting(Moment),
-    /// It is due then, once.
-    Once(Moment),
+    /// It is due then.
+    Pending(Tick),
     Settled(Result<(), Cancelled>),
 }
 
-const TAG_BITS: u32 = 2;
-const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
-const COUNTING: u64 = 0;
-const ONCE: u64 = 1;
-const SETTLED: u64 = 2;
+/// The lowest bit tells the two states apart.
+const PENDING: u64 = 0;
+const SETTLED: u64 = 1;
+const TAG_BITS: u32 = 1;
+
+/// The version of the timeout lies between the tag and the tick.
+const VERSION_BITS: u32 = u64::BITS - TICK_BITS - TAG_BITS;
+const VERSION_MASK: u64 = ((1 << VERSION_BITS) - 1) << TAG_BITS;
+const TICK_SHIFT: u32 = TAG_BITS + VERSION_BITS;
 
 #[inline]
-fn is_counting(bits: u64) -> bool {
-    bits & TAG_MASK == COUNTING
+fn is_pending(bits: u64) -> bool {
+    bits & SETTLED == PENDING
+}
+
+/// The due in a pending word.
+#[inline]
+fn due_of(bits: u64) -> Tick {
+    Tick::new(bits >> TICK_SHIFT)
+}
+
+/// The pending word, of the same version, that is due at that tick.
+#[inline]
+fn with_due(bits: u64, due: Tick) -> u64 {
+    due.get() << TICK_SHIFT | bits & VERSION_MASK
+}
+
+/// The word with the next version of the timeout.
+fn next_version(bits: u64) -> u64 {
+    let version = bits.wrapping_add(1 << TAG_BITS) & VERSION_MASK;
+    bits & !VERSION_MASK | version
 }
 
 impl State {
-    #[inline]
+    /// The word of this state, with the version of the word that it replaces.
+    fn replacing(self, bits: u64) -> u64 {
+        self.to_bits() | bits & VERSION_MASK
+    }
+
+    /// With the first version of the timeout.
     fn to_bits(self) -> u64 {
         let (bits, tag) = match self {
-            State::Counting(start) => (start.to_bits(), COUNTING),
-            State::Once(due) => (due.to_bits(), ONCE),
+            State::Pending(due) => (due.get(), PENDING),
             State::Settled(Ok(())) => (0, SETTLED),
             State::Settled(Err(cancelled)) => (1 + cancelled.to_bits(), SETTLED),
         };
-        bits << TAG_BITS | tag
+        bits << TICK_SHIFT | tag
     }
 
     #[inline]
     fn from_bits(word: u64) -> State {
-        let bits = word >> TAG_BITS;
-        match word & TAG_MASK {
-            COUNTING => State::Counting(Moment::from_bits(bits)),
-            ONCE => State::Once(Moment::from_bits(bits)),
-            _ => State::Settled(match bits {
-                0 => EXPIRED,
-                cancelled => Err(Cancelled::from_bits(cancelled - 1)),
-            }),
+        if is_pending(word) {
+            return State::Pending(due_of(word));
+        }
+        State::Settled(match word >> TICK_SHIFT {
+            0 => EXPIRED,
+            cancelled => Err(Cancelled::from_bits(cancelled - 1)),
+        })
+    }
+
+    fn due(self) -> Option<Tick> {
+        match self {
+            State::Pending(due) => Some(due),
+            State::Settled(_) => None,
         }
     }
 }
@@ -345,8 +374,7 @@ mod tests {
 
     #[test]
     fn every_state_comes_out_of_its_word_again() {
-        let moments = [0, 1, 1 << 40, u64::MAX].map(Moment::from_bits);
-        let pending = moments.map(|at| [State::Counting(at), State::Once(at)]);
+        let ticks = [0, 1, 1 << 40, (1 << TICK_BITS) - 1].map(Tick::new);
         let cancelled = [
             Cancelled::BY_HANDLE,
             Cancelled::REPLACED,
@@ -354,9 +382,15 @@ mod tests {
             Cancelled::SHUTDOWN,
         ];
         let outcomes = cancelled.map(Err).into_iter().chain([EXPIRED]);
-        let states = pending.into_iter().flatten();
-        for state in states.chain(outcomes.map(State::Settled)) {
-            assert_eq!(State::from_bits(state.to_bits()), state);
+        let pending = ticks.into_iter().map(State::Pending);
+        for state in pending.chain(outcomes.map(State::Settled)) {
+            for version in [0, 1, (1 << VERSION_BITS) - 1] {
+                let bits = state.replacing(version << TAG_BITS);
+                assert_eq!(State::from_bits(bits), state);
+                let next = next_version(bits);
+                assert_eq!(State::from_bits(next), state);
+                assert_ne!(next, bits);
+            }
         }
     }
 }

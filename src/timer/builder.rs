@@ -60,8 +60,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The length of a tick, more than zero and at most an hour; 1 ms by default. A shorter one
-    /// gains nothing, because tokio's own timers have a grid of 1 ms.
+    /// The length of a tick, from 1 ms to an hour; 1 ms by default. A shorter one is refused,
+    /// because tokio's own timers have a grid of 1 ms.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
@@ -78,8 +78,9 @@ impl Builder {
     ///
     /// A process that is stopped, throttled or blocked makes the driver late. If it is late by more
     /// than 50 ms plus one tick, a [`Deadline`](crate::Deadline) that passed meanwhile is postponed
-    /// by the length of the stall, so that unread heartbeats are read first. It stays pending for
-    /// at least 100 ms after the stall, or for its timeout if that is shorter. With `false` a
+    /// by the length of the stall, so that unread heartbeats are read first. So is one that is due
+    /// within 100 ms after the stall. It stays pending for at least 100 ms after the stall, or for
+    /// its timeout if that is shorter. With `false` a
     /// deadline that has passed has expired, as a lease requires: a late reset must return `false`.
     pub fn stall_grace(mut self, grace: bool) -> Builder {
         self.stall_grace = grace;
@@ -151,10 +152,14 @@ impl Builder {
 
     /// The tick and the number of shards.
     fn checked(&self) -> Result<(TickLength, Option<usize>), BuildError> {
-        let tick = TickLength::new(self.tick).ok_or(BuildError::ZeroTick)?;
-        if self.tick > MAX_TICK {
-            return Err(BuildError::TickTooLong { tick: self.tick });
+        let tick = self.tick;
+        if tick.is_zero() {
+            return Err(BuildError::ZeroTick);
         }
+        if tick > MAX_TICK {
+            return Err(BuildError::TickTooLong { tick });
+        }
+        let tick = TickLength::new(tick).ok_or(BuildError::TickTooShort { tick })?;
         match self.shards {
             Some(0) => Err(BuildError::ZeroShards),
             Some(shards) if shards > MAX_SHARDS => Err(BuildError::TooManyShards { shards }),

@@ -150,7 +150,7 @@ fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_t
 #[test]
 fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
     found(
-        &[(100, 1)],
+        &[(1_000, 1)],
         &[
             Op::Advance(19_000),
             Op::Burst(0, 257, 288, 3_000, 0),
@@ -163,7 +163,7 @@ fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
 #[test]
 fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
     found(
-        &[(100, 1), (100, 1), (100_000, 1)],
+        &[(1_000, 1), (1_000, 1), (100_000, 1)],
         &[
             Op::AdvanceUnseen(373, 2),
             Op::AdvanceUnseen(30_000, 1),

@@ -56,7 +56,7 @@ pin_project! {
     /// | `reset()` | as if a byte was moved |
     /// | `expire()` | as if it was idle for too long; bytes that are ready still win |
     /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
-    /// | `set_timeout(Duration::MAX)` | it never times out |
+    /// | `set_timeout(Duration::MAX)`, then `reset()` | it never times out |
     ///
     /// # Errors and cancel safety
     ///
@@ -114,10 +114,12 @@ impl<T> IdleTimeout<T> {
         self.idle.handle().timeout()
     }
 
-    /// Changes the timeout, which counts from the last byte moved.
+    /// Changes the timeout, which counts from the next byte moved.
     ///
-    /// A deadline that is due by the new timeout expires at once. One that has expired stays so
-    /// until the next byte moved, or a [`restart`](IdleTimeout::restart).
+    /// If the present deadline lies beyond the new timeout from now, it moves there. Otherwise it
+    /// stays. So a shorter timeout works at once, and it gives a stream that was silent its whole
+    /// time. A deadline that has expired stays so until the next byte moved, or a
+    /// [`restart`](IdleTimeout::restart).
     pub fn set_timeout(&self, timeout: Duration) {
         self.idle.handle().set_timeout(timeout);
     }

@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::with_few_preemptions;
-use crate::clock::stalls::{PassedDeadline, Stalls};
+use crate::clock::stalls::Stalls;
 use crate::clock::tick::{Moment, Tick, TickLength};
 
 const MS: Duration = Duration::from_millis(1);
@@ -16,13 +16,12 @@ fn at(ms: u32) -> Moment {
     Moment::after_epoch(ms * MS)
 }
 
-fn is_spared(stalls: &Stalls, due: Moment) -> bool {
-    let deadline = PassedDeadline {
-        due,
-        timeout: 1_000 * MS,
-        is_set_once: false,
-    };
-    stalls.grace_at(deadline, at(4_000), || false).is_some()
+/// `due` is in milliseconds.
+fn is_spared(stalls: &Stalls, due: u64) -> bool {
+    let timeout = 1_000 * MS;
+    stalls
+        .grace_end(Tick::new(due), timeout, at(4_000), || false)
+        .is_some()
 }
 
 /// A driver whose alarm was set for 100 ms comes at 4 s.
@@ -31,7 +30,7 @@ fn is_spared(stalls: &Stalls, due: Moment) -> bool {
 /// remembers only the last access to an atomic. So it would not try a read between the two
 /// that came before both.
 ///
-/// Mutation: `turn_begins` notes the stall after `waits_since`, or `grace_at` reads the stalls
+/// Mutation: `turn_begins` notes the stall after `waits_since`, or `grace_end` reads the stalls
 /// first.
 #[test]
 fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
@@ -39,11 +38,11 @@ fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
         let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), true));
         stalls.wait_from(Tick::new(100));
         let shared = stalls.clone();
-        let reader = thread::spawn(move || is_spared(&shared, at(1_500)));
+        let reader = thread::spawn(move || is_spared(&shared, 1_500));
         stalls.turn_begins(at(4_000), || false);
         stalls.wait_from(Tick::new(5_000));
         assert!(reader.join().unwrap());
-        assert!(is_spared(&stalls, at(1_500)));
-        assert!(!is_spared(&stalls, at(99)), "due before the stall");
+        assert!(is_spared(&stalls, 1_500));
+        assert!(!is_spared(&stalls, 99), "due before the stall");
     });
 }

@@ -8,28 +8,25 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
-use crate::clock::tick::{Moment, TickLength};
+use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::error::Cancelled;
 use crate::shard::lock::ShardLock;
 use crate::shard::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
 
+/// All times are whole ticks.
 fn span(ticks: u64) -> Duration {
-    Duration::from_nanos(ticks)
-}
-
-fn nanosecond() -> TickLength {
-    TickLength::new(Duration::from_nanos(1)).unwrap()
+    Duration::from_millis(ticks)
 }
 
 fn at(tick: u64) -> Moment {
     Moment::after_epoch(span(tick))
 }
 
-fn due_tick(word: LockedWord<'_>) -> Option<u64> {
-    word.due().map(|due| nanosecond().due(due).get())
+fn due(word: LockedWord<'_>) -> Option<u64> {
+    word.due().map(Tick::get)
 }
 
-/// A word with a timeout of 10 that counts from 0, and its shard's lock.
+/// A word that is due at 10 and has a timeout of 10, and its shard's lock.
 #[derive(Clone)]
 struct Shared {
     word: Arc<Word>,
@@ -40,7 +37,7 @@ struct Shared {
 impl Shared {
     fn new() -> Shared {
         Shared {
-            word: Arc::new(Word::new(at(0), span(10), MapTag::default())),
+            word: Arc::new(Word::new(Tick::new(10), span(10), MapTag::default())),
             lock: Arc::new(ShardLock::new(10)),
         }
     }
@@ -50,11 +47,13 @@ impl Shared {
         let shared = self.clone();
         thread::spawn(move || {
             let by_lock = |word: LockedWord<'_>| {
-                let expiry = word.expire_if(|due| due <= at(now));
-                word.restart_from(at(now));
+                let expiry = word.expire_if(|due| due.get() <= now);
+                let due = now + word.timeout().as_millis() as u64;
+                word.set_due(|before| before.max(Tick::new(due)));
                 matches!(expiry, Expiry::Later(_))
             };
-            shared.word.reset(at(now), at(now)) || shared.locked(by_lock)
+            let tick = TickLength::new(span(1)).unwrap();
+            shared.word.reset(tick, at(now)) || shared.locked(by_lock)
         })
     }
 
@@ -64,7 +63,7 @@ impl Shared {
         let (linked, held) = guard.split();
         let word = self.word.locked(held);
         let done = act(word);
-        if let Some(due) = due_tick(word) {
+        if let Some(due) = due(word) {
             *linked = due;
         }
         done
@@ -72,14 +71,14 @@ impl Shared {
 
     fn assert_linked_in_time(&self) {
         let guard = self.lock.lock();
-        let due = due_tick(self.word.locked(guard.held())).unwrap();
+        let due = due(self.word.locked(guard.held())).unwrap();
         let linked = *guard;
         assert!(linked <= due, "linked at {linked}, due at {due}");
     }
 
     /// A turn of the driver: whether the deadline expired in it.
     fn turn(&self, now: u64) -> bool {
-        let expiry = self.locked(|word| word.expire_if(|due| due <= at(now)));
+        let expiry = self.locked(|word| word.expire_if(|due| due.get() <= now));
         matches!(expiry, Expiry::Expired(_))
     }
 }
@@ -93,7 +92,7 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
         let expired = shared.turn(10);
         let moved = reset.join().unwrap();
         assert!(moved != expired, "moved: {moved}, expired: {expired}");
-        assert_eq!(shared.locked(due_tick), moved.then_some(19));
+        assert_eq!(shared.locked(due), moved.then_some(19));
     });
 }
 
@@ -116,7 +115,7 @@ fn of_two_resets_the_later_one_counts() {
         let (one, other) = (shared.reset(5), shared.reset(8));
         assert!(!shared.turn(9), "it is due at 10 at the earliest");
         assert!(one.join().unwrap() && other.join().unwrap());
-        assert_eq!(shared.locked(due_tick), Some(18));
+        assert_eq!(shared.locked(due), Some(18));
         assert!(!shared.turn(17));
         assert!(shared.turn(18));
     });
@@ -130,7 +129,7 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
         let cancel = {
             let shared = shared.clone();
             thread::spawn(move || {
-                shared.locked(|word| word.settle(at(9), Err(Cancelled::BY_HANDLE)).is_some())
+                shared.locked(|word| word.settle(Err(Cancelled::BY_HANDLE)).is_some())
             })
         };
         let expired = shared.turn(10);
@@ -149,40 +148,77 @@ fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
     });
 }
 
+/// Fails when `set_timeout` leaves the version as it is, when it writes the timeout after that, or
+/// when a reset reads the timeout before the word.
 #[test]
 fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        shared.locked(|word| word.set_timeout(span(8)));
+        shared.locked(|word| word.set_timeout(span(3), Tick::new(7 + 3)));
         assert!(reset.join().unwrap());
-        assert_eq!(shared.locked(due_tick), Some(14));
+        // The reset came before or after the change, and that one moved the due if it lay beyond.
+        let after = shared.locked(due).unwrap();
+        assert!(after <= 10, "{after}: no later reset makes it earlier");
+        shared.assert_linked_in_time();
+    });
+}
+
+/// The state is the same in the end, but for its version.
+#[test]
+fn a_stale_timeout_does_not_outlive_a_cancel_and_a_restart() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let reset = shared.reset(6);
+        shared.locked(|word| {
+            word.settle(EXPIRED);
+            word.set_timeout(span(3), Tick::NEVER);
+            word.restart(Tick::new(10));
+        });
+        reset.join().unwrap();
+        let due = shared.locked(due).unwrap();
+        assert_eq!(due, 10);
+    });
+}
+
+/// Fails when a reset that moves nothing does not load the word again, or when the timeout is read
+/// or written with `Relaxed`.
+#[test]
+fn a_timeout_set_after_the_end_makes_no_reset_succeed() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let reset = shared.reset(9);
+        let expired = shared.turn(10);
+        shared.locked(|word| word.set_timeout(span(1), Tick::NEVER));
+        let moved = reset.join().unwrap();
+        assert!(moved != expired, "moved: {moved}, expired: {expired}");
     });
 }
 
 #[test]
-fn a_reset_beside_reset_after_leaves_one_of_the_two_dues() {
+fn a_reset_beside_reset_after_leaves_the_due_of_one_of_them() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        shared.locked(|word| word.set_once(|_| at(100)));
+        shared.locked(|word| word.set_due(|_| Tick::new(8)));
         assert!(reset.join().unwrap());
-        let due = shared.locked(due_tick).unwrap();
-        assert!(due == 16 || due == 100, "{due}");
+        let due = shared.locked(due).unwrap();
+        assert!(due == 16 || due == 8, "{due}");
+        shared.assert_linked_in_time();
     });
 }
 
-/// Fails when `set_once` stores the word in place of the exchange.
+/// Fails when `set_due` stores the word in place of the exchange.
 #[test]
 fn an_extension_beside_a_reset_extends_the_due_before_or_after_it() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        shared.locked(|word| word.set_once(|due| due.after(span(100))));
+        shared.locked(|word| word.set_due(|due| Tick::new(due.get() + 100)));
         assert!(reset.join().unwrap());
-        // The reset comes last, or the extension, of either due.
-        let due = shared.locked(due_tick).unwrap();
-        assert!([16, 116].contains(&due), "{due}");
+        // The reset comes first, or it leaves the extension as it is.
+        let due = shared.locked(due).unwrap();
+        assert!([110, 116].contains(&due), "{due}");
         shared.assert_linked_in_time();
     });
 }
@@ -193,8 +229,8 @@ fn a_reset_beside_a_restart_never_moves_it_back() {
         let shared = Shared::new();
         assert!(shared.turn(10));
         let reset = shared.reset(11);
-        shared.locked(|word| word.restart(at(12)));
+        shared.locked(|word| word.restart(Tick::new(22)));
         reset.join().unwrap();
-        assert_eq!(shared.locked(due_tick), Some(22));
+        assert_eq!(shared.locked(due), Some(22));
     });
 }

@@ -82,9 +82,13 @@ impl Ticks {
         }
     }
 
-    /// Whether they are shorter than the steps of tokio's grid.
-    pub(crate) fn are_fine(self) -> bool {
-        self.length < MS
+    pub(crate) fn length(self) -> Duration {
+        Duration::from_nanos(self.length)
+    }
+
+    /// The beginning of the tick from which what has this deadline may fire.
+    pub(crate) fn rounded(self, deadline: At) -> At {
+        self.begin_of(self.due(deadline)).min(FAR)
     }
 
     /// The tick from which what has this deadline may fire.

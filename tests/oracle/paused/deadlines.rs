@@ -7,15 +7,10 @@ use std::task::{Context, Poll};
 use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle};
 
-use super::clock::{At, Clock, FAR, Ticks, after};
+use super::clock::{At, Clock, FAR, MS, Ticks, after};
 use super::known;
 use super::sleepers::{Armed, Now, On};
 use super::waiter::{Expected, Waiter};
-
-/// Whether a new timeout after a `reset_after` or a `reset_at` may also count from that call.
-///
-/// The contract lets the once-set due stand, and counts the new timeout from the next `reset` on.
-pub(crate) const SET_TIMEOUT_MAY_COUNT_FROM_A_RESET_FOR_ONCE: bool = true;
 
 /// How a deadline came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +25,8 @@ pub(crate) enum End {
 struct Model {
     ticks: Ticks,
     timeout: Duration,
+    /// The beginning of a tick.
     due: At,
-    /// Since when the timeout counts, by a reset of any kind.
-    counts_from: At,
-    is_once: bool,
     /// How often the driver had worked when it was made or restarted.
     turns: u64,
     end: Option<End>,
@@ -61,39 +54,74 @@ impl Model {
         was_pending
     }
 
+    /// It may have been moved to a moment that has passed.
     fn move_to(&mut self, due: At, now: At) {
         self.due = due;
-        if due <= now {
-            self.end = Some(End::Expired);
+        if !self.look(now) {
             self.was_ended_by_a_call = true;
         }
+    }
+
+    /// The due of a deadline that counts its timeout from `now`.
+    fn counted(&self, now: At) -> At {
+        self.ticks.rounded(after(now, self.timeout))
     }
 
     fn reset(&mut self, now: At) -> bool {
         let was_pending = self.look(now);
         if was_pending {
-            (self.counts_from, self.is_once) = (now, false);
-            self.move_to(after(now, self.timeout), now);
+            self.due = self.due.max(self.counted(now));
         }
         was_pending
     }
 
-    fn reset_once(&mut self, due: At, now: At) -> bool {
+    fn set(&mut self, due: At, now: At) -> bool {
         let was_pending = self.look(now);
         if was_pending {
-            (self.counts_from, self.is_once) = (now, true);
-            self.move_to(due, now);
+            // An instant that has passed need not wait for a tick.
+            self.move_to(
+                if due <= now {
+                    due
+                } else {
+                    self.ticks.rounded(due)
+                },
+                now,
+            );
         }
         was_pending
+    }
+
+    fn set_timeout(&mut self, timeout: Duration, now: At) -> bool {
+        let was_pending = self.look(now);
+        self.timeout = timeout;
+        if was_pending {
+            self.move_to(self.due.min(self.counted(now)), now);
+        }
+        was_pending
+    }
+
+    /// The time that is left in whole milliseconds, without the excess over the timeout that
+    /// rounding gives.
+    fn left(&self, now: At) -> Duration {
+        let left = Duration::from_millis(self.due.saturating_sub(now) / MS);
+        if left < self.timeout.saturating_add(self.ticks.length()) {
+            left.min(self.timeout)
+        } else {
+            left
+        }
     }
 
     fn restart(&mut self, Now { at: now, turns, .. }: Now) {
+        let due = self.counted(now);
         self.may_have_woken = !self.look(now);
+        self.due = if self.may_have_woken {
+            due
+        } else {
+            self.due.max(due)
+        };
         self.turns = turns;
         self.end = None;
         self.was_ended_by_a_call = false;
-        (self.counts_from, self.is_once) = (now, false);
-        self.due = after(now, self.timeout);
     }
 
     fn has_surely_fired(&self, now: Now) -> bool {
@@ -175,9 +203,7 @@ impl On<'_> {
         let model = Model {
             ticks: self.ticks,
             timeout,
-            due: after(now.at, timeout),
-            counts_from: now.at,
-            is_once: false,
+            due: self.ticks.rounded(after(now.at, timeout)),
             turns: now.turns,
             end: None,
             was_ended_by_a_call: false,
@@ -262,7 +288,7 @@ impl Timed {
     ) -> Result<(), String> {
         let told = by.call(&self.handle, |handle| handle.reset_after(delay));
         let due = after(now.at, delay);
-        same("reset_after", told, self.model.reset_once(due, now.at))
+        same("reset_after", told, self.model.set(due, now.at))
     }
 
     pub(crate) fn reset_at(
@@ -272,13 +298,13 @@ impl Timed {
         now: Now,
     ) -> Result<(), String> {
         let told = by.call(&self.handle, |handle| handle.reset_at(deadline));
-        same("reset_at", told, self.model.reset_once(due, now.at))
+        same("reset_at", told, self.model.set(due, now.at))
     }
 
     pub(crate) fn extend(&mut self, by: By<'_>, later: Duration, now: Now) -> Result<(), String> {
         let told = by.call(&self.handle, |handle| handle.extend(later));
         let due = after(self.model.due, later);
-        same("extend", told, self.model.reset_once(due, now.at))
+        same("extend", told, self.model.set(due, now.at))
     }
 
     pub(crate) fn set_timeout(
@@ -286,30 +312,12 @@ impl Timed {
         by: By<'_>,
         timeout: Duration,
         now: Now,
-        clock: Clock,
     ) -> Result<(), String> {
         let told = match by {
             By::Handle => self.handle.set_timeout(timeout),
             By::Key(map, key) => map.set_timeout(&key, timeout),
         };
-        let was_pending = self.model.look(now.at);
-        same("set_timeout", told, was_pending)?;
-        self.model.timeout = timeout;
-        if !was_pending {
-            return Ok(());
-        }
-        let counted = after(self.model.counts_from, timeout);
-        if !self.model.is_once {
-            self.model.move_to(counted, now.at);
-        } else if SET_TIMEOUT_MAY_COUNT_FROM_A_RESET_FOR_ONCE {
-            let told = self.handle.deadline().map(|deadline| clock.at(deadline));
-            let is_counted = told == Some(counted) || told.is_none() && counted <= now.at;
-            if is_counted && told != Some(self.model.due) {
-                self.model.is_once = false;
-                self.model.move_to(counted, now.at);
-            }
-        }
-        Ok(())
+        same("set_timeout", told, self.model.set_timeout(timeout, now.at))
     }
 
     pub(crate) fn settle(&mut self, by: By<'_>, end: End, now: Now) -> Result<(), String> {
@@ -324,7 +332,7 @@ impl Timed {
 
     /// What a call to its map does to it. Returns the time that it had left, if it was pending.
     pub(crate) fn end(&mut self, end: End, now: Now) -> Option<Duration> {
-        let left = Duration::from_nanos(self.model.due.saturating_sub(now.at));
+        let left = self.model.left(now.at);
         self.model.settle(now.at, end).then_some(left)
     }
 
@@ -375,7 +383,7 @@ impl Timed {
         if told != expected {
             return Err(format!("tells the deadline {told:?}, not {expected:?}"));
         }
-        let expected = is_pending.then(|| Duration::from_nanos(due - now.at));
+        let expected = is_pending.then(|| self.model.left(now.at));
         if left != expected {
             return Err(format!("tells {left:?} left, not {expected:?}"));
         }

@@ -31,38 +31,38 @@ pub(crate) type Armed = (usize, usize);
 struct Model {
     ticks: Ticks,
     due: At,
-    /// It was made or reset for a duration of zero, and was not polled since.
-    is_zero: bool,
     /// When its deadline was set. One that had passed by then is ready at the first poll.
     set_at: At,
     was_touched: bool,
     has_elapsed: bool,
     is_armed: bool,
+    /// The waker of the poll that was ready last, which a reset arms it for.
+    kept: Option<usize>,
     /// It was armed, and has woken its waiter.
     has_fired: bool,
 }
 
 impl Model {
-    fn new(ticks: Ticks, due: At, now: Now, is_zero: bool) -> Model {
+    fn new(ticks: Ticks, due: At, now: Now) -> Model {
         Model {
             ticks,
             due,
-            is_zero,
             set_at: now.at,
             was_touched: false,
             has_elapsed: false,
             is_armed: false,
+            kept: None,
             has_fired: false,
         }
     }
 
-    fn set(&mut self, due: At, now: Now, is_zero: bool) {
-        let is_armed = self.is_armed && !self.has_fired;
+    fn set(&mut self, due: At, now: Now) {
+        let is_armed = self.is_armed && !self.has_fired || self.kept.is_some();
         *self = Model {
             was_touched: true,
             // What waits in the wheel is fired by the driver.
             is_armed,
-            ..Model::new(self.ticks, due, now, is_zero && !is_armed)
+            ..Model::new(self.ticks, due, now)
         };
     }
 
@@ -72,14 +72,12 @@ impl Model {
 
     /// Whether a poll must be ready, and whether it may be.
     fn ready(&self, now: Now) -> (bool, bool) {
-        let may = self.due <= now.at || self.has_elapsed || self.has_fired || self.is_zero;
+        let is_on_grid = line_from(self.due) <= line_until(now.at);
+        let may = is_on_grid || self.has_elapsed || self.has_fired;
         let was_due_when_set = self.due <= self.set_at && !self.is_armed;
         let was_missed = self.has_surely_fired(now);
-        let must = self.has_elapsed
-            || self.has_fired
-            || self.is_zero
-            || was_missed
-            || was_due_when_set && line_from(self.due) <= line_until(now.at);
+        let must =
+            self.has_elapsed || self.has_fired || was_missed || was_due_when_set && is_on_grid;
         (must, may)
     }
 
@@ -88,10 +86,7 @@ impl Model {
         if !self.was_touched && !self.has_elapsed {
             return (false, false);
         }
-        let is_on_grid = line_from(self.due) <= line_until(now.at)
-            || self.is_zero
-            // A turn for another timer fires what has passed, also between two lines.
-            || self.ticks.are_fine();
+        let is_on_grid = line_from(self.due) <= line_until(now.at);
         (
             self.has_elapsed || self.has_fired || self.has_surely_fired(now),
             self.has_elapsed || self.due <= now.at && is_on_grid,
@@ -102,6 +97,7 @@ impl Model {
         self.was_touched = true;
         self.has_elapsed |= is_ready;
         self.is_armed = !is_ready;
+        self.kept = None;
     }
 
     fn armed(&self, now: Now) -> Armed {
@@ -178,10 +174,10 @@ pub(crate) struct On<'a> {
 }
 
 impl On<'_> {
-    fn sleeper(self, real: Real, due: At, now: Now, is_zero: bool) -> Sleeper {
+    fn sleeper(self, real: Real, due: At, now: Now) -> Sleeper {
         Sleeper {
             real,
-            model: Model::new(self.ticks, due, now, is_zero),
+            model: Model::new(self.ticks, due, now),
             timer: self.number,
             inner_timer: self.number,
             waiter: Waiter::new(self.clock),
@@ -190,26 +186,26 @@ impl On<'_> {
 
     pub(crate) fn sleep(self, duration: Duration, now: Now) -> Sleeper {
         let real = Real::Sleep(self.timer.sleep(duration));
-        self.sleeper(real, after(now.at, duration), now, duration.is_zero())
+        self.sleeper(real, after(now.at, duration), now)
     }
 
     pub(crate) fn sleep_until(self, due: At, now: Now) -> Sleeper {
         let real = Real::Sleep(self.timer.sleep_until(self.clock.instant(due)));
-        self.sleeper(real, due, now, false)
+        self.sleeper(real, due, now)
     }
 
     pub(crate) fn timeout(self, duration: Duration, now: Now) -> Sleeper {
         let is_open = Rc::new(Cell::new(false));
         let timeout = self.timer.timeout(duration, Gate(is_open.clone()));
         let real = Real::Timeout(Box::pin(timeout), is_open);
-        self.sleeper(real, after(now.at, duration), now, duration.is_zero())
+        self.sleeper(real, after(now.at, duration), now)
     }
 
     pub(crate) fn timeout_at(self, due: At, now: Now) -> Sleeper {
         let is_open = Rc::new(Cell::new(false));
         let timeout = (self.timer).timeout_at(self.clock.instant(due), Gate(is_open.clone()));
         let real = Real::Timeout(Box::pin(timeout), is_open);
-        self.sleeper(real, due, now, false)
+        self.sleeper(real, due, now)
     }
 
     pub(crate) fn interval(self, start: At, period: Duration, behavior: u8, now: Now) -> Sleeper {
@@ -219,7 +215,7 @@ impl On<'_> {
             1 => MissedTickBehavior::Delay,
             _ => MissedTickBehavior::Skip,
         });
-        self.sleeper(Real::Interval(interval), start, now, false)
+        self.sleeper(Real::Interval(interval), start, now)
     }
 
     /// A scope in which timeouts on another timer are tried again as each elapses.
@@ -251,7 +247,7 @@ impl On<'_> {
         let scope = Box::pin(self.timer.scope(deadline, future));
         Sleeper {
             inner_timer: inner.number,
-            ..self.sleeper(Real::Scope(scope, within), due, now, false)
+            ..self.sleeper(Real::Scope(scope, within), due, now)
         }
     }
 }
@@ -293,8 +289,10 @@ impl Sleeper {
             return Err("a timeout tells an output that there is not".to_owned());
         }
         self.model.polled(polled.is_ready());
+        if matches!(self.real, Real::Sleep(_)) && polled.is_ready() {
+            self.model.kept = Some(which);
+        }
         if polled.is_pending() {
-            self.model.is_zero = false;
             self.model.has_fired = false;
         }
         let Real::Interval(interval) = &self.real else {
@@ -305,7 +303,7 @@ impl Sleeper {
                 return Err(format!("a tick tells {:?}, not {due}", told.get()));
             }
             let next = after_tick(interval, due, now.at);
-            self.model.set(next, Now { at: 0, ..now }, false);
+            self.model.set(next, Now { at: 0, ..now });
         }
         Ok(After::Stays)
     }
@@ -379,7 +377,14 @@ impl Sleeper {
             Real::Interval(interval) => interval.reset_at(clock.instant(due)),
             Real::Timeout(..) | Real::Scope(..) => return,
         }
-        self.model.set(due, now, false);
+        self.set(due, now);
+    }
+
+    fn set(&mut self, due: At, now: Now) {
+        if let Some(which) = self.model.kept {
+            self.waiter.register(which);
+        }
+        self.model.set(due, now);
     }
 
     pub(crate) fn reset_after(&mut self, duration: Duration, now: Now) {
@@ -388,8 +393,7 @@ impl Sleeper {
             Real::Interval(interval) => interval.reset_after(duration),
             Real::Timeout(..) | Real::Scope(..) => return,
         }
-        let due = after(now.at, duration);
-        self.model.set(due, now, duration.is_zero());
+        self.set(after(now.at, duration), now);
     }
 
     pub(crate) fn reset_interval(&mut self, at_once: bool, now: Now) {
@@ -406,7 +410,7 @@ impl Sleeper {
         } else {
             interval.reset();
         }
-        self.model.set(after(now.at, wait), now, at_once);
+        self.model.set(after(now.at, wait), now);
     }
 
     /// What can be asked at any time.
@@ -446,7 +450,8 @@ impl Sleeper {
                 return Err("sleeps on, though its runtime is gone".to_owned());
             }
         }
-        let (_, may) = self.model.ready(now);
+        // No line of the grid comes any more.
+        let may = self.model.ready(now).1 || self.model.due <= now.at;
         let is_open = matches!(&self.real, Real::Timeout(_, is_open) if is_open.get());
         let (real, waiter) = (&mut self.real, &mut self.waiter);
         let mut poll = || {

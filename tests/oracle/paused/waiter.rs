@@ -92,6 +92,11 @@ impl Waiter {
         poll(&mut Context::from_waker(&self.wakers[which]))
     }
 
+    /// Something else than a poll that stays pending has registered this waker.
+    pub(crate) fn register(&mut self, which: usize) {
+        self.registered = Some(which);
+    }
+
     pub(crate) fn registered(&self) -> Option<usize> {
         self.registered
     }

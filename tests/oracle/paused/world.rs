@@ -10,7 +10,7 @@ use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle, Timer};
 
 use super::Report;
-use super::clock::{At, Clock, FAR, START, Ticks, after, line_until};
+use super::clock::{At, Clock, FAR, MS, START, Ticks, after, line_until};
 use super::deadlines::{By, End, Timed, ask_dropped};
 use super::delay_maps::{Delay, Delayed, Put};
 use super::program::{Op, Program, duration};
@@ -464,7 +464,7 @@ impl World {
             }
             Op::Extend(_, later, by_key) => timed.extend(by(by_key), duration(later), now),
             Op::SetTimeout(_, timeout, by_key) => {
-                timed.set_timeout(by(by_key), duration(timeout), now, clock)
+                timed.set_timeout(by(by_key), duration(timeout), now)
             }
             Op::Cancel(_, by_key) => timed.settle(by(by_key), End::Cancelled, now),
             Op::Expire(_, by_key) => timed.settle(by(by_key), End::Expired, now),
@@ -560,7 +560,8 @@ impl World {
                     expected.extend(timed.end(End::Drained, now).map(|left| (key, left)));
                 }
                 expected.sort_unstable();
-                let is_far = |left: Duration| after(now.at, left) >= FAR;
+                // They are rounded down to a millisecond.
+                let is_far = |left: Duration| after(now.at + MS, left) >= FAR;
                 let is_same = |((key, left), (other, expected)): (&(u32, _), &(u32, _))| {
                     key == other && (left == expected || is_far(*left) && is_far(*expected))
                 };

@@ -101,15 +101,30 @@ async fn the_timeout_can_be_changed_while_a_read_waits() {
     let (mut stream, _peer) = idle_of_a_second();
     let handle = stream.handle();
     tokio::spawn(async move {
-        sleep(900 * MS).await;
-        assert!(handle.set_timeout(5 * SECOND));
-        sleep(SECOND).await;
-        assert!(handle.set_timeout(3 * SECOND), "counts from the last byte");
+        sleep(300 * MS).await;
+        assert!(
+            handle.set_timeout(5 * SECOND),
+            "it stays due after a second"
+        );
+        assert!(handle.set_timeout(500 * MS), "it is due earlier");
     });
-    read_times_out_in(3 * SECOND, &mut stream).await;
+    read_times_out_in(800 * MS, &mut stream).await;
     stream.set_timeout(2 * SECOND);
     assert_eq!(stream.timeout(), 2 * SECOND);
     read_times_out_in(2 * SECOND, &mut stream).await;
+}
+
+/// One half of a relay has closed, and the other one may take a while, but not for ever.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_set_on_a_silent_stream_gives_its_whole_time() {
+    let (stream, _peer) = duplex(8);
+    let mut stream = IdleTimeout::new(stream, Duration::MAX);
+    let handle = stream.handle();
+    tokio::spawn(async move {
+        sleep(HOUR).await;
+        assert!(handle.set_timeout(30 * SECOND));
+    });
+    read_times_out_in(HOUR + 30 * SECOND, &mut stream).await;
 }
 
 #[tokio::test(start_paused = true)]

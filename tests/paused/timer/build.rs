@@ -27,10 +27,16 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     let runtime = current_thread();
     let build = |builder: tickwheel::timer::Builder| builder.build_on(runtime.handle()).map(drop);
     let (tick, shards) = (HOUR + Duration::from_nanos(1), usize::MAX);
+    let short = MS - Duration::from_nanos(1);
     let of_tick = |tick| Timer::builder().tick(tick);
     let of_shards = |shards| Timer::builder().shards(shards);
     for (builder, error, what) in [
         (of_tick(Duration::ZERO), BuildError::ZeroTick, "tick"),
+        (
+            of_tick(short),
+            BuildError::TickTooShort { tick: short },
+            "tick",
+        ),
         (of_tick(tick), BuildError::TickTooLong { tick }, "tick"),
         (of_shards(0), BuildError::ZeroShards, "shards"),
         (
@@ -52,7 +58,7 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     let without = Timer::builder().build().map(drop);
     assert_eq!(without, Err(BuildError::NoRuntime));
     assert_eq!(runtime.metrics().num_alive_tasks(), 0, "nothing is left");
-    for tick in [Duration::from_nanos(1), HOUR] {
+    for tick in [MS, HOUR] {
         build(Timer::builder().tick(tick)).unwrap();
     }
     for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {

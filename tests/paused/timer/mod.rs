@@ -17,7 +17,7 @@ use tickwheel::error::BuildError;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, Sleep, Timer};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, current_thread};
+use crate::common::{HOUR, MS, SECOND, current_thread};
 use crate::paused_clock::{move_the_clock_only, settle};
 
 thread_local! {
@@ -103,7 +103,7 @@ async fn deadlines_and_keyed_ones_tell_what_their_handles_do() {
 async fn any_tick_keeps_time_with_any_shards() {
     let mut random = fastrand::Rng::with_seed(0);
     for _ in 0..200 {
-        let tick = Duration::from_nanos(random.u64(1..20_000_000));
+        let tick = Duration::from_nanos(random.u64(1_000_000..20_000_000));
         let timer = Timer::builder()
             .tick(tick)
             .shards(random.choice([1, 2, 3, 8, 1_024]).unwrap())
@@ -176,6 +176,25 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
         shown.contains("Timer") && shown.contains("Sleep") && shown.contains("pending"),
         "{shown}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_heartbeat_takes_an_extension_back() {
+    let start = Instant::now();
+    let deadline = Timer::new().deadline(30 * SECOND);
+    let handle = deadline.handle();
+    assert!(
+        handle.extend(600 * SECOND),
+        "an operator looks at the connection"
+    );
+    for _ in 0..1_000 {
+        tokio::time::advance(500 * MS).await;
+        assert!(handle.reset());
+    }
+    assert_eq!(handle.deadline(), Some(start + 630 * SECOND));
+    assert!(handle.reset_after(handle.timeout()), "back to the usual");
+    assert_eq!(handle.remaining(), Some(30 * SECOND));
+    assert_eq!(deadline.await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

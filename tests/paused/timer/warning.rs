@@ -44,8 +44,6 @@ struct Model {
     notice: u64,
     due: u64,
     warned_of: Option<u64>,
-    /// When the timeout counts from, unless the due was set for once.
-    counts_from: Option<u64>,
     is_over: bool,
 }
 
@@ -81,7 +79,6 @@ async fn random_resets_warn_when_each_notice_begins() {
             notice,
             due: timeout,
             warned_of: None,
-            counts_from: Some(0),
             is_over: false,
         };
         for now in 0..600_u64 {
@@ -107,34 +104,31 @@ async fn random_resets_warn_when_each_notice_begins() {
                 waiter.idle.restart();
                 waiter.must_poll = true;
                 (model.is_over, model.due) = (false, now + model.timeout);
-                model.counts_from = Some(now);
             }
             let moved = random.u64(1..150);
             match random.u8(..60) {
                 0..6 if are_resets_alone => {
                     assert!(handle.reset());
-                    (model.due, model.counts_from) = (now + model.timeout, Some(now));
+                    model.due = now + model.timeout;
                 }
                 _ if are_resets_alone => {}
                 0 | 1 => {
                     assert!(handle.reset());
-                    (model.due, model.counts_from) = (now + model.timeout, Some(now));
+                    model.due = model.due.max(now + model.timeout);
                 }
                 2 | 3 => {
                     assert!(handle.reset_after(moved as u32 * MS));
-                    (model.due, model.counts_from) = (now + moved, None);
+                    model.due = now + moved;
                 }
                 4 => {
                     assert!(handle.extend(moved as u32 * MS));
-                    (model.due, model.counts_from) = (model.due + moved, None);
+                    model.due += moved;
                 }
                 5 => {
                     // The idle time stays long enough for a look.
                     model.timeout = model.notice * 8 / 7 + moved;
                     assert!(handle.set_timeout(model.timeout as u32 * MS));
-                    if let Some(from) = model.counts_from {
-                        model.due = from + model.timeout;
-                    }
+                    model.due = model.due.min(now + model.timeout);
                 }
                 _ => {}
             }
@@ -152,7 +146,7 @@ async fn each_call_that_moves_a_warned_deadline_later_warns_again() {
         (ResetHandle::reset, 105),
         (|handle| handle.reset_after(100 * MS), 145),
         (|handle| handle.extend(100 * MS), 150),
-        (|handle| handle.set_timeout(160 * MS), 150),
+        (|handle| handle.set_timeout(160 * MS) && handle.reset(), 205),
     ];
     for (moves, warns_at) in moves {
         let start = Instant::now();
@@ -252,7 +246,7 @@ fn a_warning_on_a_runtime_that_ends_is_told_so() {
     for has_warned in [false, true] {
         let runtime = current_thread();
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let notice = if has_warned { HOUR } else { MS };
+        let notice = if has_warned { 2 * HOUR } else { MS };
         let mut idle = timer.deadline(HOUR).warn_before(notice);
         let stage = poll_once(&mut Box::pin(idle.wait()));
         assert_eq!(stage.is_ready(), has_warned);

@@ -53,6 +53,7 @@ impl Running {
             let client = self.client().await;
             if let Some(handle) = self.handle(&client)
                 && handle.set_timeout(HOUR)
+                && handle.reset()
             {
                 return client;
             }
