@@ -10,6 +10,8 @@ mod common;
 mod delay_queues;
 mod faults;
 mod found;
+#[path = "../common/idioms.rs"]
+mod idioms;
 mod memory;
 mod parity;
 mod paused;

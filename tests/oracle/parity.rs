@@ -1,29 +1,37 @@
-//! The same program on `tokio::time` and on this crate, line by line: what was ready when, who was
-//! woken, what was told.
+//! The same program on `tokio::time` and on this crate, line by line: what was ready when, what was
+//! told, and at which instants each task was woken. Some things are polled by hand, by one of two
+//! wakers. Others are tasks of their own, which use a sleep as `idioms` says.
 //!
-//! The differences that are documented are left out of the programs. A sleep of zero is ready at
-//! its first poll here, and waits for tokio's grid there. A first poll looks at the clock here, and
-//! there at what the driver has seen. What is too far to be counted saturates elsewhere.
+//! These differences are legitimate, and the programs or the comparison leave them out. Each is in
+//! `docs/MIGRATION.md`.
+//!
+//! - **Sleeps that one turn of the driver fires wake their tasks in any order.** Neither crate
+//!   promises one, and neither keeps to the order of the deadlines.
+//! - **A first poll looks at the clock here**, and there only at what the driver has seen. So here
+//!   it is ready if the clock has moved since then, and wakes no task.
+//! - **What is too far to be counted saturates elsewhere**, because the wheels differ.
 
 use std::future::Future;
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tickwheel::{Duration, Instant};
 
+use crate::idioms::{Idiom, Message, Tasks};
 use crate::paused::one_by_one;
 use crate::paused::program::{self, Op, duration};
 
-/// Counts how often it is woken.
+/// Says when it was woken.
 #[derive(Default)]
-struct Counting(AtomicU32);
+struct Wakes(Mutex<Vec<Instant>>);
 
-impl Wake for Counting {
+impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.lock().unwrap().push(Instant::now());
     }
 }
 
@@ -70,24 +78,21 @@ macro_rules! interpreter {
                 Sleep(Pin<Box<Sleep>>),
                 Timeout(Pin<Box<Timeout<Gate>>>, Arc<AtomicBool>),
                 Interval(Interval),
+                Tasks(Tasks),
             }
 
             struct Waiting {
                 made: Made,
-                counting: [Arc<Counting>; 2],
-                seen: [u32; 2],
-                /// Its last poll was pending. Otherwise nobody waits, and a wake-up says nothing:
-                /// tokio keeps the waker of a poll that was ready, and wakes it after a reset.
-                waits: bool,
+                wakes: [Arc<Wakes>; 2],
             }
 
             impl Waiting {
                 fn new(made: Made) -> Waiting {
-                    Waiting { made, counting: Default::default(), seen: [0; 2], waits: false }
+                    Waiting { made, wakes: Default::default() }
                 }
 
                 fn poll(&mut self, which: usize, start: Instant) -> String {
-                    let waker = Waker::from(self.counting[which].clone());
+                    let waker = Waker::from(self.wakes[which].clone());
                     let made = &mut self.made;
                     let mut said = String::new();
                     let unconstrained = tokio::task::unconstrained(std::future::poll_fn(|cx| {
@@ -100,26 +105,39 @@ macro_rules! interpreter {
                                 let tick = interval.poll_tick(cx);
                                 format!("{:?}", tick.map(|tick| told(start, tick)))
                             }
+                            Made::Tasks(tasks) => {
+                                tasks.send(which, Message::Poke);
+                                String::new()
+                            }
                         };
                         Poll::Ready(())
                     }));
                     let _ = pin!(unconstrained).poll(&mut Context::from_waker(&waker));
-                    self.waits = said == "Pending";
                     said
                 }
 
-                /// Who was woken, and what it tells.
+                /// Which of its tasks were woken and when, and what it tells.
                 fn tells(&mut self, start: Instant) -> String {
-                    let counts = [0, 1].map(|which| self.counting[which].0.load(Ordering::Relaxed));
-                    let woken = [0, 1].map(|which| self.waits && counts[which] > self.seen[which]);
-                    self.seen = counts;
+                    let at = |at: Instant| told(start, at);
+                    let wakes = self.wakes.each_ref().map(|wakes| {
+                        let wakes = take(&mut *wakes.0.lock().unwrap());
+                        wakes.into_iter().map(at).collect::<Vec<_>>()
+                    });
                     match &self.made {
                         Made::Sleep(sleep) => {
                             let deadline = told(start, sleep.deadline());
                             let is_elapsed = sleep.is_elapsed();
-                            format!("{woken:?} {is_elapsed} {deadline}")
+                            format!("{wakes:?} {is_elapsed} {deadline}")
                         }
-                        _ => format!("{woken:?}"),
+                        Made::Tasks(tasks) => {
+                            let mut log = tasks.log.lock().unwrap();
+                            // The sleeps of one instant wake in any order.
+                            log.events.sort_by_key(|&(event, at)| (at, event));
+                            let events = log.events.drain(..);
+                            let events = events.map(|(event, when)| (event, at(when)));
+                            format!("{:?}", events.collect::<Vec<_>>())
+                        }
+                        _ => format!("{wakes:?}"),
                     }
                 }
             }
@@ -150,6 +168,10 @@ macro_rules! interpreter {
                             _ => MissedTickBehavior::Skip,
                         });
                         Made::Interval(interval)
+                    }
+                    Op::Tasks(idiom, at) => {
+                        let idiom = Idiom::ALL[usize::from(idiom) % Idiom::ALL.len()];
+                        Made::Tasks(Tasks::spawn::<Sleep>(idiom, from_now(at)))
                     }
                     _ => return None,
                 })
@@ -189,6 +211,10 @@ macro_rules! interpreter {
                             match &mut all[of(nth)].made {
                                 Made::Sleep(sleep) => sleep.as_mut().reset(from_now(at)),
                                 Made::Interval(interval) => interval.reset_at(from_now(at)),
+                                Made::Tasks(tasks) => {
+                                    let due = Message::Reset(from_now(at));
+                                    tasks.send(nth.into(), due);
+                                }
                                 Made::Timeout(..) => {}
                             }
                         }
