@@ -32,7 +32,7 @@ struct Child {
 
 /// All children. Whatever takes a seed and a count from its environment, and fails with a text, is
 /// one line more.
-const CHILDREN: [Child; 9] = [
+const CHILDREN: [Child; 11] = [
     oracle("paused", "random_programs_do_what", 2_000, 8),
     oracle("wheel", "the_bare_wheel_does_what", 20_000, 1),
     oracle("parity", "the_same_program_does_the_same", 4_000, 1),
@@ -42,6 +42,8 @@ const CHILDREN: [Child; 9] = [
     schedules("schedules-deadline-map", "--only=deadline_map"),
     schedules("schedules-delay-map", "--only=delay_map"),
     schedules("schedules-sleep", "--only=sleep"),
+    schedules("schedules-restart", "--only=restart"),
+    schedules("schedules-warn-before", "--only=warn_before"),
 ];
 
 const fn oracle(name: &'static str, run: &'static str, batch: u64, batches: u64) -> Child {

@@ -1,23 +1,26 @@
 //! Random histories of timers as users hold them: a `select!` with a pinned sleep that messages
 //! reset, a timeout, an interval, a deadline that another task resets, a map. They are polled,
 //! moved to other tasks, polled by another waker, reset to later and earlier, and dropped, on a
-//! runtime whose workers are blocked now and then and which ends while some are pending.
+//! runtime whose workers are blocked now and then and which ends while some are pending. Some
+//! sleeps are held by tasks that poll them rarely, as `idioms` says.
 //!
 //! Each history with a like among tokio's timers runs on those too, with the same seed, in the same
 //! runtime and at the same time. So nothing is early by the clock, none is lost, and ours are as
-//! late as tokio's. How late they are says something only beside tokio's, and only if it is worse
+//! late as tokio's. A sleep wakes its task once for each of its deadlines that passes, and never
+//! before it. How late they are says something only beside tokio's, and only if it is worse
 //! in each of three tries.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
 use crate::faults::spin;
 use crate::finding::Kind;
+use crate::idioms::{AnySleep, Idiom, Log, Message, Tasks, Watched};
 use crate::world::{Flavour, build};
 
 /// What went wrong.
@@ -43,6 +46,8 @@ enum Whose {
 struct Book {
     until: Instant,
     lateness: [Arc<Mutex<Vec<Duration>>>; 2],
+    /// A task that was never woken.
+    lost: Arc<Mutex<Option<String>>>,
 }
 
 /// Runs histories of this seed.
@@ -79,16 +84,16 @@ fn attempt(
     let book = Book {
         until: Instant::now() + BUSY,
         lateness: Default::default(),
+        lost: Default::default(),
     };
     let mut histories = Vec::new();
     let context = runtime.enter();
     let count = *random.choice(&[1, 2, 5, 20, 60]).unwrap();
     for _ in 0..count {
         let fork = random.fork();
-        for whose in [Whose::Ours, Whose::Tokios] {
-            let history = history(whose, book.clone(), fork.clone());
-            histories.push(runtime.spawn(history));
-        }
+        let ours = history::<tickwheel::Sleep>(Whose::Ours, book.clone(), fork.clone());
+        let tokios = history::<tokio::time::Sleep>(Whose::Tokios, book.clone(), fork);
+        histories.extend([runtime.spawn(ours), runtime.spawn(tokios)]);
     }
     for _ in 0..random.usize(..=count / 5) {
         histories.push(runtime.spawn(deadlines(book.clone(), random.fork())));
@@ -97,10 +102,9 @@ fn attempt(
     if blocks {
         histories.push(runtime.spawn(block(book.clone(), random.fork())));
     }
-    for whose in [Whose::Ours, Whose::Tokios] {
-        // It is pending when the runtime ends.
-        drop(runtime.spawn(Nap::new(whose, Instant::now() + PATIENCE * 100)));
-    }
+    // They are pending when the runtime ends.
+    drop(runtime.spawn(tickwheel::sleep(PATIENCE * 100)));
+    drop(runtime.spawn(tokio::time::sleep(PATIENCE * 100)));
     drop(context);
     let ended = runtime.block_on(async {
         let all = async {
@@ -109,8 +113,11 @@ fn attempt(
             }
             Ok(())
         };
-        tokio::time::timeout(PATIENCE, all).await
+        tokio::time::timeout(2 * PATIENCE, all).await
     });
+    if let Some(lost) = book.lost.lock().unwrap().take() {
+        return Err((Kind::LostWakeUp, format!("{flavour:?}: {lost}")));
+    }
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(panicked)) => return Err((Kind::Early, panicked)),
@@ -154,38 +161,10 @@ impl Book {
             .unwrap()
             .push(now - due);
     }
-}
 
-/// A sleep.
-enum Nap {
-    Ours(tickwheel::Sleep),
-    Tokios(Pin<Box<tokio::time::Sleep>>),
-}
-
-impl Nap {
-    fn new(whose: Whose, due: Instant) -> Nap {
-        match whose {
-            Whose::Ours => Nap::Ours(tickwheel::sleep_until(due)),
-            Whose::Tokios => Nap::Tokios(Box::pin(tokio::time::sleep_until(due))),
-        }
-    }
-
-    fn reset(&mut self, due: Instant) {
-        match self {
-            Nap::Ours(nap) => Pin::new(nap).reset(due),
-            Nap::Tokios(nap) => nap.as_mut().reset(due),
-        }
-    }
-}
-
-impl Future for Nap {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut *self {
-            Nap::Ours(nap) => Pin::new(nap).poll(cx),
-            Nap::Tokios(nap) => nap.as_mut().poll(cx),
-        }
+    fn judge_wakes(&self, whose: Whose, what: &str, log: &Mutex<Log>) {
+        let fault = log.lock().unwrap().fault();
+        assert!(fault.is_none(), "{whose:?}: {what}: {}", fault.unwrap());
     }
 }
 
@@ -210,12 +189,13 @@ impl Beat {
     }
 }
 
-async fn history(whose: Whose, book: Book, mut random: fastrand::Rng) {
+async fn history<S: AnySleep>(whose: Whose, book: Book, mut random: fastrand::Rng) {
     while book.is_busy() {
-        match random.u8(..8) {
-            0..5 => nap(whose, &book, &mut random).await,
+        match random.u8(..10) {
+            0..5 => nap::<S>(whose, &book, &mut random).await,
             5 | 6 => timeout(whose, &book, &mut random).await,
-            _ => interval(whose, &book, &mut random).await,
+            7 => interval(whose, &book, &mut random).await,
+            _ => idiom::<S>(whose, &book, &mut random).await,
         }
     }
 }
@@ -253,9 +233,10 @@ async fn message(random: &mut fastrand::Rng) {
 }
 
 /// A sleep that messages reset, poll and hand on, and its life at one task after the other.
-async fn nap(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+async fn nap<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
     let due = Instant::now() + any_length(random);
-    let mut going = Some((Nap::new(whose, due), due));
+    let log = Default::default();
+    let mut going = Some((Watched::<S>::new(due, &log), due));
     while let Some((nap, due)) = going.take() {
         if random.u8(..16) == 0 {
             return;
@@ -272,16 +253,48 @@ async fn nap(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
             assert!(going.is_none(), "it was awaited to its end");
         }
     }
+    book.judge_wakes(whose, "a sleep", &log);
+}
+
+/// A task that uses its sleep in one way until it is over. Messages reset the sleep, or only wake
+/// the task.
+async fn idiom<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+    let idiom = *random.choice(&Idiom::ALL).unwrap();
+    let what = format!("{idiom:?}");
+    let is_reset = idiom != Idiom::Shared;
+    let first = if is_reset {
+        any_length(random)
+    } else {
+        length(random)
+    };
+    let mut due = Instant::now() + first;
+    let mut tasks = Tasks::spawn::<S>(idiom, due);
+    for number in 0..random.usize(..8) {
+        message(random).await;
+        let to = Message::Reset(Instant::now() + any_length(random));
+        tasks.send(number, *random.choice(&[to, to, Message::Poke]).unwrap());
+    }
+    if is_reset {
+        due = Instant::now() + length(random);
+        tasks.send(0, Message::Reset(due));
+    }
+    if tokio::time::timeout(PATIENCE, tasks.end()).await.is_err() {
+        let lost = format!("{whose:?}: {what} is never woken");
+        book.lost.lock().unwrap().get_or_insert(lost);
+        return;
+    }
+    book.judge(whose, &what, due);
+    book.judge_wakes(whose, &what, &tasks.log);
 }
 
 /// `None` if the sleep was ready. After no more messages it is awaited.
-async fn stint(
+async fn stint<S: AnySleep>(
     whose: Whose,
     book: Book,
-    (mut nap, mut due): (Nap, Instant),
+    (mut nap, mut due): (Watched<S>, Instant),
     messages: u8,
     mut random: fastrand::Rng,
-) -> Option<(Nap, Instant)> {
+) -> Option<(Watched<S>, Instant)> {
     for _ in 0..messages {
         let is_ready = tokio::select! {
             biased;
@@ -314,7 +327,7 @@ async fn stint(
                 due = Instant::now() + length(&mut random);
                 nap.reset(due);
             }
-            6 => nap.reset(due),
+            6 => _ = nap.reset(due),
             _ => {}
         }
     }

@@ -8,6 +8,7 @@
 //! | `record`, `life` | what was called, and whether it is possible |
 //! | `finding`, `totals` | what is told |
 //! | `histories` | timers as users hold them, beside tokio's |
+//! | `idioms` | how a task uses its sleep, and when it is woken; the oracle has it too |
 //! | `children` | programs that need a process of their own |
 
 mod actors;
@@ -16,6 +17,8 @@ pub mod ends;
 pub mod faults;
 pub mod finding;
 pub mod histories;
+#[path = "../../tests/common/idioms.rs"]
+mod idioms;
 pub mod life;
 pub mod program;
 pub mod random;

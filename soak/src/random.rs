@@ -46,10 +46,8 @@ pub fn clocks(runtimes: &[Hosted], random: &mut fastrand::Rng) -> Vec<Clock> {
     let mut clocks = Vec::new();
     for (at, hosted) in runtimes.iter().enumerate() {
         let own = (hosted.own_timer(), Duration::from_millis(1));
-        let tick = *random
-            .choice(&[100, 1_000, 1_000, 10_000, 100_000])
-            .unwrap();
-        let tick = Duration::from_micros(tick);
+        let tick = *random.choice(&[1, 1, 2, 10, 100]).unwrap();
+        let tick = Duration::from_millis(tick);
         let builder = Timer::builder().tick(tick);
         let made = (builder.build_on(&hosted.handle).unwrap(), tick);
         let of_runtime = |(timer, tick)| Clock {

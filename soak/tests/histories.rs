@@ -1,17 +1,26 @@
 //! Random histories of timers as users hold them, beside tokio's: `ORACLE_SEED` says where the
-//! seeds begin. And how often a task is woken, and when not.
+//! seeds begin. And when a task is woken, with both crates' sleeps.
 
+use std::future::{pending, ready};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::task::{Context, Waker};
 
+use futures::future::{FutureExt, join_all};
 use tickwheel_soak::{faults, histories};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Duration, Instant};
+
+use crate::idioms::{AnySleep, Idiom, Message, Tasks, Watched};
+
+#[path = "../../tests/common/idioms.rs"]
+mod idioms;
 
 /// How long it goes on.
 const LENGTH: Duration = Duration::from_secs(8);
+/// A task that is not woken within it is never woken.
+const PATIENCE: Duration = Duration::from_secs(30);
+const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn histories_are_never_early_never_lost_and_as_late_as_tokios() {
@@ -33,69 +42,113 @@ fn histories_are_never_early_never_lost_and_as_late_as_tokios() {
     }
 }
 
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// It may be woken at the instant for which it was armed, and then at the one to which it was
-/// reset.
+/// Each deadline moves before it has come. Tokio's sleep shows that the test is right.
 #[test]
-fn a_reset_to_later_wakes_at_most_once_for_each_arming() {
-    let runtime = one_worker();
-    let timer = tickwheel::Timer::builder()
-        .build_on(runtime.handle())
-        .unwrap();
-    let count = Arc::new(Count(AtomicUsize::new(0)));
-    let waker = Waker::from(count.clone());
-    let mut context = Context::from_waker(&waker);
-    let mut sleep = timer.sleep(Duration::from_millis(30));
-    let (mut armings, mut seen) = (1, 0);
-    assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
-    let mut due = Instant::now();
-    for later in 0..20 {
-        due = Instant::now() + Duration::from_millis(60 + later);
-        sleep.reset_at(due.into());
-    }
-    loop {
-        std::thread::sleep(Duration::from_micros(200));
-        let wakes = count.0.load(Ordering::SeqCst);
-        assert!(wakes <= armings, "{wakes} wakes of {armings} armings");
-        if wakes > seen {
-            seen = wakes;
-            if Pin::new(&mut sleep).poll(&mut context).is_ready() {
-                break;
-            }
-            armings += 1;
+fn a_task_is_woken_at_a_new_deadline_however_it_uses_its_sleep() {
+    /// Returns what is wrong.
+    async fn use_it<S: AnySleep>(idiom: Idiom) -> Option<String> {
+        let mut tasks = Tasks::spawn::<S>(idiom, Instant::now() + 40 * MS);
+        for number in 1..6 {
+            tokio::time::sleep(5 * MS).await;
+            let later = Message::Reset(Instant::now() + 50 * MS);
+            tasks.send(number, if number == 3 { Message::Poke } else { later });
         }
+        let end = tokio::time::timeout(PATIENCE, tasks.end()).await;
+        let lost = end.err().map(|_| "never woken".to_owned());
+        let faults = [tasks.log.lock().unwrap().fault(), lost]
+            .into_iter()
+            .flatten();
+        let faults = faults.collect::<Vec<_>>().join(", ");
+        (!faults.is_empty()).then(|| format!("{idiom:?}: {faults}"))
     }
-    assert!(Instant::now() >= due);
-    assert!(armings <= 2, "it was woken {armings} times");
+    for runtime in runtimes() {
+        let faults = runtime.block_on(async {
+            let tokios = join_all(Idiom::ALL.map(use_it::<tokio::time::Sleep>));
+            let ours = join_all(Idiom::ALL.map(use_it::<tickwheel::Sleep>));
+            let (tokios, ours) = tokio::join!(tokios, ours);
+            [tokios, ours].map(|faults| faults.into_iter().flatten().collect::<Vec<_>>())
+        });
+        let none: [Vec<String>; 2] = Default::default();
+        assert_eq!(faults, none, "tokio's faults, and ours");
+    }
 }
 
-/// The case that `docs/MIGRATION.md` names: a future that polls its sleep once, resets it, and only
-/// asks `is_elapsed` when it is woken.
 #[test]
-fn a_sleep_reset_to_later_wakes_again_only_if_it_is_polled() {
-    const HOUR: Duration = Duration::from_secs(3600);
-    let runtime = one_worker();
-    let timer = tickwheel::Timer::builder()
-        .build_on(runtime.handle())
-        .unwrap();
-    let count = Arc::new(Count(AtomicUsize::new(0)));
-    let waker = Waker::from(count.clone());
-    let mut context = Context::from_waker(&waker);
-    let mut sleep = timer.sleep(Duration::from_millis(20));
-    assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
-    sleep.reset_after(HOUR);
-    await_wake(&count, 0);
-    assert!(!sleep.is_elapsed(), "it was woken at the old instant");
-    assert_eq!(timer.metrics().pending, 0, "nothing wakes it again");
-    assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
-    assert_eq!(timer.metrics().pending, 1, "the poll has armed it");
+fn a_sleep_reset_to_later_is_woken_there_without_a_poll() {
+    wakes_once(false);
+}
+
+#[test]
+fn a_reset_to_later_wakes_once_and_at_the_new_deadline() {
+    wakes_once(true);
+}
+
+/// Resets sleeps until long after their first deadlines. A poll follows each reset, or none.
+fn wakes_once(is_polled: bool) {
+    /// `None` if the machine is too slow.
+    async fn try_it<S: AnySleep>(is_polled: bool) -> Option<()> {
+        let log = Arc::default();
+        let start = Instant::now();
+        let mut sleep = Watched::<S>::new(start + 40 * MS, &log);
+        let mut context = Context::from_waker(Waker::noop());
+        sleep.poll_unpin(&mut context).is_pending().then_some(())?;
+        while start.elapsed() < 80 * MS {
+            tokio::time::sleep(5 * MS).await;
+            let has_passed = sleep.reset(Instant::now() + 40 * MS);
+            let is_ready = is_polled && sleep.poll_unpin(&mut context).is_ready();
+            (!has_passed && !is_ready).then_some(())?;
+        }
+        let last = Instant::now();
+        while log.lock().unwrap().wakes() == 0 {
+            assert!(last.elapsed() < PATIENCE, "it is never woken");
+            tokio::time::sleep(MS).await;
+        }
+        tokio::time::sleep(50 * MS).await;
+        let log = log.lock().unwrap();
+        assert_eq!(
+            (log.fault(), log.wakes(), sleep.is_elapsed()),
+            (None, 1, true)
+        );
+        Some(())
+    }
+    for runtime in runtimes() {
+        let try_both = || {
+            runtime.block_on(async {
+                try_it::<tokio::time::Sleep>(is_polled).await?;
+                try_it::<tickwheel::Sleep>(is_polled).await
+            })
+        };
+        let is_shown = (0..20).any(|_| try_both().is_some());
+        assert!(is_shown, "inconclusive: the machine is too slow");
+    }
+}
+
+/// A loop that sleeps for what is left of a period does not spin if nothing is left.
+#[test]
+fn zero_waits_for_the_next_millisecond_as_tokios_does() {
+    macro_rules! paces {
+        ($($time:ident)::+) => {{
+            let start = Instant::now();
+            for _ in 0..40 {
+                $($time)::+::sleep(Duration::ZERO).await;
+                $($time)::+::sleep_until(Instant::now()).await;
+                let elapsed = $($time)::+::timeout(Duration::ZERO, pending::<()>()).await;
+                assert!(elapsed.is_err());
+                let elapsed = $($time)::+::timeout_at(Instant::now(), pending::<()>()).await;
+                assert!(elapsed.is_err());
+                let inner = $($time)::+::timeout(Duration::ZERO, ready(1)).await;
+                assert_eq!(inner.ok(), Some(1));
+            }
+            // One that begins with a millisecond may be ready at once.
+            assert!(start.elapsed() > 150 * MS, "{:?}", start.elapsed());
+        }};
+    }
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            paces!(tokio::time);
+            paces!(tickwheel::time);
+        });
+    }
 }
 
 /// One has been armed for less, and the other was never polled.
@@ -125,41 +178,15 @@ fn a_reset_sleep_has_elapsed_once_its_deadline_has_passed() {
     assert_eq!(workers.block_on(elapsed).unwrap(), (true, true));
 }
 
-#[test]
-fn a_sleep_of_tokio_wakes_at_the_new_instant_without_a_poll() {
-    let runtime = one_worker();
-    let _context = runtime.enter();
-    let count = Arc::new(Count(AtomicUsize::new(0)));
-    let waker = Waker::from(count.clone());
-    let mut context = Context::from_waker(&waker);
-    let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(20)));
-    assert!(sleep.as_mut().poll(&mut context).is_pending());
-    let later = Instant::now() + Duration::from_millis(60);
-    sleep.as_mut().reset(later.into());
-    let mut wakes = 0;
-    while !sleep.is_elapsed() {
-        wakes = await_wake(&count, wakes);
-    }
-    assert!(Instant::now() >= later);
-}
-
-/// Waits until there are more wakes than these. Returns how many there are.
-fn await_wake(count: &Count, seen: usize) -> usize {
-    let start = Instant::now();
-    loop {
-        let wakes = count.0.load(Ordering::SeqCst);
-        if wakes > seen {
-            return wakes;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "no wake comes");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 fn one_worker() -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()
         .build()
         .unwrap()
+}
+
+fn runtimes() -> [Runtime; 2] {
+    let current = Builder::new_current_thread().enable_time().build();
+    [one_worker(), current.unwrap()]
 }

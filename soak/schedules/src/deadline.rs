@@ -11,52 +11,64 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tickwheel::error::Cancelled;
-use tickwheel::{Deadline, ResetHandle, WarnBefore, warn_before::Stage};
+use tickwheel::{Deadline, Instant, ResetHandle, WarnBefore, warn_before::Stage};
 use under_std::time::passed;
 
-use crate::due::{Setting, bounds};
+use crate::due::{self, Act, Move};
 use crate::record::{Record, Span, last_held_up};
 use crate::wait::{Outcome, Ready, await_all};
-use crate::world::{MS, Place, World, below, delay, grace, one_in};
-
-/// What a call was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Did {
-    Reset,
-    /// It set the due for once, after this delay.
-    Once(Duration),
-    SetTimeout(Duration),
-    Expire,
-    Cancel,
-    /// It asked whether the deadline is pending.
-    Ask,
-}
+use crate::world::{LONGEST, MS, Place, World, below, delay, grace, one_in};
 
 #[derive(Debug)]
 struct Call {
-    did: Did,
+    act: Act,
     /// Whether it found the deadline pending.
     was_pending: bool,
+    /// The due that it was told.
+    told: Option<Duration>,
     span: Span,
 }
 
 pub fn run() {
-    await_among_calls(false, |deadline| deadline);
+    if one_in(4) {
+        reset_beside_a_shorter_timeout();
+    } else {
+        await_among_calls(false, |deadline| deadline);
+    }
+}
+
+/// Whichever comes first, no due of the old timeout is left behind.
+fn reset_beside_a_shorter_timeout() {
+    let world = World::begin();
+    let deadline = world.timer.deadline(LONGEST);
+    let handle = deadline.handle();
+    // The shorter timeout leaves this due as it is.
+    handle.reset_after(MS);
+    let resets = handle.clone();
+    let resets = world.place().spawn(move || resets.reset());
+    handle.set_timeout(2 * MS);
+    resets.join().unwrap();
+    let left = handle.remaining().unwrap_or_default();
+    assert!(left <= 3 * MS, "a timeout of 2 ms leaves {left:?}");
+    drop(deadline);
+    world.calls_are_over();
+    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    world.end(passed());
 }
 
 pub fn run_with_warnings() {
     let warnings = Record::new();
     let (grace, noted) = (delay(), warnings.clone());
-    let (settings, dues) = await_among_calls(true, |deadline| Warned {
+    let moves = await_among_calls(true, |deadline| Warned {
         deadline: deadline.warn_before(grace),
         warnings: noted,
     });
     let warnings = warnings.take();
-    assert!(warnings.len() <= dues, "{warnings:#?} {settings:#?}");
+    assert!(warnings.len() <= moves.len(), "{warnings:#?} {moves:#?}");
     for warning in warnings {
-        let [from, _] = bounds(&settings, &warning);
+        let from = due::earliest(&due::seen_by(&moves, &warning));
         let is_early = warning.ended + grace < from;
-        assert!(!is_early, "{warning:?} before {from:?}: {settings:#?}");
+        assert!(!is_early, "{warning:?} before {from:?}: {moves:#?}");
     }
 }
 
@@ -80,12 +92,9 @@ impl Future for Warned {
     }
 }
 
-/// Returns every call that may have moved the deadline, and how many dues it may have had.
-/// `has_look` says that the task may arm a timer beside it.
-fn await_among_calls<F>(
-    has_look: bool,
-    awaited: impl FnOnce(Deadline) -> F,
-) -> (Vec<Setting>, usize)
+/// Returns every call that has moved the deadline. `has_look` says that the task may arm a timer
+/// beside it.
+fn await_among_calls<F>(has_look: bool, awaited: impl FnOnce(Deadline) -> F) -> Vec<Move>
 where
     F: Future<Output = Result<(), Cancelled>> + Unpin + Send + 'static,
 {
@@ -94,18 +103,20 @@ where
     let (deadline, made) = Span::of(|| world.timer.deadline(timeout));
     let calls = Record::new();
     calls.push(Call {
-        did: Did::SetTimeout(timeout),
+        act: Act::Begin(due::after(timeout)),
         was_pending: true,
+        told: None,
         span: made,
     });
     let handle = deadline.handle();
     let threads: Vec<_> = (0..3)
         .map(|_| {
             let (place, handle, calls) = (world.place(), handle.clone(), calls.clone());
+            let origin = world.origin;
             let number = 1 + below(4);
             world
                 .place()
-                .spawn(move || act(&place, &handle, &calls, number))
+                .spawn(move || act(&place, &handle, &calls, number, origin))
         })
         .collect();
     let awaited = awaited(deadline);
@@ -120,60 +131,69 @@ where
     assert!(!handle.reset(), "it has come to its end");
     drop(deadline);
     let calls = calls.take();
-    let mut last = judge(&world, made, &calls, &ready);
+    let moves = moves(&calls);
+    let mut last = judge(&world, &calls, &moves, &ready);
     if has_look {
         // What the last pending poll has armed for the warning is gone when the task sees the end,
         // and not when a call makes it: the call knows nothing of it. A paused clock may come to it
-        // meanwhile, since it does not wait for a task of a foreign thread. It comes no further.
-        let dues = settings(made, &calls).into_iter().map(|one| one.to[1]);
-        last = last.max(ready.span.ended.min(dues.max().unwrap_or_default()));
+        // meanwhile, since it does not wait for a task of a foreign thread. It comes no further
+        // than to the latest due that there may have been.
+        let may_be = |&one: &Move| Move {
+            is_sure: false,
+            ..one
+        };
+        let latest = due::latest(&moves.iter().map(may_be).collect::<Vec<_>>());
+        last = last.max(ready.span.ended.min(latest));
     }
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
     world.end(last);
-    let sets_timeout = |call: &&Call| matches!(call.did, Did::SetTimeout(_));
-    // The first of these made it.
-    let others = calls.iter().filter(sets_timeout).count() - 1;
-    let settings = settings(made, &calls);
-    let dues = settings.len() + others;
-    (settings, dues)
+    moves
 }
 
-fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64) {
+fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64, origin: Instant) {
     for _ in 0..number {
         place.rest();
         let delay = delay();
-        let did = match below(16) {
-            0..8 => Did::Reset,
-            8..11 => Did::Once(delay),
-            11 => Did::SetTimeout(delay),
-            12 => Did::Expire,
-            13 => Did::Cancel,
-            _ => Did::Ask,
+        let act = match below(16) {
+            0..7 => Act::Reset,
+            7..9 => Act::Set(due::after(delay)),
+            9 => Act::Extend(delay),
+            10 | 11 => Act::SetTimeout(delay),
+            12 => Act::Expire,
+            13 => Act::Cancel,
+            _ => Act::Look,
         };
-        let (was_pending, span) = Span::of(|| match did {
-            Did::Reset => handle.reset(),
-            Did::Once(delay) => handle.reset_after(delay),
-            Did::SetTimeout(timeout) => handle.set_timeout(timeout),
-            Did::Expire => handle.expire(),
-            Did::Cancel => handle.cancel(),
-            Did::Ask if one_in(2) => handle.remaining().is_some(),
-            Did::Ask => handle.is_pending(),
+        let mut told = None;
+        let (was_pending, span) = Span::of(|| match act {
+            Act::Reset => handle.reset(),
+            Act::Set(_) => handle.reset_after(delay),
+            Act::Extend(by) => handle.extend(by),
+            Act::SetTimeout(timeout) => handle.set_timeout(timeout),
+            Act::Expire => handle.expire(),
+            Act::Cancel => handle.cancel(),
+            _ if one_in(2) => {
+                told = handle.deadline().map(|due| due.duration_since(origin));
+                told.is_some()
+            }
+            _ => handle.is_pending(),
         });
         calls.push(Call {
-            did,
+            act,
             was_pending,
+            told,
             span,
         });
     }
 }
 
 /// Gives the last moment at which something was called or due.
-fn judge(world: &World, made: Span, calls: &[Call], ready: &Ready) -> Duration {
-    let ended_by = |did| {
-        let ends = |call: &&Call| call.did == did && call.was_pending;
+fn judge(world: &World, calls: &[Call], moves: &[Move], ready: &Ready) -> Duration {
+    let ended_by = |ends: fn(&Act) -> bool| {
+        let ends = |call: &&Call| call.was_pending && ends(&call.act);
         calls.iter().filter(ends).count()
     };
-    let (expired, cancelled) = (ended_by(Did::Expire), ended_by(Did::Cancel));
+    let expired = ended_by(|act| matches!(act, Act::Expire));
+    let cancelled = ended_by(|act| matches!(act, Act::Cancel));
     assert!(expired + cancelled <= 1, "two calls ended it: {calls:#?}");
     let outcomes: &[Outcome] = match (expired, cancelled) {
         (1, _) => &[Outcome::Expired],
@@ -183,7 +203,7 @@ fn judge(world: &World, made: Span, calls: &[Call], ready: &Ready) -> Duration {
     };
     assert!(outcomes.contains(&ready.outcome), "{ready:#?} {calls:#?}");
     // Every call that found it over, and every look that found it ready.
-    let is_end = |call: &&Call| !call.was_pending || matches!(call.did, Did::Expire | Did::Cancel);
+    let is_end = |call: &&Call| !call.was_pending || matches!(call.act, Act::Expire | Act::Cancel);
     let ends = || {
         calls
             .iter()
@@ -203,41 +223,38 @@ fn judge(world: &World, made: Span, calls: &[Call], ready: &Ready) -> Duration {
     if expired + cancelled > 0 || ready.outcome == Outcome::ShutDown {
         return over;
     }
-    let settings = settings(made, calls);
+    for call in calls {
+        if let (Some(told), false) = (call.told, world.ends_early) {
+            let seen = due::seen_by(moves, &call.span);
+            let [from, to] = [due::earliest(&seen), due::latest(&seen)];
+            let is_true = from <= told && (told <= to || call.span.ended > LONGEST);
+            assert!(is_true, "{from:?} to {to:?}: {call:?} {calls:#?}");
+        }
+    }
     // A call finds out what has passed, whether or not the driver has come to it. After a stall it
     // may not, but here not as much time has passed as in a stall.
     // The clock of a runtime that ends stands still before its shards are closed.
     let is_before_any_stall =
-        |call: &&Call| call.span.ended < 50 * MS && !world.clock_may_stand_still();
+        |call: &&Call| call.span.ended < LONGEST && !world.clock_may_stand_still();
     for call in calls
         .iter()
-        .filter(|call| call.was_pending)
+        .filter(|call| call.was_pending && !matches!(call.act, Act::Begin(_)))
         .filter(is_before_any_stall)
     {
-        let before: Vec<_> = settings
-            .iter()
-            .filter(|s| s.call.before.step != call.span.first)
-            .copied()
-            .collect();
-        let [_, to] = bounds(&before, &call.span);
-        let is_late = call.span.first != made.first && call.span.began > to;
+        let mut before = due::seen_by(moves, &call.span);
+        before.retain(|one| one.call != call.span.call());
+        let to = due::latest(&before);
+        let is_late = call.span.began > to;
         assert!(!is_late, "pending after {to:?}: {call:?} {calls:#?}");
     }
-    // Of resets alone each one holds, whichever came last: a later one covers an older one.
-    let is_once = |call: &Call| matches!(call.did, Did::Once(_)) && call.was_pending;
-    let by_resets = settings.iter().map(|setting| setting.to[0]).max();
-    let by_resets = by_resets
-        .filter(|_| !calls.iter().any(is_once))
-        .unwrap_or_default();
+    // All that found it pending came before its end.
+    let [from, to] = [due::earliest(moves), due::latest(moves)];
     for end in ends() {
-        let [from, _] = bounds(&settings, &end);
-        let from = from.max(by_resets);
         assert!(
             end.ended >= from,
             "early: over in {end:?}, due at {from:?}: {calls:#?}"
         );
     }
-    let [_, to] = bounds(&settings, &ready.span);
     if let (true, Some((since, woken))) = (world.is_punctual, ready.woken) {
         let in_time = over.max(since).max(to) + 4 * MS + grace(woken);
         assert!(
@@ -248,26 +265,15 @@ fn judge(world: &World, made: Span, calls: &[Call], ready: &Ready) -> Duration {
     over.max(to) + grace(passed())
 }
 
-fn settings(made: Span, calls: &[Call]) -> Vec<Setting> {
-    let timeouts = || {
-        calls.iter().filter_map(|call| match call.did {
-            Did::SetTimeout(timeout) => Some(timeout),
-            _ => None,
-        })
+fn moves(calls: &[Call]) -> Vec<Move> {
+    let moves = |call: &&Call| {
+        let ends = matches!(call.act, Act::Expire | Act::Cancel | Act::Look);
+        call.was_pending && !ends
     };
-    let shortest = timeouts().min().unwrap_or_default();
-    let longest = timeouts().max().unwrap_or_default();
-    let setting = |span: Span, (shortest, longest)| Setting {
-        call: span.call(),
+    let moves = calls.iter().filter(moves).map(|call| Move {
+        call: call.span.call(),
         is_sure: true,
-        to: [span.began + shortest, span.ended + longest],
-    };
-    let moves = calls.iter().filter(|call| call.was_pending);
-    let moved = moves.filter_map(|call| match call.did {
-        // A reset counts from the next whole millisecond.
-        Did::Reset => Some(setting(call.span, (shortest, longest + MS))),
-        Did::Once(delay) => Some(setting(call.span, (delay, delay))),
-        _ => None,
+        to: call.act,
     });
-    moved.chain([setting(made, (shortest, longest))]).collect()
+    moves.collect()
 }

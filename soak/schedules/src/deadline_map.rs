@@ -10,7 +10,7 @@ use std::time::Duration;
 use tickwheel::{DeadlineMap, KeyedDeadline};
 use under_std::time::passed;
 
-use crate::due::{Setting, bounds};
+use crate::due::{self, Act, Move};
 use crate::record::{Record, Span, last_held_up};
 use crate::wait::{Outcome, Ready, await_all};
 use crate::world::{MS, Place, World, below, delay, grace, one_in};
@@ -24,10 +24,7 @@ const KEYS: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 enum Did {
     Inserted(Key, Duration),
-    Reset(Key),
-    /// It set the due for once, after this delay.
-    Once(Key, Duration),
-    SetTimeout(Key, Duration),
+    Moved(Key, Act),
     Expired(Key),
     Cancelled,
     /// It expired, or took out, so many.
@@ -181,17 +178,25 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
                 insert(map, books, &mut own);
                 continue;
             }
-            4..8 => Span::of(|| (map.reset(&key), Did::Reset(key))),
-            8 | 9 => Span::of(|| {
+            4..7 => Span::of(|| (map.reset(&key), Did::Moved(key, Act::Reset))),
+            7..12 => Span::of(|| {
                 let handle = map.handle(&key);
-                (handle.is_some_and(|handle| handle.reset()), Did::Reset(key))
+                let act = match below(4) {
+                    0 => Act::Extend(delay),
+                    1 | 2 => Act::Set(due::after(delay)),
+                    _ => Act::Reset,
+                };
+                let is_moved = handle.is_some_and(|handle| match act {
+                    Act::Extend(by) => handle.extend(by),
+                    Act::Set(_) => handle.reset_after(delay),
+                    _ => handle.reset(),
+                });
+                (is_moved, Did::Moved(key, act))
             }),
-            10 | 11 => Span::of(|| {
-                let handle = map.handle(&key);
-                let is_moved = handle.is_some_and(|handle| handle.reset_after(delay));
-                (is_moved, Did::Once(key, delay))
+            12 => Span::of(|| {
+                let is_set = map.set_timeout(&key, delay);
+                (is_set, Did::Moved(key, Act::SetTimeout(delay)))
             }),
-            12 => Span::of(|| (map.set_timeout(&key, delay), Did::SetTimeout(key, delay))),
             13 => Span::of(|| (map.expire(&key), Did::Expired(key))),
             14 => Span::of(|| (map.cancel(&key), Did::Cancelled)),
             15 => Span::of(|| (true, Did::ExpiredAll(map.expire_all()))),
@@ -211,9 +216,7 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
             }
             _ => Span::of(|| (map.remaining(&key).is_some(), Did::Nothing)),
         };
-        // What sets a timeout counts even if it came too late: it may hold all the same.
-        let has_done = answer || matches!(did, Did::SetTimeout(..));
-        books.note(if has_done { did } else { Did::Nothing }, span);
+        books.note(if answer { did } else { Did::Nothing }, span);
     }
     own
 }
@@ -319,7 +322,8 @@ fn judge(world: &World, books: &Books) -> Duration {
         if ready.outcome != Outcome::Expired {
             continue;
         }
-        let [from, to] = bounds(&settings(life, &calls), &ready.span);
+        let moves = moves(life, &calls);
+        let [from, to] = [due::earliest(&moves), due::latest(&moves)];
         last = last.max(over.max(to) + grace(passed()));
         if calls.iter().any(is_by_call) {
             continue;
@@ -361,20 +365,8 @@ fn judge(world: &World, books: &Books) -> Duration {
     last
 }
 
-fn settings(life: &Life, calls: &[Call]) -> Vec<Setting> {
-    let timeouts = || {
-        calls.iter().filter_map(|call| match call.did {
-            Did::Inserted(key, timeout)
-                if key == life.key && call.span.first == life.made.first =>
-            {
-                Some(timeout)
-            }
-            Did::SetTimeout(key, timeout) if key == life.key => Some(timeout),
-            _ => None,
-        })
-    };
-    let shortest = timeouts().min().unwrap_or_default();
-    let longest = timeouts().max().unwrap_or_default();
+/// The first of them made it. All came before its end.
+fn moves(life: &Life, calls: &[Call]) -> Vec<Move> {
     // Another deadline may have been under the key.
     let is_alone_until = |last: u64| {
         !calls.iter().any(|call| {
@@ -385,21 +377,21 @@ fn settings(life: &Life, calls: &[Call]) -> Vec<Setting> {
                 && call.span.last > life.made.first
         })
     };
-    let setting = |span: Span, (shortest, longest)| Setting {
-        call: span.call(),
-        is_sure: life.made.is_before(&span) && is_alone_until(span.last),
-        to: [span.began + shortest, span.ended + longest],
-    };
-    let is_of_life = |call: &&Call| !call.span.is_before(&life.made);
-    let moved = calls
-        .iter()
-        .filter(is_of_life)
-        .filter_map(|call| match call.did {
-            Did::Reset(key) if key == life.key => Some(setting(call.span, (shortest, longest))),
-            Did::Once(key, delay) if key == life.key => Some(setting(call.span, (delay, delay))),
-            _ => None,
-        });
-    moved
-        .chain([setting(life.made, (shortest, longest))])
-        .collect()
+    let may_meet =
+        |call: &&Call| !call.span.is_before(&life.made) && !life.ready.span.is_before(&call.span);
+    let moves = calls.iter().filter(may_meet).filter_map(|call| {
+        let (is_sure, to) = match call.did {
+            Did::Inserted(_, timeout) if call.span.first == life.made.first => {
+                (true, Act::Begin(due::after(timeout)))
+            }
+            Did::Moved(key, act) if key == life.key => {
+                let is_sure = life.made.is_before(&call.span) && is_alone_until(call.span.last);
+                (is_sure, act)
+            }
+            _ => return None,
+        };
+        let call = call.span.call();
+        Some(Move { call, is_sure, to })
+    });
+    moves.collect()
 }

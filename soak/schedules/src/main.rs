@@ -65,6 +65,9 @@
 //! | whether a map is empty is asked of one part after the other | `delay_map` |
 //! | the stream does not look again once its timer is set | `delay_map` |
 //! | a limit of all parts is compared before it is taken | `deadline_map` |
+//! | a timeout is set, and the version in the word stays | `deadline` |
+//! | a sleep that is reset to later gives its timer no word | `sleep` |
+//! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
 
 mod deadline;
 mod deadline_map;

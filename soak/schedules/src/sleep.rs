@@ -2,7 +2,8 @@
 //! another thread, dropped, and awaited, beside the turns of the driver and the runtime's end.
 //!
 //! Judged: a sleep is ready only when its deadline has passed, and is told of the end only if the
-//! runtime ends early. Whoever awaits it is woken in time. In the end nothing is armed.
+//! runtime ends early. Whoever awaits it is woken in time, and never in vain, also if it has reset
+//! the sleep and not polled it since then. In the end nothing is armed.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -101,7 +102,7 @@ impl Shared {
             let at = below(own.len() as u64) as usize;
             match below(12) {
                 0..4 => self.poll(&mut own[at]),
-                4..8 => self.reset(&mut own[at]),
+                4..8 => drop(self.reset(&mut own[at])),
                 8 => {
                     let ((), span) = Span::of(|| drop(own.swap_remove(at)));
                     self.ends.push(span.ended);
@@ -142,7 +143,8 @@ impl Shared {
         }
     }
 
-    fn reset(&self, own: &mut Own) {
+    /// Resets it. `true` if it was due before, so that it may have woken a task.
+    fn reset(&self, own: &mut Own) -> bool {
         let delay = delay();
         let by_instant = one_in(3);
         let ((), span) = Span::of(|| match by_instant {
@@ -152,9 +154,11 @@ impl Shared {
             }
             false => own.sleep.reset_after(delay),
         });
+        let was_due = own.due[0] <= span.ended;
         own.due = [span.began + delay, span.ended + delay];
         tell(|| format!("due between {:?}", own.due));
         self.ends.push(span.ended);
+        was_due
     }
 
     fn ask(&self, own: &Own) {
@@ -183,15 +187,32 @@ impl Shared {
         (polled, span)
     }
 
-    /// Awaits it.
+    /// Awaits it. At times this is a future that keeps its waker: it resets the sleep after a poll,
+    /// and does not poll it again before it is woken.
     fn finish(&self, mut own: Own) {
         let mut noting = None;
         let mut waits_since = None;
+        let mut resets = below(4);
+        // So often may the task be woken for a deadline that it had before.
+        let mut for_former = 0;
         let (has_elapsed, woken) = block_on(poll_fn(|cx: &mut Context<'_>| {
             let noting = noting.get_or_insert_with(|| Noting::new(cx.waker()));
             let woken = waits_since.zip(noting.take());
             let (polled, span) = self.poll_with(&mut own, &Waker::from(noting.clone()));
-            waits_since = polled.is_pending().then_some(span.ended);
+            if woken.is_some_and(|(_, at)| polled.is_pending() || at < own.due[0]) {
+                assert!(
+                    for_former > 0 || self.ends_early,
+                    "woken in vain: {woken:?} {span:?} {:?}",
+                    own.due
+                );
+                for_former -= 1;
+            }
+            if polled.is_pending() {
+                for _ in 0..std::mem::take(&mut resets) {
+                    for_former += i32::from(self.reset(&mut own));
+                }
+                waits_since = Some(under_std::time::passed());
+            }
             polled.map(|has_elapsed| (has_elapsed, woken))
         }));
         let ((), dropped) = Span::of(|| drop(own.sleep));

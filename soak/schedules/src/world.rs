@@ -178,7 +178,7 @@ fn drive(runtime: &Runtime, turns: u64, is_punctual: bool) {
 }
 
 /// The longest delay. It is as long as a stall.
-const LONGEST: Duration = Duration::from_millis(50);
+pub const LONGEST: Duration = Duration::from_millis(50);
 
 /// How much longer a deadline may live at `now`, in a world that is punctual. A thread that is held
 /// up while it does the driver's work can make a stall of it. The grace lasts for at most the

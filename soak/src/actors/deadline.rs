@@ -32,17 +32,23 @@ pub fn waits(what: &'static str, latest: &Latest, handle: &ResetHandle, clock: &
     }
 }
 
-/// What the latest due may be after a call that sets it, with room for the timeouts of others.
-pub fn push(latest: &Latest, clock: &Clock, length: Duration) {
-    latest.push(Instant::now() + length + 2 * clock.tick);
+/// What the latest due may be after a call that comes, with room for the timeouts of others.
+pub fn push(latest: &Latest, clock: &Clock, act: Act) {
+    latest.push(Instant::now() + LONGEST + 2 * clock.tick);
+    if let Act::Extend(by) = act {
+        latest.extend(by + clock.tick);
+    }
 }
 
 pub const LONGEST: Duration = Duration::from_millis(301);
 
 /// A call on a handle or by a key, whatever it is made on.
-pub fn random_call(random: &mut fastrand::Rng, lengths: Lengths) -> Act {
+pub fn random_call(random: &mut fastrand::Rng, lengths: Lengths, latest: &Latest) -> Act {
     let length = lengths.draw(random);
+    // Not for ever.
+    let may_extend = latest.get() < Instant::now() + 2 * LONGEST;
     match random.u8(..32) {
+        0 | 1 if may_extend => Act::Extend(length),
         0..12 => Act::Reset,
         12..17 => Act::Set(Due::After(length)),
         17..21 => Act::Set(Due::At(Instant::now() + length)),
@@ -59,6 +65,7 @@ pub fn call(record: &mut Record, subject: Subject, handle: &ResetHandle, act: Ac
         Act::Set(Due::After(delay)) => handle.reset_after(delay),
         Act::Set(Due::At(instant)) => handle.reset_at(instant),
         Act::SetTimeout(timeout) => handle.set_timeout(timeout),
+        Act::Extend(by) => handle.extend(by),
         Act::Expire => handle.expire(),
         Act::Cancel => handle.cancel(),
         Act::Look if variant => handle.is_pending(),
@@ -81,7 +88,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
     let handle = deadline.handle();
     let mut kept = Kept::new(&program, subject, deadline, ());
     kept.begin(program.new_life(), Due::After(timeout), (true, made));
-    push(&latest, &clock, LONGEST);
+    push(&latest, &clock, Act::Reset);
     for _ in 0..random.u8(..4) {
         let (mut random, handle) = (random.fork(), handle.clone());
         let (latest, clock, program_, place) = (
@@ -95,9 +102,9 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
             let mut rounds = 0;
             while program_.is_busy() && rounds < 20_000 {
                 rounds += 1;
-                let act = random_call(&mut random, lengths);
+                let act = random_call(&mut random, lengths, &latest);
+                push(&latest, &clock, act);
                 call(&mut record, subject, &handle, act, random.bool());
-                push(&latest, &clock, LONGEST);
                 pace.rest(&mut random).await;
             }
         });
@@ -118,7 +125,7 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
         let is_known = handle.timeout() == timeout;
         let timeout = if is_known { timeout } else { Duration::ZERO };
         kept.begin(program.new_life(), Due::After(timeout), (true, again));
-        push(&latest, &clock, LONGEST);
+        push(&latest, &clock, Act::Reset);
     }
 }
 

@@ -1,0 +1,209 @@
+use std::time::Instant;
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const BEGIN: Act<Instant> = Act::Begin(Due::After(Duration::from_millis(10)));
+const ELAPSED: Act<Instant> = Act::End(Outcome::Elapsed);
+
+/// A call from one millisecond to another, on the one life of a test or on whichever it met.
+fn call(
+    start: Instant,
+    (before, after): (u32, u32),
+    act: Act<Instant>,
+    answer: bool,
+) -> Event<Instant> {
+    Event {
+        call: Call {
+            before: start + before * MS,
+            after: start + after * MS,
+        },
+        act,
+        life: u64::from(matches!(act, Act::Begin(_) | Act::End(_) | Act::Cap(_))),
+        answer,
+        is_vague: false,
+    }
+}
+
+/// What is accused in a record, once each.
+fn accused_of(rules: Rules, mut events: Vec<Event<Instant>>) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    judge(&mut events, rules, None, |kind, _| kinds.push(kind));
+    kinds.dedup();
+    kinds
+}
+
+/// What is accused where a life began at 0 ms, to be due 10 ms later.
+fn accused(rules: Rules, calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
+    let start = Instant::now();
+    let begin = call(start, (0, 1), BEGIN, true);
+    let calls = calls
+        .iter()
+        .map(|&(at, act, answer)| call(start, at, act, answer));
+    accused_of(rules, [begin].into_iter().chain(calls).collect())
+}
+
+fn of_deadline(calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
+    accused(Rules::Deadline, calls)
+}
+
+#[test]
+fn an_end_before_its_due_is_early_and_one_after_it_is_not() {
+    assert_eq!(of_deadline(&[((9, 9), ELAPSED, true)]), [Kind::Early]);
+    assert_eq!(of_deadline(&[((10, 10), ELAPSED, true)]), []);
+}
+
+#[test]
+fn a_reset_moves_the_due_and_one_that_overlaps_another_may_have_come_first() {
+    let until = |after| {
+        let near = ((3, after), Act::Set(Due::After(MS)), true);
+        of_deadline(&[((5, 7), Act::Reset, true), near, ((12, 12), ELAPSED, true)])
+    };
+    assert_eq!(until(4), [Kind::Early], "the reset came after it");
+    assert_eq!(until(6), [], "perhaps it came after the reset");
+}
+
+#[test]
+fn a_reset_or_a_longer_timeout_makes_no_due_earlier() {
+    let ends_at = |end, first| {
+        let calls = [((2, 3), first, true), ((5, 6), Act::Reset, true)];
+        of_deadline(&[calls[0], calls[1], ((end, end), ELAPSED, true)])
+    };
+    for (first, due) in [
+        (Act::Extend(20 * MS), 30),
+        (Act::Set(Due::After(50 * MS)), 52),
+        (Act::SetTimeout(50 * MS), 55),
+        (Act::SetTimeout(2 * MS), 7),
+        (Act::Look, 15),
+    ] {
+        assert_eq!(ends_at(due - 1, first), [Kind::Early]);
+        assert_eq!(ends_at(due, first), []);
+    }
+}
+
+#[test]
+fn the_timeout_to_an_instant_counts_from_any_moment_of_the_call() {
+    let ends_at = |end| {
+        let now = Instant::now();
+        let begin = Act::Begin(Due::At(now + 10 * MS));
+        let calls = [((0, 3), begin), ((5, 6), Act::Reset), ((end, end), ELAPSED)];
+        let events = calls.map(|(at, act)| call(now, at, act, true));
+        accused_of(Rules::Deadline, events.into())
+    };
+    assert_eq!(ends_at(11), [Kind::Early]);
+    assert_eq!(ends_at(12), []);
+}
+
+#[test]
+fn nothing_is_true_after_the_end_and_no_two_ends_are() {
+    let two = |[first, second]: [Act<Instant>; 2], answers: [bool; 2]| {
+        of_deadline(&[
+            ((11, 12), first, answers[0]),
+            ((13, 14), second, answers[1]),
+        ])
+    };
+    let looks = [Act::Look; 2];
+    assert_eq!(two(looks, [false, true]), [Kind::TwoOutcomes]);
+    assert_eq!(two(looks, [true, false]), []);
+    let ends = [Act::Cancel, Act::Expire];
+    assert_eq!(two(ends, [true, true]), [Kind::TwoOutcomes]);
+    assert_eq!(two(ends, [true, false]), []);
+}
+
+#[test]
+fn a_key_is_found_while_its_value_is_in_the_map_and_only_then() {
+    let looks = |answer, at| {
+        let end = ((14, 15), ELAPSED, true);
+        accused(Rules::Value, &[end, ((at, at), Act::Look, answer)])
+    };
+    assert_eq!(looks(false, 5), [Kind::WrongAnswer]);
+    assert_eq!(looks(true, 5), []);
+    assert_eq!(looks(true, 20), [Kind::WrongAnswer]);
+    assert_eq!(looks(false, 20), []);
+}
+
+#[test]
+fn a_key_is_not_absent_while_something_is_surely_under_it() {
+    let inserts = |taken: Option<u32>| {
+        let start = Instant::now();
+        let mut events = vec![call(start, (0, 1), BEGIN, true)];
+        events.extend(taken.map(|taken| call(start, (2, taken), Act::Take, true)));
+        let mut other = call(start, (5, 6), BEGIN, false);
+        other.life = 2;
+        events.push(other);
+        accused_of(Rules::Deadline, events)
+    };
+    assert_eq!(inserts(None), [Kind::WrongAnswer]);
+    assert_eq!(inserts(Some(4)), []);
+    assert_eq!(inserts(Some(5)), []);
+}
+
+#[test]
+fn a_life_is_the_latest_due_and_bounds_the_earliest() {
+    let out = |due| {
+        let due = Instant::now() + due * MS;
+        let out = Act::End(Outcome::Out { due, number: 0 });
+        let far = Act::Set(Due::After(100 * MS));
+        let cap = ((0, 1), Act::Cap(20 * MS), true);
+        accused(
+            Rules::Value,
+            &[cap, ((2, 3), far, true), ((50, 50), out, true)],
+        )
+    };
+    assert_eq!(out(15), [Kind::Early]);
+    assert_eq!(out(21), []);
+    assert_eq!(out(40), [Kind::WrongAnswer]);
+}
+
+#[test]
+fn what_was_removed_in_time_does_not_elapse_and_cannot_be_found() {
+    let removed = |answer, end, finds| {
+        let start = Instant::now();
+        let mut events = vec![
+            call(start, (0, 1), BEGIN, true),
+            call(start, (3, 4), Act::Remove, answer),
+            call(start, (12, 12), Act::End(end), true),
+            call(start, (13, 13), Act::Take, true),
+            call(start, (14, 14), Act::Find, finds),
+        ];
+        (events[1].life, events[3].life) = (1, 1);
+        accused_of(Rules::Deadline, events)
+    };
+    assert_eq!(removed(true, Outcome::Cancelled, false), []);
+    assert_eq!(removed(true, Outcome::Elapsed, false), [Kind::WrongAnswer]);
+    assert_eq!(removed(false, Outcome::Elapsed, false), [Kind::WrongAnswer]);
+    assert_eq!(removed(true, Outcome::Cancelled, true), [Kind::WrongAnswer]);
+}
+
+#[test]
+fn a_drained_deadline_was_given_by_a_drain() {
+    let drained = |act| {
+        let end = ((4, 4), Act::End(Outcome::Drained), true);
+        of_deadline(&[((2, 3), Act::Take, true), ((2, 3), act, true), end])
+    };
+    assert_eq!(drained(Act::Drained), []);
+    assert_eq!(drained(Act::Reset), [Kind::TwoOutcomes]);
+}
+
+#[test]
+fn values_that_were_set_in_time_come_out_in_their_order() {
+    let start = Instant::now();
+    let out = |number, polled, due, set| Out {
+        number,
+        polled: start + polled * MS,
+        due: start + due * MS,
+        set: start + set * MS,
+    };
+    let accused = |set| {
+        let mut times = 0;
+        let mut outs = [out(0, 10, 9, 1), out(1, 10, 7, set)];
+        judge_order(&mut outs, MS, |_, _| times += 1);
+        times
+    };
+    assert_eq!(accused(2), 1);
+    assert_eq!(
+        accused(10),
+        0,
+        "perhaps it was set after the other one came out"
+    );
+}
