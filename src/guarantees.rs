@@ -3,12 +3,12 @@
 //!
 //! | promise | shown by |
 //! |---|---|
-//! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`; the rows "fired early" and "woken early" |
+//! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`, `a_task_is_woken_at_a_new_deadline_however_it_uses_its_sleep`; the rows "fired early" and "woken early" |
 //! | **At most one tick late**, on top of tokio's rounding and scheduling | `any_tick_keeps_time_with_any_shards`, `lateness_is_from_the_due_to_the_wake_up`; the table "How late" |
 //! | **Stalls do not count** against a [`Deadline`]: after a stop of more than 50 ms plus one tick, live connections get time to show that they are alive | `a_stall_is_longer_than_50_ms_and_a_tick`, `deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
 //! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |
 //! | **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once | `no_operation_touches_more_with_a_million_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
-//! | **Any duration**, from zero to [`Duration::MAX`], after any uptime | `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |
+//! | **Any duration**, from zero to [`Duration::MAX`], after any uptime | `zero_waits_for_the_next_millisecond_as_tokios_does`, `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |
 //! | **The end of the runtime is reported**, and nothing hangs | `those_elsewhere_alone_are_told_of_a_shutdown`, `a_pending_wait_after_the_time_driver_names_the_cause`, `try_poll_reports_the_end_each_time_it_is_asked` |
 //! | **Isolation**: a panic in a waker or a key harms no other timer | `wakers_that_panic_or_meddle_harm_no_other_timer`, `keys_and_values_that_panic_harm_no_other_key`, `what_is_no_task_is_as_early_as_on_tokio_beside_busy_workers` |
 //! | **Reports are true**: no deadline is reported too early, no remaining time too long, and no deadline moves by itself | `a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending`, `no_more_time_is_reported_than_was_set` |
@@ -19,8 +19,8 @@
 //! # What each covers
 //!
 //! - **Never early** holds under a stalled driver and a blocked worker, and for a reset that races
-//!   with the expiry. A reset of a [`Sleep`] to later may wake its task once at the old deadline,
-//!   but the sleep stays pending.
+//!   with the expiry. It holds for wake-ups too: a [`Sleep`] that was reset to later wakes no task at
+//!   its old deadline.
 //! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Apart from that,
 //!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
@@ -28,13 +28,13 @@
 //!   due. If nothing falls due until the last 50 ms plus one tick of a stop, the stop does not
 //!   count as a stall, however long it was. A deadline that passes during a stall is postponed by
 //!   the length of the stall. After the stall it lives for at least 100 ms, or for its timeout if
-//!   that is shorter, and at most for its timeout. So spared deadlines keep their spacing.
-//!   Deadlines due shortly after the stall are postponed as well, by less the later they are due. A
-//!   deadline gets at most one grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and
+//!   that is shorter, and at most for its timeout. A deadline that is due within 100 ms after the
+//!   stall is postponed likewise, also if a call has set that due since. So spared deadlines keep
+//!   their spacing. A deadline gets at most one grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and
 //!   an idle timeout of a socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it
 //!   off, for leases.
-//! - **Zero, now and the past** are ready at the first poll, unless a paused clock stands between
-//!   two milliseconds. Then they wait for the next one, as with tokio.
+//! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
+//!   grid, a millisecond at most, as tokio's do. So a loop of zero sleeps paces, and does not spin.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   as tokio's do, or report the end by `try_poll`. A [`Deadline`] resolves to
