@@ -25,8 +25,9 @@
 //!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
 //!   driver's own work does not count. A stall is measured from the first tick at which a timer was
-//!   due. If nothing falls due until the last 50 ms plus one tick of a stop, the stop does not
-//!   count as a stall, however long it was. A deadline that passes during a stall is postponed by
+//!   due. A timer that was disarmed or reset shortly before counts too, because the driver would
+//!   have come for it. If nothing falls due until the last 50 ms plus one tick of a stop, the stop
+//!   does not count as a stall, however long it was. A deadline that passes during a stall is postponed by
 //!   the length of the stall. After the stall it lives for at least 100 ms, or for its timeout if
 //!   that is shorter, and at most for its timeout. A deadline that is due within 100 ms after the
 //!   stall is postponed likewise, also if a call has set that due since. So spared deadlines keep

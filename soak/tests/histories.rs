@@ -4,9 +4,11 @@
 use std::future::{pending, ready};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 
 use futures::future::{FutureExt, join_all};
+use tickwheel::Sleep;
 use tickwheel_soak::{faults, histories};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Duration, Instant};
@@ -189,4 +191,57 @@ fn one_worker() -> Runtime {
 fn runtimes() -> [Runtime; 2] {
     let current = Builder::new_current_thread().enable_time().build();
     [one_worker(), current.unwrap()]
+}
+
+/// The driver has not come to the instant that has passed. So the sleep is pending all along, with
+/// tokio too, and the wake-up is not used up before the new deadline.
+#[test]
+fn a_busy_task_resets_to_the_past_and_on_and_is_woken_there() {
+    for was_ready in [false, true] {
+        let expected = (0, false, 1);
+        assert_eq!(wakes_on::<tokio::time::Sleep>(was_ready), expected, "tokio");
+        assert_eq!(wakes_on::<Sleep>(was_ready), expected, "ready: {was_ready}");
+    }
+}
+
+/// Returns the wake-ups in vain, whether the last one was early, and how many there were in all.
+fn wakes_on<S: AnySleep>(was_ready: bool) -> (usize, bool, usize) {
+    const LATER: Duration = Duration::from_millis(20);
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let wakes = || count.0.load(Ordering::SeqCst);
+    let current_thread = Builder::new_current_thread().enable_time().build();
+    current_thread.unwrap().block_on(async {
+        let mut context = Context::from_waker(&waker);
+        // Nothing drives the runtime meanwhile, here and below.
+        std::thread::sleep(LATER);
+        let mut sleep = Box::pin(S::until(Instant::now() + Duration::from_secs(3600)));
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        if was_ready {
+            sleep.as_mut().reset(Instant::now());
+            while sleep.as_mut().poll(&mut context).is_pending() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            std::thread::sleep(LATER);
+        }
+        let before = wakes();
+        sleep.as_mut().reset(Instant::now() - LATER / 2);
+        let later = Instant::now() + LATER;
+        sleep.as_mut().reset(later);
+        let in_vain = wakes() - before;
+        while wakes() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let is_early = Instant::now() < later;
+        (in_vain, is_early, wakes() - before)
+    })
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }

@@ -48,7 +48,7 @@ pub(super) fn has_come_to_line(due: Moment, now: Moment) -> bool {
     due.to_bits().div_ceil(LINE) <= now.to_bits() / LINE
 }
 
-/// The last line of the grid up to `now`.
+/// The line of the grid up to which the time driver has worked, which is not after `now`.
 fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     let mut has_elapsed = |deadline: Instant| {
         sleep.as_mut().reset(deadline);
@@ -73,7 +73,5 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     }
     // In this order: a line that has elapsed stays elapsed. So it has not moved in between.
     let is_line = has_elapsed(elapsed) && !has_elapsed(ahead);
-    let since = now.checked_duration_since(elapsed)?;
-    let past_line = since.as_nanos() as u64 % LINE;
-    is_line.then(|| now - Duration::from_nanos(past_line))
+    is_line.then_some(elapsed)
 }

@@ -124,14 +124,14 @@ impl ResetHandle {
     }
 
     /// When the deadline expires if nothing resets it: the beginning of a tick. This is never before
-    /// the last reset plus the timeout, and less than a tick after it. `None` once the deadline is no
-    /// longer pending.
+    /// the last reset plus the timeout, and less than a tick after it. In a grace after a stall it
+    /// stays the due, which has passed. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
         self.as_ref().deadline()
     }
 
-    /// The time that is left, rounded down to a millisecond. It is zero if the deadline is just about
-    /// to expire. After a [`reset`](ResetHandle::reset) it is never more than the timeout, unless a
+    /// The time that is left until [`deadline`](ResetHandle::deadline), rounded down to a millisecond.
+    /// It is zero if the deadline is just about to expire, and in a grace. After a [`reset`](ResetHandle::reset) it is never more than the timeout, unless a
     /// call has moved the deadline further. `None` once the deadline is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         self.as_ref().remaining()

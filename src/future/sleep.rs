@@ -66,8 +66,8 @@ use crate::wheel::Key;
 /// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
 ///   millisecond and its scheduling come on top.
 /// - A sleep whose deadline lies in the past is ready at the first poll. One of zero, or until now,
-///   is ready at the next line of tokio's grid, a millisecond later at most. So a loop of such
-///   sleeps paces, and does not spin.
+///   is ready at the next line of tokio's grid, a millisecond later at most, or at the next tick
+///   where that is longer. So a loop of such sleeps paces, and does not spin.
 /// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock.
 /// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
 /// - Once ready, it stays ready until [`reset`](Sleep::reset).
@@ -277,15 +277,22 @@ impl Sleep {
         }
     }
 
-    /// Arms a sleep that was ready, for the task that polled it then. If it is ready again, or the
-    /// runtime has ended, the task is woken, and learns of that by its next poll.
+    /// Arms a sleep that was ready, for the task that polled it then. If the driver has passed its
+    /// deadline, or the runtime has ended, the task is woken, and learns of that by its next poll.
     fn reset_kept(&mut self, first_poll: FirstPoll) {
         let Some(waker) = self.take_waker() else {
             return;
         };
         self.reset_unarmed(first_poll);
-        let polled = self.poll_timer(&mut Context::from_waker(&waker));
-        if let (Poll::Ready(_), Some(shard)) = (polled, &self.shard) {
+        let deadline = self.deadline;
+        // A deadline that has passed, but not for the driver, may yet be reset to later. So the
+        // clock is not asked.
+        let (_, tick) = due_on(self.bind(), deadline);
+        let armed = self.arm(tick, &waker);
+        if let Poll::Ready(Ok(())) = armed {
+            self.state = State::Elapsed;
+        }
+        if let (Poll::Ready(_), Some(shard)) = (armed, &self.shard) {
             shard.wake(waker);
         }
     }
@@ -602,7 +609,13 @@ impl Sleep {
         if first_poll.finds_due(shard, due, tick) {
             return Poll::Ready(Ok(()));
         }
-        let clone = cx.waker().clone();
+        self.arm(tick, cx.waker())
+    }
+
+    #[inline(always)]
+    fn arm(&mut self, tick: Tick, waker: &Waker) -> Poll<Result<(), Cancelled>> {
+        let shard = self.bind();
+        let clone = waker.clone();
         let waker = WakerId::of(&clone);
         let (index, sequence) = match shard.arm(tick, clone) {
             Ok(key) => key.into_halves(),
