@@ -166,6 +166,14 @@ impl Clock {
         self.instant(self.tick.start_of(tick))
     }
 
+    /// Whether an instant comes before `tick` begins, or as it begins.
+    #[inline]
+    pub(crate) fn is_by(&self, instant: Instant, tick: Tick) -> bool {
+        let distance = self.tick.start_of(tick).since(Moment::EPOCH);
+        let start = self.epoch.checked_add(distance);
+        start.is_some_and(|start| instant <= start)
+    }
+
     /// The last tick that any clock comes to.
     pub(crate) fn last_tick(&self) -> Tick {
         self.tick.current(Moment::MAX)

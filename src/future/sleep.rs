@@ -247,9 +247,11 @@ impl Sleep {
 
     #[inline]
     fn reset_to(&mut self, deadline: Instant, first_poll: FirstPoll) {
-        self.deadline = deadline;
+        let before = std::mem::replace(&mut self.deadline, deadline);
         if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
-            if word.defer_to(due_on(shard, deadline).1) {
+            // In the same tick nothing changes. This costs less than to find the tick.
+            let is_by = |due| deadline >= before && shard.clock().is_by(deadline, due);
+            if word.due().is_some_and(is_by) || word.defer_to(due_on(shard, deadline).1) {
                 return;
             }
         }

@@ -113,6 +113,12 @@ impl Word {
         }
     }
 
+    /// When the deadline is due; `None` once it is settled.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<Tick> {
+        State::from_bits(self.load()).due()
+    }
+
     /// The timeout as it was set.
     pub(crate) fn timeout(&self) -> Duration {
         from_nanos(self.timeout_nanos())
@@ -122,32 +128,38 @@ impl Word {
     /// due later. `false` if this needs the lock: the deadline is settled, or must be (W3).
     #[inline]
     pub(crate) fn reset(&self, tick: TickLength, now: Moment) -> bool {
-        let is_ahead = |due| tick.start_of(due) > now;
-        // After the word (W2).
-        self.defer(is_ahead, || tick.due(now.after_nanos(self.timeout_nanos())))
+        let is_ahead = |before| tick.start_of(before) > now;
+        self.defer(is_ahead, |before| {
+            // After the word (W2).
+            let due = now.after_nanos(self.timeout_nanos());
+            (tick.start_of(before) < due).then(|| tick.due(due))
+        })
     }
 
     /// Makes a deadline due at that tick, which is no earlier than its due. `false` if it is
     /// settled, or due later.
     #[inline]
     pub(crate) fn defer_to(&self, due: Tick) -> bool {
-        self.defer(|before| before <= due, || due)
+        self.defer(
+            |before| before <= due,
+            |before| (before < due).then_some(due),
+        )
     }
 
-    /// Makes a pending deadline whose due is `accepted` due at `next`, unless it is due later.
+    /// Makes a pending deadline whose due is `accepted` due at what `later` makes of that, or leaves
+    /// it (W4) where that gives `None`.
     #[inline]
-    fn defer(&self, accepted: impl Fn(Tick) -> bool, next: impl Fn() -> Tick) -> bool {
+    fn defer(&self, accepted: impl Fn(Tick) -> bool, later: impl Fn(Tick) -> Option<Tick>) -> bool {
         let mut state = self.load();
         while is_pending(state) && accepted(due_of(state)) {
-            let new = with_due(state, next());
-            if state >= new {
-                // W4: with one version, the later due is the greater.
+            let Some(due) = later(due_of(state)) else {
                 match self.load() {
                     same if same == state => return true,
                     changed => state = changed, // W6.
                 }
                 continue;
-            }
+            };
+            let new = with_due(state, due);
             // W1 and W2: if the state has changed, it is judged again. AcqRel: earlier writes of
             // this thread go with the word. Acquire on failure: as in `load`.
             let exchanged =
@@ -205,11 +217,6 @@ impl Deref for LockedWord<'_> {
 }
 
 impl LockedWord<'_> {
-    /// When the deadline is due; `None` once it is settled.
-    pub(crate) fn due(&self) -> Option<Tick> {
-        State::from_bits(self.load()).due()
-    }
-
     /// Expires the deadline if `has_passed` says so of its due.
     pub(crate) fn expire_if(&self, mut has_passed: impl FnMut(Tick) -> bool) -> Expiry {
         let expired = |due| has_passed(due).then_some(State::Settled(EXPIRED));
@@ -360,6 +367,7 @@ impl State {
         })
     }
 
+    #[inline]
     fn due(self) -> Option<Tick> {
         match self {
             State::Pending(due) => Some(due),
