@@ -277,12 +277,12 @@ impl fmt::Display for BuildError {
                 )
             }
             BuildError::ZeroShards => f.write_str(
-                "shards is zero; give at least one, or leave it out for one for each worker",
+                "shards is zero; give at least one, or leave it out for one for each thread",
             ),
             BuildError::TooManyShards { shards } => {
                 write!(
                     f,
-                    "shards is {shards}, more than 1024; one for each worker thread is enough"
+                    "shards is {shards}, more than 1024; one for each thread is enough"
                 )
             }
             BuildError::NoRuntime => f.write_str(

@@ -136,7 +136,7 @@ impl Contender {
 
 /// Nanoseconds of a core for each operation. With at most as many threads as cores, this is what an
 /// operation takes on its thread.
-fn core_time(took: &[Took]) -> f64 {
+pub fn core_time(took: &[Took]) -> f64 {
     let cores = available_parallelism().map_or(1, usize::from);
     let time: f64 = took.iter().map(|took| took.time.as_secs_f64()).sum();
     let operations: usize = took.iter().map(|took| took.operations).sum();

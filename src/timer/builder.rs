@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::runtime::Handle;
 
+use super::thread_shard::Spread;
 use super::{Inner, Timer};
 use crate::clock::tick::TickLength;
 use crate::clock::{Clock, grid};
@@ -26,7 +27,7 @@ const MAX_SHARDS: usize = 1024;
 /// | setting | default | meaning |
 /// |---|---|---|
 /// | [`tick`](Builder::tick) | 1 ms | the resolution: a timer fires up to one tick after its deadline, never before |
-/// | [`shards`](Builder::shards) | the runtime's workers | wheels, each with its own lock |
+/// | [`shards`](Builder::shards) | one for each thread of the runtime | wheels, each with its own lock |
 /// | [`stall_grace`](Builder::stall_grace) | `true` | whether deadlines get a grace after a stall; switch it off for leases |
 /// | [`name`](Builder::name) | none | its name in metrics and events |
 ///
@@ -67,8 +68,9 @@ impl Builder {
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one per
-    /// worker of the runtime, rounded up likewise.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one for
+    /// each worker of the runtime and one for the thread of `block_on`, which is the only one on a
+    /// current-thread runtime. It is rounded up likewise.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -111,13 +113,14 @@ impl Builder {
     /// has shut down, the timer has ended too.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let (tick, shards) = self.checked()?;
-        let count = shards.unwrap_or_else(|| handle.metrics().num_workers().min(MAX_SHARDS));
+        let spread = Spread::on(handle);
+        let count = shards.unwrap_or_else(|| spread.threads().min(MAX_SHARDS));
         let _context = handle.enter();
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
         let clock = Clock::new(Some(handle), tick, grid::epoch(handle), self.stall_grace);
-        let timer = self.assemble(clock, count);
+        let timer = self.assemble(clock, count, spread);
         timer.inner.driver.begin(&timer.inner.shards, handle);
         Ok(timer)
     }
@@ -128,20 +131,21 @@ impl Builder {
         let (tick, _) = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
         let clock = Clock::of_system(tick, true);
-        let timer = builder.assemble(clock, shards.min(MAX_SHARDS));
+        let timer = builder.assemble(clock, shards.min(MAX_SHARDS), Spread::Threads);
         let Inner { driver, shards, .. } = &*timer.inner;
         driver.begin_on_thread(shards, name)?;
         Ok(timer)
     }
 
     /// A timer with at least this many shards, whose driver has not begun.
-    fn assemble(self, clock: Clock, shards: usize) -> Timer {
+    fn assemble(self, clock: Clock, shards: usize, spread: Spread) -> Timer {
         let clock = Arc::new(clock);
         let driver = Arc::new(Driver::new(clock.clone(), Reporter::new(self.name)));
         let shard = |index| Shard::new(clock.clone(), driver.clone(), index);
         let indices = 0..shards.next_power_of_two();
         let inner = Inner {
             shards: indices.map(|index| Arc::new(shard(index))).collect(),
+            spread,
             clock,
             driver,
         };

@@ -1,9 +1,9 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
 //! global lock. And the process's timer, which is on a thread of its own, under no runtime.
 //!
-//! A thread remembers the shard that it used last, with the id of its runtime. So the hot path
-//! compares one id. Otherwise the thread looks among the timers that it used before, and then asks
-//! the registry of all runtimes, under a lock.
+//! A thread remembers the shard that it used last, with the id of its runtime and the worker that
+//! the thread was then. So the hot path compares these two. Otherwise the thread looks among the
+//! timers that it used before, and then asks the registry of all runtimes, under a lock.
 //!
 //! In builds with tokio's `test-util` a timer whose clock can be paused holds a handle of its
 //! runtime, and is not notified of the runtime's end before its next use. So no thread remembers
@@ -31,6 +31,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
+use super::thread_shard::note_driven;
 use super::{Builder, Timer, WeakTimer};
 use crate::runtime;
 use crate::runtime::{Handle, TryCurrentError};
@@ -39,7 +40,7 @@ use crate::sync::lock;
 
 thread_local! {
     /// This thread's shard of the timer that it used last.
-    static LATEST: RefCell<Option<(runtime::Id, Arc<Shard>)>> = const { RefCell::new(None) };
+    static LATEST: RefCell<Option<Latest>> = const { RefCell::new(None) };
 
     /// The timer that was used last comes last.
     static REMEMBERED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
@@ -48,6 +49,12 @@ thread_local! {
 std::thread_local! {
     /// Whether this thread has found a timer as a worker.
     static HAS_FOUND: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Latest {
+    runtime: runtime::Id,
+    worker: Option<usize>,
+    shard: Arc<Shard>,
 }
 
 /// A thread remembers the timers of at most this many runtimes.
@@ -118,12 +125,18 @@ fn current_runtime() -> Handle {
     }
 }
 
-/// The shard that this thread used last, if it is of that runtime.
+/// The shard that this thread used last, if it is of that runtime, and the thread's worker was not
+/// handed over since.
 #[inline]
-fn latest(id: runtime::Id) -> Option<Arc<Shard>> {
-    let find = |latest: &RefCell<Option<(runtime::Id, Arc<Shard>)>>| match &*latest.borrow() {
-        Some((of, shard)) if *of == id && !shard.clock().has_ended() => Some(shard.clone()),
-        _ => None,
+fn latest(runtime: runtime::Id) -> Option<Arc<Shard>> {
+    let find = |latest: &RefCell<Option<Latest>>| {
+        let latest = latest.borrow();
+        let found = latest.as_ref().filter(|latest| {
+            latest.runtime == runtime
+                && latest.worker == runtime::worker_index()
+                && !latest.shard.clock().has_ended()
+        });
+        found.map(|latest| latest.shard.clone())
     };
     LATEST.try_with(find).ok().flatten()
 }
@@ -137,11 +150,12 @@ fn look_up(runtime: &Handle) -> Timer {
         Some(timer) => timer,
         None => make(runtime),
     };
+    if runtime::worker_index().is_some() {
+        note_driven(id);
+        HAS_FOUND.with(|found| found.set(true));
+    }
     if !timer.is_pausable() {
         remember(id, &timer);
-    }
-    if runtime::worker_index().is_some() {
-        HAS_FOUND.with(|found| found.set(true));
     }
     timer
 }
@@ -170,7 +184,11 @@ fn remember(id: runtime::Id, timer: &Timer) {
         *remembered = kept;
         forgotten
     };
-    let latest = (id, timer.shard().clone());
+    let latest = Latest {
+        runtime: id,
+        worker: runtime::worker_index(),
+        shard: timer.shard().clone(),
+    };
     // What is forgotten is dropped when nothing is borrowed any more.
     drop(LATEST.try_with(|place| place.replace(Some(latest))));
     drop(REMEMBERED.try_with(take_its_place));

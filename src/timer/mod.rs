@@ -5,11 +5,10 @@
 
 mod builder;
 pub(crate) mod local;
+mod thread_shard;
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::metrics::{Metrics, Snapshot};
 use crate::report::Reporter;
-use crate::runtime;
 use crate::shard::Shard;
+use thread_shard::Spread;
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
@@ -72,6 +71,8 @@ impl WeakTimer {
 struct Inner {
     /// Their number is a power of two.
     shards: Box<[Arc<Shard>]>,
+    /// Over the shards.
+    spread: Spread,
     clock: Arc<Clock>,
     driver: Arc<Driver>,
 }
@@ -204,11 +205,12 @@ impl Timer {
         }
     }
 
-    /// The shard that the calling thread keeps to.
+    /// The calling thread's shard. A worker that is handed over to another thread takes its shard
+    /// along.
     #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.inner.shards;
-        &shards[thread_number() & (shards.len() - 1)]
+        &shards[self.inner.spread.number() & (shards.len() - 1)]
     }
 
     #[inline]
@@ -237,31 +239,6 @@ impl Timer {
     }
 }
 
-/// The number that spreads threads over shards: a worker's index in the runtime where it first uses
-/// a timer, so no two workers of a runtime share a shard. Any other thread takes the next number.
-#[inline]
-fn thread_number() -> usize {
-    std::thread_local! {
-        /// `usize::MAX` until it is chosen.
-        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-
-    #[cold]
-    fn choose() -> usize {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: nothing else depends on the number.
-        let next = || NEXT.fetch_add(1, Ordering::Relaxed);
-        let number = runtime::worker_index().unwrap_or_else(next);
-        NUMBER.with(|chosen| chosen.set(number));
-        number
-    }
-
-    match NUMBER.with(Cell::get) {
-        usize::MAX => choose(),
-        number => number,
-    }
-}
-
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let metrics = self.metrics();
@@ -270,26 +247,5 @@ impl fmt::Debug for Timer {
             .field("shards", &metrics.shards)
             .field("pending", &metrics.pending)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_are_numbered_apart_and_workers_by_their_index() {
-        let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(thread_number)).collect();
-        let mut numbers: Vec<_> = threads.into_iter().map(|it| it.join().unwrap()).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(numbers.len(), 3);
-        let workers = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .build()
-            .unwrap();
-        let worker = workers.spawn(async { (Some(thread_number()), runtime::worker_index()) });
-        let (number, index) = workers.block_on(worker).unwrap();
-        assert_eq!(number, index);
     }
 }

@@ -21,6 +21,7 @@ mod proxy;
 mod ready;
 mod reset;
 mod resets;
+mod threads;
 mod values;
 mod writes;
 
@@ -105,6 +106,7 @@ pub const PARTS: &[Part] = &[
     lateness::PART,
     ready::PART,
     pending::PART,
+    threads::PART,
     reset::PART,
     keyed::PART,
     armed::PART,

@@ -31,6 +31,7 @@ pub struct World {
 #[derive(Clone)]
 pub struct Place {
     handle: Handle,
+    timer: Timer,
     is_inside: bool,
     is_punctual: bool,
 }
@@ -58,8 +59,8 @@ impl World {
         // The timer is not made at a whole millisecond.
         let runtime = Arc::new(Runtime::new(kind, workers as usize));
         pass(Duration::from_micros(below(3) * 300));
-        number_thread(runtime.handle());
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        number_thread(runtime.handle(), &timer);
         let origin = {
             let _context = runtime.handle().enter();
             Instant::now() - passed()
@@ -84,6 +85,7 @@ impl World {
     pub fn place(&self) -> Place {
         Place {
             handle: self.runtime.handle().clone(),
+            timer: self.timer.clone(),
             is_inside: self.kind == Kind::MultiThread && !one_in(4),
             is_punctual: self.is_punctual,
         }
@@ -131,7 +133,7 @@ impl Place {
         run: impl FnOnce() -> R + Send + 'static,
     ) -> JoinHandle<R> {
         thread::spawn(move || {
-            number_thread(&self.handle);
+            number_thread(&self.handle, &self.timer);
             let _context = self.is_inside.then(|| self.handle.enter());
             run()
         })
@@ -145,12 +147,15 @@ impl Place {
     }
 }
 
-/// Gives the thread a number, by which the crate chooses its shard. The crate itself counts threads
-/// over all schedules. With a current-thread runtime there is one shard, and a worker would be
-/// taken for that runtime's own.
-fn number_thread(handle: &Handle) {
+/// Makes the thread a worker, by whose index the crate chooses its shard. The crate itself counts
+/// threads over all schedules. With a current-thread runtime there is one shard, and a worker would
+/// be taken for that runtime's own.
+fn number_thread(handle: &Handle, timer: &Timer) {
     if handle.runtime_flavor() == RuntimeFlavor::MultiThread {
         be_worker(usize::from(thread::current().id()));
+        // It learns of which runtime.
+        let _context = handle.enter();
+        drop(timer.sleep(Duration::ZERO));
     }
 }
 
