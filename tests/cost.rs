@@ -12,7 +12,7 @@ use std::thread;
 
 use cpu_time::ThreadTime;
 use tickwheel::{DelayMap, Duration, Instant, Timer};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime, RuntimeMetrics};
 use tokio::task::yield_now;
 
 use crate::common::{HOUR, MS, alone, current_thread, multi_thread, poll_once};
@@ -178,61 +178,65 @@ fn neither_a_tick_nor_an_earlier_timer_spawns_tasks() {
     }
 }
 
+/// Each with the number of tasks that its own timer has, and of those of another timer: in builds
+/// with `test-util` some, if the clock can be paused.
+fn runtimes() -> [(Runtime, usize, usize); 2] {
+    [(multi_thread(2), 0, 0), (current_thread(), 2, 1)]
+}
+
+/// Waits for the tasks that were taken back: their worker drops them.
+async fn assert_alive(metrics: &RuntimeMetrics, tasks: usize) {
+    for _ in 0..1_000 {
+        if metrics.num_alive_tasks() == tasks {
+            break;
+        }
+        tokio::time::sleep(MS).await;
+    }
+    assert_eq!(metrics.num_alive_tasks(), tasks);
+}
+
 #[test]
-fn streams_that_were_polled_and_dropped_leave_no_task() {
+fn a_stream_that_waits_for_its_runtimes_end_has_no_task() {
     let _alone = alone();
-    for (runtime, keeps) in runtimes() {
-        let metrics = runtime.metrics();
+    for (runtime, own, _) in runtimes() {
         runtime.block_on(async {
             let (map, first) = DelayMap::<u8, ()>::new(&Timer::current());
             drop(first);
+            let metrics = Handle::current().metrics();
+            assert_alive(&metrics, own).await;
             for _ in 0..1_000 {
                 let mut stream = map.expirations().expect("the one before was dropped");
                 assert!(poll_once(&mut Box::pin(stream.recv())).is_pending());
-                assert!(metrics.num_alive_tasks() > keeps, "the stream has one");
-                drop(stream);
+                assert_eq!(metrics.num_alive_tasks(), own);
             }
-            // A task that was taken back is dropped by its worker.
-            for _ in 0..1_000 {
-                if metrics.num_alive_tasks() == keeps {
-                    break;
-                }
-                tokio::time::sleep(MS).await;
-            }
-            assert_eq!(metrics.num_alive_tasks(), keeps);
         });
     }
-}
-
-/// Each with the number of tasks that keep its own timer: in builds with `test-util` one, if the
-/// clock can be paused.
-fn runtimes() -> [(Runtime, usize); 2] {
-    [(multi_thread(2), 0), (current_thread(), 1)]
 }
 
 #[test]
 fn no_task_of_the_timers_is_alive() {
     let _alone = alone();
-    for (runtime, keeps) in runtimes() {
+    for (runtime, own, another) in runtimes() {
         let metrics = runtime.metrics();
         runtime.block_on(async {
-            let own = Timer::new();
-            for timer in [Timer::current(), own.clone()] {
+            let built = Timer::new();
+            for timer in [Timer::current(), built.clone()] {
                 timer.sleep(MS).await;
                 assert!(timer.timeout(MS, pending::<()>()).await.is_err());
                 assert!(timer.timeout(1_000 * MS, yield_now()).await.is_ok());
                 let (deadline, left) = (timer.deadline(MS), timer.deadline(HOUR));
                 deadline.await.unwrap();
-                assert_eq!(metrics.num_alive_tasks(), keeps, "while one is armed");
+                // While one is armed.
+                assert_alive(&metrics, own + another).await;
                 drop(left);
                 let mut beat = timer.interval(MS);
                 beat.tick().await;
                 beat.tick().await;
             }
-            let unarmed = own.sleep(MS);
-            drop(own);
+            let unarmed = built.sleep(MS);
+            drop(built);
             unarmed.await;
+            assert_alive(&metrics, own).await;
         });
-        assert_eq!(metrics.num_alive_tasks(), keeps);
     }
 }

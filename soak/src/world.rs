@@ -111,6 +111,8 @@ pub fn build(flavour: Flavour) -> Runtime {
         Flavour::Multi(workers) => {
             let mut builder = Builder::new_multi_thread();
             builder.worker_threads(workers);
+            #[cfg(tokio_unstable)]
+            builder.enable_alt_timer();
             builder
         }
     };

@@ -9,14 +9,20 @@
 //! driver has worked. So the last deadline that has elapsed lies on the grid. The code finds it by
 //! halving.
 //!
+//! tokio's alternative timer shows no grid: there a sleep elapses only when its worker comes round
+//! next. Ticks begin somewhere between two lines there, and a timer is late by half a millisecond
+//! more, on average.
+//!
 //! Invariant: nothing but the rounding hangs on what is found here. If no grid is found, ticks
 //! begin somewhere else.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::long_before;
 use super::pausable::can_be_paused;
 use super::tick::Moment;
 use crate::runtime::{Handle, worker_index};
@@ -38,9 +44,16 @@ pub(crate) fn epoch(handle: &Handle) -> Instant {
     // The time driver may work meanwhile, and once more because this has disturbed it.
     const TRIES: usize = 4;
     let mut sleep = pin!(sleep_until(now));
-    (0..TRIES)
-        .find_map(|_| find(sleep.as_mut(), now))
-        .unwrap_or(now)
+    let shows_grid = |mut sleep: Pin<&mut Sleep>| {
+        sleep.as_mut().reset(long_before(now));
+        sleep.is_elapsed()
+    };
+    // A reset may panic in the moment in which the runtime ends.
+    let found = catch_unwind(AssertUnwindSafe(|| {
+        let tries = if shows_grid(sleep.as_mut()) { TRIES } else { 0 };
+        (0..tries).find_map(|_| find(sleep.as_mut(), now))
+    }));
+    found.ok().flatten().unwrap_or(now)
 }
 
 /// Whether the grid has come to `due` at `now`. Both count from an epoch that lies on it.

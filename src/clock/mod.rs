@@ -181,9 +181,7 @@ impl Clock {
 
     /// An instant before the runtime was built, as far as the platform can name one.
     pub(crate) fn long_ago(&self) -> Instant {
-        const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-        let mut earlier = (0..32).map(|halvings| self.epoch.checked_sub(YEAR / (1 << halvings)));
-        earlier.find_map(|instant| instant).unwrap_or(self.epoch)
+        long_before(self.epoch)
     }
 
     #[inline]
@@ -244,6 +242,12 @@ impl Clock {
             drop(handle);
         }
     }
+}
+
+fn long_before(instant: Instant) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    let mut earlier = (0..32).map(|halvings| instant.checked_sub(YEAR / (1 << halvings)));
+    earlier.find_map(|instant| instant).unwrap_or(instant)
 }
 
 fn system_now() -> Instant {

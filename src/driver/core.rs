@@ -60,8 +60,13 @@ pub(super) trait Alarm: Send {
     /// it is in time for too.
     fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick);
 
-    /// Notes that it has fired, at the present tick.
-    fn note_fired(&mut self, present: Tick);
+    /// Notes that it has fired.
+    fn note_fired(&mut self);
+
+    /// Whether it will never fire again, because its runtime has ended.
+    fn has_ended(&mut self) -> bool {
+        false
+    }
 }
 
 /// The result of setting the alarm.
@@ -70,7 +75,7 @@ pub(super) enum SetOutcome {
     Done,
     /// The time of this tick has passed already.
     Passed(Tick),
-    /// The runtime's time driver has ended.
+    /// Its runtime has ended.
     Ended,
 }
 
@@ -111,6 +116,9 @@ impl Driver {
         requests: Request,
         run: &mut Run,
     ) -> SetOutcome {
+        if core.alarm.has_ended() {
+            return SetOutcome::Ended;
+        }
         let has_fired = requests.has(Request::FIRED);
         if !has_fired && !requests.has(Request::TURN) {
             let tick = self.earliest_tick(core, running);
@@ -121,7 +129,7 @@ impl Driver {
         let now = self.clock.now();
         let present = self.clock.tick().current(now);
         if has_fired {
-            core.alarm.note_fired(present);
+            core.alarm.note_fired();
         }
         if !run.is_in_time_driver {
             self.note_wait(core, present, run);
@@ -212,19 +220,24 @@ impl Driver {
         })
     }
 
-    /// Closes every shard, for ever.
     fn end(&self, core: Core, running: &mut Running<'_>) {
-        // First, so a thread that finds a shard closed, under its lock, finds the driver ended.
-        self.clock.end();
-        // Nothing need be notified or waits any more.
+        // Nothing need be notified any more.
         running.set_for(Tick::FIRST);
+        self.close(core.shards());
+    }
+
+    /// Closes every shard, for ever.
+    pub(super) fn close(&self, shards: impl Iterator<Item = Arc<Shard>>) {
+        // First, so a thread that finds a shard closed, under its lock, finds the clock ended.
+        self.clock.end();
+        // Nothing waits any more.
         self.clock.stalls().wait_from(Tick::NEVER);
-        let runtime = self.runtime().take();
-        // Under no lock: the last reference to a runtime drops what it still has.
-        drop(runtime);
-        for shard in core.shards() {
+        for shard in shards {
             self.reporter.wake_all(&mut shard.close());
         }
+        let waits = std::mem::take(&mut *lock(&self.waits));
+        self.reporter
+            .wake_all(&mut waits.into_iter().map(|(_, waker)| waker).collect());
     }
 
     /// Nothing panics under this lock.

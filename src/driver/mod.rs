@@ -8,6 +8,7 @@
 //!     Requests::run                requests       this thread becomes the running thread, or leaves
 //!                                                 the request to it
 //!       Driver::serve              core           reads the clock before any shard
+//!         Alarm::has_ended         tokio_alarm    if the runtime has, closes the shards instead
 //!         Stalls::turn_begins      clock          notes a stall, if the driver comes late by one
 //!         Driver::fire_due         core           each shard, until none has more than a batch:
 //!           Shard::fire_batch      shard            locks it
@@ -42,9 +43,8 @@
 //!   paused there is no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
 //!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
-//! - The shards are closed when the runtime's time driver has ended, after every task was dropped:
-//!   by the waker that the time driver then fires, or by the running thread that finds it ended
-//!   when it sets the alarm (see `tokio_alarm`).
+//! - The shards are closed when the runtime's time driver has ended, after every task was dropped,
+//!   by the running thread that finds it ended (see `tokio_alarm`).
 //!
 //! # When does the driver come?
 //!
@@ -59,6 +59,7 @@
 
 pub(crate) mod alarm_tick;
 mod core;
+mod linger;
 pub(crate) mod requests;
 mod thread_alarm;
 mod tokio_alarm;
@@ -66,17 +67,18 @@ mod watch;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use crate::runtime::Handle;
-use crate::sync::lock;
 
 use self::core::Core;
 use crate::clock::Clock;
 use crate::report::Reporter;
 use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
+pub(crate) use linger::Life;
 use requests::{Request, Requests};
+use slab::Slab;
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
 pub(crate) use watch::Watch;
@@ -88,10 +90,10 @@ pub(crate) struct Driver {
     /// The state that the running thread works with. It is here while no thread runs the driver.
     /// Once the driver has ended, it never is.
     core: Mutex<Option<Core>>,
+    /// What waits for its end with nothing armed. The driver takes them when it closes.
+    waits: Mutex<Slab<Waker>>,
     wake_ups: AtomicU64,
     reporter: Reporter,
-    /// The runtime that drives this; `None` for the process's timer, and once the driver has ended.
-    runtime: Mutex<Option<Handle>>,
 }
 
 impl Driver {
@@ -101,18 +103,29 @@ impl Driver {
             requests: Requests::new(),
             clock,
             core: Mutex::new(None),
+            waits: Mutex::default(),
             wake_ups: AtomicU64::new(0),
             reporter,
-            runtime: Mutex::new(None),
         }
     }
 
-    /// Begins to drive these shards on the runtime of `handle`. Call this in the context of that
-    /// runtime.
-    pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle) {
-        let alarm = TokioAlarm::new(self.clock.clone(), Arc::downgrade(self));
-        *self.runtime() = Some(handle.clone());
-        *self.core() = Some(Core::new(alarm, shards));
+    /// Begins to drive these shards on the runtime of `handle`, which is in that part of its life.
+    /// Call this in the context of that runtime.
+    pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle, life: Life) {
+        let (clock, driver) = (self.clock.clone(), Arc::downgrade(self));
+        let alarm = match life {
+            Life::Alive => TokioAlarm::new(clock, driver, handle),
+            Life::Ends => Some(TokioAlarm::of_ending(clock, driver)),
+            Life::Ended => None,
+        };
+        match alarm {
+            Some(alarm) => *self.core() = Some(Core::new(alarm, shards)),
+            None => self.close(shards.iter().cloned()),
+        }
+        if life == Life::Ends {
+            // It finds that out.
+            self.run(Request::SET_ALARM);
+        }
     }
 
     /// Begins to drive these shards, on a thread of that name which this starts.
@@ -134,11 +147,6 @@ impl Driver {
     /// How often the alarm has fired.
     pub(crate) fn wake_ups(&self) -> u64 {
         self.wake_ups.load(Ordering::Relaxed)
-    }
-
-    /// Nothing panics under this lock.
-    fn runtime(&self) -> MutexGuard<'_, Option<Handle>> {
-        lock(&self.runtime)
     }
 
     /// The alarm has fired, within tokio's time driver or on the alarm's own thread.
@@ -186,7 +194,7 @@ mod tests {
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let clock = Clock::new(Some(&runtime), tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
-        driver.begin(&[], &runtime);
+        driver.begin(&[], &runtime, Life::Alive);
         driver.request_turn(ExpiryChange::Later(Tick::new(10)));
         driver.request_turn(ExpiryChange::Earlier(Tick::new(10)));
         sleep(Duration::from_millis(20)).await;
@@ -218,7 +226,7 @@ mod tests {
             (SetOutcome::Done, Tick::new(now.get() + self.soon))
         }
 
-        fn note_fired(&mut self, _: Tick) {}
+        fn note_fired(&mut self) {}
     }
 
     /// A driver on the system's clock, without shards.

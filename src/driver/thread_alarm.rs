@@ -53,5 +53,5 @@ impl Alarm for ThreadAlarm {
         (self.set(now), now)
     }
 
-    fn note_fired(&mut self, _: Tick) {}
+    fn note_fired(&mut self) {}
 }

@@ -13,24 +13,48 @@
 //! so does every reset, because a reset is muted and may swallow a firing. A poll attaches it
 //! again.
 //!
-//! Neither a reset nor a poll needs a runtime's context. But a poll panics once the runtime's time
-//! driver has ended. So each sleep here is polled only right after a reset that has shown the time
-//! driver alive. If the runtime ends between the two, the panic is caught, and counts as the end. A
-//! panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio offers no poll that
-//! reports the end in another way.
+//! # The end
 //!
-//! The time driver fires all of its timers when it ends, after the last task was dropped. So an
-//! alarm that is set learns of the end by its waker. From then on, each sleep that is reset has
-//! elapsed at once. So an alarm that has elapsed, while the instant that it was reset to lies
-//! ahead, shows the end for certain, on any thread.
+//! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
+//! the instant that it was last reset to lies ahead, the time driver has ended. This reading is the
+//! only sign of the end. It asks whether the sleep has elapsed, and then reads the clock, in this
+//! order. The running thread asks before all else that it does, so also when the alarm has fired.
 //!
-//! While nothing is armed, the alarm is unset. A clock that can be paused would run to it. On the
-//! system's clock a second sleep of tokio's lies at the end of time from the start, and reports the
-//! runtime's end. To set the alarm itself there each time that it fires would cost a system call.
+//! ```text
+//!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`Linger`)--> ended
+//!            or a reset or a poll has panicked)                             nothing of tokio's is touched any more
+//! ```
+//!
+//! The alarm has elapsed in its time as often as not, and while nothing is armed it is unset. So
+//! a second sleep of tokio's lies at the end of time from the start: the *end sleep*. It is never
+//! reset. A time driver that ends fires all of its timers, and so wakes one waker of the two at
+//! least.
+//!
+//! A clock that can be paused would run to the end of time. There a task that never ends is spawned
+//! with the alarm. A runtime that shuts down drops its tasks first, and its clock does not run any
+//! more. So the drop of that task sets the alarm for the end of time, in place of the second sleep.
+//! The task tells nothing to a waiter, because other tasks may be dropped after it.
+//!
+//! A reset or a poll may panic in the moment in which the time driver ends. Such a panic is caught,
+//! and is the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio
+//! offers no call that reports the end in another way. After a reset the alarm is polled only if it
+//! has not elapsed.
+//!
+//! Orders that could go wrong, and why they do not:
+//!
+//! - *The time driver ends while a thread resets the alarm.* The reset elapses at once, or panics.
+//!   Or the alarm was set before the end, and fires with it.
+//! - *The alarm's time comes in the moment of the end.* Then it shows nothing. The end sleep does,
+//!   or the next reset, which elapses at once.
+//! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset. On
+//!   tokio's alternative timer that would panic: see `linger`.
+//! - *tokio's alternative timer* ends with each worker. It fires the timers of that worker before
+//!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
+//!   was set long before. See `linger` for the rest.
 //!
 //! Invariant: only the running thread sets, unsets and polls it.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,44 +66,89 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Driver;
 use super::core::{Alarm, SetOutcome};
+use super::linger::Linger;
+use super::requests::Request;
 use crate::clock::Clock;
 use crate::clock::tick::Tick;
 use crate::runtime::coop::unconstrained;
+use crate::runtime::{Handle, JoinHandle};
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
+    /// What the sleep was last reset to.
+    instant: Instant,
+    /// `None` on a clock that can be paused.
+    end_sleep: Option<Pin<Box<Sleep>>>,
     clock: Arc<Clock>,
     alarm_waker: Arc<AlarmWaker>,
     waker: Waker,
+    /// Its wakes are never muted.
+    end_waker: Waker,
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: Tick,
     is_attached: bool,
-    /// It fired before its time, or while it was unset. This is how the time driver ends.
-    fired_early: bool,
-    /// Fires when the time driver ends, and never else. On a clock that can be paused there is
-    /// none.
-    _end: Option<Pin<Box<Sleep>>>,
+    has_time_driver_ended: bool,
+    linger: Linger,
+    /// On a clock that can be paused.
+    last_task: Option<LastTask>,
 }
 
 impl TokioAlarm {
-    /// A new alarm, which is unset. Call this in the context of the runtime that drives it.
-    pub(super) fn new(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
-        // One of its own, which is never muted.
+    /// A new alarm, which is unset. Call this in the context of the runtime that drives it. `None`
+    /// if that has ended.
+    pub(super) fn new(
+        clock: Arc<Clock>,
+        driver: Weak<Driver>,
+        runtime: &Handle,
+    ) -> Option<TokioAlarm> {
+        let mut alarm = TokioAlarm::unset(clock, driver);
+        if alarm.clock.is_pausable() {
+            alarm.last_task = Some(LastTask::spawn(runtime, &alarm.alarm_waker));
+            return Some(alarm);
+        }
+        let (end_of_time, past) = (alarm.end_of_time(), alarm.clock.long_ago());
+        let mut sleep = Box::pin(sleep_until(end_of_time));
+        alarm.linger = catch(|| Linger::of(sleep.as_mut(), past))?;
+        reset(sleep.as_mut(), end_of_time)?;
+        if poll(sleep.as_mut(), &alarm.end_waker)?.is_ready() {
+            return None;
+        }
+        alarm.end_sleep = Some(sleep);
+        Some(alarm)
+    }
+
+    /// As `new`, where the time driver may have ended, and is not to be touched.
+    pub(super) fn of_ending(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
+        TokioAlarm {
+            has_time_driver_ended: true,
+            linger: Linger::Later,
+            ..TokioAlarm::unset(clock, driver)
+        }
+    }
+
+    fn unset(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
         let end_waker = Waker::from(AlarmWaker::new(driver.clone()));
         let alarm_waker = AlarmWaker::new(driver);
-        let end = (!clock.is_pausable())
-            .then(|| end_of_time_driver(clock.start_of(clock.last_tick()), &end_waker));
+        let now = Instant::now();
         TokioAlarm {
             // It is not among tokio's timers before it is set.
-            sleep: Box::pin(sleep_until(Instant::now())),
-            _end: end.flatten(),
+            sleep: Box::pin(sleep_until(now)),
+            instant: now,
+            end_sleep: None,
             clock,
             waker: Waker::from(alarm_waker.clone()),
+            end_waker,
             alarm_waker,
             at: Tick::NEVER,
             is_attached: false,
-            fired_early: false,
+            has_time_driver_ended: false,
+            linger: Linger::Not,
+            last_task: None,
         }
+    }
+
+    fn end_of_time(&self) -> Instant {
+        self.clock.start_of(self.clock.last_tick())
     }
 }
 
@@ -88,16 +157,24 @@ impl Alarm for TokioAlarm {
         self.at
     }
 
+    fn has_ended(&mut self) -> bool {
+        let has_elapsed = |sleep: &Pin<Box<Sleep>>| sleep.is_elapsed();
+        if !self.has_time_driver_ended {
+            self.has_time_driver_ended = self.end_sleep.as_ref().is_some_and(has_elapsed)
+                || has_elapsed(&self.sleep) && self.is_ahead(self.instant);
+        }
+        self.has_time_driver_ended && self.linger.is_over(&self.end_waker)
+    }
+
     /// Its waker is spent.
-    fn note_fired(&mut self, present: Tick) {
-        self.fired_early = self.at > present;
+    fn note_fired(&mut self) {
         self.is_attached = false;
         self.at = Tick::NEVER;
     }
 
     fn set(&mut self, tick: Tick) -> SetOutcome {
         if tick == Tick::NEVER {
-            return self.unset();
+            return self.take_out();
         }
         let before = self.at;
         let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
@@ -127,30 +204,35 @@ impl Alarm for TokioAlarm {
         if !matches!(set, SetOutcome::Passed(_)) {
             return (set, now);
         }
-        let soon = self.clock.now_instant() + Duration::from_nanos(1);
-        match self.set_at(soon, now.next()) {
-            // Either the time driver has come by meanwhile, or it has ended, and the clock has
-            // reached `soon` before it was read. The end of time tells which.
-            SetOutcome::Passed(_) => match self.set_to(self.clock.last_tick()) {
-                SetOutcome::Ended => (SetOutcome::Ended, now.next()),
-                _ => (set, now.next()),
-            },
+        let mut set_after = |least| {
+            let soon = self.clock.now_instant() + least;
+            self.set_at(soon, now.next())
+        };
+        let set_soon = match set_after(Duration::from_nanos(1)) {
+            // The time driver has come by meanwhile, or ends. It lies far enough ahead to show that.
+            SetOutcome::Passed(_) => set_after(Duration::from_millis(1)),
+            other => other,
+        };
+        match set_soon {
+            SetOutcome::Passed(_) => (set, now.next()),
             other => (other, now.next()),
         }
     }
 }
 
 impl TokioAlarm {
-    /// If it fired early, either the time driver has ended, or it was set for later while it fired.
-    fn unset(&mut self) -> SetOutcome {
-        let fired_early = std::mem::take(&mut self.fired_early);
-        if fired_early && self.set_to(self.clock.last_tick()) == SetOutcome::Ended {
-            return SetOutcome::Ended;
+    fn take_out(&mut self) -> SetOutcome {
+        if self.are_tasks_dropped() {
+            return self.set_to(self.clock.last_tick());
         }
-        if self.at != Tick::NEVER {
-            self.at = Tick::NEVER;
+        if self.at != Tick::NEVER && !self.has_time_driver_ended {
             // An instant in the past elapses at once, and so tokio drops it from its timers.
-            self.reset(self.clock.long_ago());
+            self.at = Tick::NEVER;
+            self.is_attached = false;
+            self.instant = self.clock.long_ago();
+            if self.reset().is_none() {
+                return self.end();
+            }
         }
         SetOutcome::Done
     }
@@ -160,70 +242,115 @@ impl TokioAlarm {
     }
 
     /// Resets tokio's sleep to an instant of that tick, and attaches it.
-    fn set_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
-        self.reset(instant);
+    fn set_at(&mut self, mut instant: Instant, tick: Tick) -> SetOutcome {
         self.at = tick;
-        let polled = if self.sleep.is_elapsed() {
-            Some(Poll::Ready(()))
-        } else {
-            poll_alive(self.sleep.as_mut(), &self.waker)
-        };
+        if self.has_time_driver_ended {
+            return SetOutcome::Done;
+        }
+        if self.are_tasks_dropped() {
+            // Only the end of the time driver is to come, and this alone shows that.
+            instant = self.end_of_time();
+        }
+        self.instant = instant;
+        let reset = self.reset();
+        let polled = reset.and_then(|()| poll(self.sleep.as_mut(), &self.waker));
         self.is_attached = polled == Some(Poll::Pending);
         match polled {
-            None => SetOutcome::Ended,
             Some(Poll::Pending) => SetOutcome::Done,
-            Some(Poll::Ready(())) if self.time_driver_has_ended(instant) => SetOutcome::Ended,
+            None => self.end(),
+            Some(Poll::Ready(())) if self.is_ahead(instant) => self.end(),
             // Nothing comes after the end of time.
             Some(Poll::Ready(())) if tick >= self.clock.last_tick() => SetOutcome::Done,
             Some(Poll::Ready(())) => SetOutcome::Passed(tick),
         }
     }
 
-    /// Resets tokio's sleep. In the past it elapses at once, and would wake the waker, which is for
-    /// the time driver alone. A wake of the time driver meanwhile is muted too, and attaching the
-    /// alarm again finds that out.
-    fn reset(&mut self, instant: Instant) {
-        self.is_attached = false;
+    /// Resets tokio's sleep to `instant`. In the past it elapses at once, and would wake the waker,
+    /// which is for the time driver alone. A wake of the time driver meanwhile is muted too, and
+    /// attaching the alarm again finds that out.
+    fn reset(&mut self) -> Option<()> {
         // Relaxed, here and in `wake_by_ref`: it elapses within `reset`, on this thread. Another
         // thread that fires it meanwhile fires what is being unset, and may read either.
         self.alarm_waker.is_muted.store(true, Ordering::Relaxed);
-        self.sleep.as_mut().reset(instant);
+        let reset = reset(self.sleep.as_mut(), self.instant);
         self.alarm_waker.is_muted.store(false, Ordering::Relaxed);
+        reset
     }
 
-    /// Whether a sleep that has elapsed shows the end, and not that `instant` has passed.
-    fn time_driver_has_ended(&mut self, instant: Instant) -> bool {
-        // The clock is read after that: in a runtime that is alive it has reached the instant.
-        let is_ahead = self.clock.try_now().map(|now| now < instant);
-        is_ahead.unwrap_or_else(|| {
-            // Where the clock cannot be read, try the end of time, which has not passed.
-            self.reset(self.clock.start_of(self.clock.last_tick()));
-            self.sleep.is_elapsed()
-        })
+    /// The time driver has ended.
+    fn end(&mut self) -> SetOutcome {
+        self.has_time_driver_ended = true;
+        if self.has_ended() {
+            SetOutcome::Ended
+        } else {
+            SetOutcome::Done
+        }
+    }
+
+    /// Whether an instant lies ahead, of a sleep that has elapsed before this is called.
+    fn is_ahead(&self, instant: Instant) -> bool {
+        let now = self.clock.try_now();
+        // Where a clock that can be paused cannot be read, only the task tells.
+        now.map_or_else(|| self.are_tasks_dropped(), |now| now < instant)
+    }
+
+    /// Whether the runtime drops its tasks, on a clock that can be paused.
+    fn are_tasks_dropped(&self) -> bool {
+        // Acquire: pairs with the Release in the drop of `WithTasks`.
+        self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire)
     }
 }
 
-/// A sleep at `end_of_time`, which fires only when the time driver ends. `None` if that has ended:
-/// the next thread that arms finds that out.
-fn end_of_time_driver(end_of_time: Instant, waker: &Waker) -> Option<Pin<Box<Sleep>>> {
-    let mut sleep = Box::pin(sleep_until(end_of_time));
-    // Before the first reset or poll a sleep is in no timers, and shows nothing of the time driver.
-    sleep.as_mut().reset(end_of_time);
+/// Resets a sleep. `None` if that has panicked, because the time driver has ended in this moment.
+fn reset(sleep: Pin<&mut Sleep>, instant: Instant) -> Option<()> {
+    catch(|| sleep.reset(instant))
+}
+
+/// Polls a sleep that was reset, if it has not elapsed. `None` as `reset`.
+fn poll(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
     if sleep.is_elapsed() {
-        return None;
+        return Some(Poll::Ready(()));
     }
-    poll_alive(sleep.as_mut(), waker)?
-        .is_pending()
-        .then_some(sleep)
-}
-
-/// Polls a sleep whose reset has just shown the time driver alive. `None` if that has ended since.
-fn poll_alive(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
     // Not at the cost of the budget of the task that this may run in.
     let mut sleep = unconstrained(sleep);
     let mut context = Context::from_waker(waker);
-    let poll = || Pin::new(&mut sleep).poll(&mut context);
-    catch_unwind(AssertUnwindSafe(poll)).ok()
+    catch(|| Pin::new(&mut sleep).poll(&mut context))
+}
+
+fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(touch)).ok()
+}
+
+/// A task of the runtime that never ends by itself. Dropping this takes it back.
+struct LastTask(JoinHandle<()>);
+
+impl LastTask {
+    fn spawn(runtime: &Handle, alarm_waker: &Arc<AlarmWaker>) -> LastTask {
+        let with_tasks = WithTasks(alarm_waker.clone());
+        LastTask(runtime.spawn(async move {
+            let _with_tasks = with_tasks;
+            pending::<()>().await;
+        }))
+    }
+}
+
+impl Drop for LastTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// It is dropped when the runtime drops its tasks.
+struct WithTasks(Arc<AlarmWaker>);
+
+impl Drop for WithTasks {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `are_tasks_dropped`.
+        self.0.are_tasks_dropped.store(true, Ordering::Release);
+        if let Some(driver) = self.0.driver.upgrade() {
+            driver.run(Request::SET_ALARM);
+        }
+    }
 }
 
 /// The target of the alarm's wakes.
@@ -231,6 +358,7 @@ struct AlarmWaker {
     driver: Weak<Driver>,
     /// The alarm is being reset. If it elapses now, that is no firing.
     is_muted: AtomicBool,
+    are_tasks_dropped: AtomicBool,
 }
 
 impl AlarmWaker {
@@ -238,6 +366,7 @@ impl AlarmWaker {
         Arc::new(AlarmWaker {
             driver,
             is_muted: AtomicBool::new(false),
+            are_tasks_dropped: AtomicBool::new(false),
         })
     }
 }
@@ -264,39 +393,56 @@ mod tests {
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
-    use tokio::runtime::Builder;
+    use tokio::runtime::{Builder, Runtime};
 
     use super::{Alarm, SetOutcome, TokioAlarm};
     use crate::Timer;
     use crate::clock::Clock;
     use crate::clock::tick::{Tick, TickLength};
 
-    /// An alarm of no driver. Call this in the context of a runtime.
-    fn alarm() -> TokioAlarm {
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        TokioAlarm::new(Arc::new(Clock::of_system(tick, true)), Weak::new())
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    /// The system's clock reaches each instant that is set for, before it is read again. If that
-    /// were taken for a missed tick, the running thread would turn for ever.
+    /// An alarm of no driver.
+    fn alarm(runtime: &Runtime) -> Option<TokioAlarm> {
+        let _context = runtime.enter();
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let clock = Arc::new(Clock::of_system(tick, true));
+        TokioAlarm::new(clock, Weak::new(), runtime.handle())
+    }
+
+    /// Whatever it was set for last. The system's clock has reached the instants of the past when
+    /// it is read again, so these show nothing.
     #[test]
-    fn an_alarm_that_is_set_soon_learns_of_its_runtimes_end() {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let mut alarm = {
-            let _context = runtime.enter();
-            alarm()
-        };
-        let set_soon = |alarm: &mut TokioAlarm| alarm.set_soon(alarm.clock.current_tick()).0;
-        assert_ne!(set_soon(&mut alarm), SetOutcome::Ended);
-        drop(runtime);
-        assert_eq!(set_soon(&mut alarm), SetOutcome::Ended);
+    fn an_alarm_learns_of_its_runtimes_end_without_a_reset() {
+        let sets: [fn(&mut TokioAlarm); 4] = [
+            |_| {},
+            |alarm| {
+                alarm.set(Tick::new(1_000_000));
+            },
+            |alarm| {
+                alarm.set_soon(alarm.clock.current_tick());
+            },
+            |alarm| {
+                alarm.set(Tick::new(1_000_000));
+                alarm.set(Tick::NEVER);
+            },
+        ];
+        for (number, set) in sets.iter().enumerate() {
+            let runtime = runtime();
+            let mut alarm = alarm(&runtime).unwrap();
+            set(&mut alarm);
+            assert!(!alarm.has_ended(), "{number}");
+            drop(runtime);
+            assert!(alarm.has_ended(), "{number}");
+        }
     }
 
     #[test]
     fn an_alarm_set_soon_does_not_wait_for_what_it_was_set_for() {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let _context = runtime.enter();
-        let mut alarm = alarm();
+        let runtime = runtime();
+        let mut alarm = alarm(&runtime).unwrap();
         let now = alarm.clock.current_tick();
         assert_eq!(alarm.set(Tick::new(now.get() + 1_000)), SetOutcome::Done);
         assert!(alarm.set_soon(now).1 <= now.next());

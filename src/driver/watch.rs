@@ -1,80 +1,107 @@
-//! Notifies a task that has no timer armed when the runtime has shut down.
+//! Wakes a wait that has no timer armed when the runtime ends. An armed timer is woken by the
+//! closing of its shard, and this is for a wait that has none: it waits for the tick that never
+//! comes. No wheel holds it, so it counts as no timer that is pending.
 //!
-//! With nothing armed there may be no tokio timer that reports the end. So a watch spawns a task
-//! that never ends by itself. A runtime that shuts down drops it, at once if it is spawned after
-//! that, and its `JoinHandle` wakes the waiting task, on any thread.
+//! Invariant: a wait that is registered when the driver closes is woken. Both take the lock of the
+//! list, and the clock has ended before the driver takes it. So a wait that comes after that finds
+//! the clock ended.
 
-use std::future::{Future, pending};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Poll, Waker};
+
+use slab::Slab;
 
 use super::Driver;
-use crate::runtime::{JoinHandle, coop};
+use crate::sync::lock;
 
-/// Waits for the end of the runtime. Dropping it takes the task back.
+/// A place in the driver's list of waits. Dropping it gives that back.
 pub(crate) struct Watch {
     driver: Arc<Driver>,
-    /// `None` for a driver that has ended, or that needs no runtime and never ends.
-    task: Option<JoinHandle<()>>,
+    key: Option<usize>,
 }
 
 impl Watch {
     pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
-        // Cloned out of the lock: a runtime that has shut down drops the task within `spawn`.
-        let runtime = driver.runtime().clone();
         Watch {
             driver: driver.clone(),
-            task: runtime.map(|runtime| runtime.spawn(pending())),
+            key: None,
         }
     }
 
-    /// Whether the runtime has dropped its tasks, or its time driver has ended.
-    #[inline]
-    pub(crate) fn has_ended(&self) -> bool {
-        let is_dropped = self.task.as_ref().is_some_and(JoinHandle::is_finished);
-        is_dropped || self.driver.clock.has_ended()
-    }
-
-    /// Ready once the runtime has dropped its tasks. Else the task of `cx` is woken then.
-    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.task {
-            // Not at the cost of the budget of the task that waits.
-            Some(task) => pin!(coop::unconstrained(task)).poll(cx).map(drop),
-            // The clock ends before the driver lets the runtime go.
-            None if self.driver.clock.has_ended() => Poll::Ready(()),
-            None => Poll::Pending,
+    /// Ready once the runtime has ended. Else `waker` is woken then.
+    pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
+        // Wakers are cloned and dropped under no lock.
+        let clone = waker.clone();
+        let mut waits = lock(&self.driver.waits);
+        if self.driver.clock.has_ended() {
+            drop(waits);
+            return Poll::Ready(());
         }
+        let replaced = match self.key.and_then(|key| waits.get_mut(key)) {
+            Some(registered) => Some(std::mem::replace(registered, clone)),
+            None => {
+                self.key = Some(waits.insert(clone));
+                None
+            }
+        };
+        drop(waits);
+        drop(replaced);
+        Poll::Pending
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
+        let Some(key) = self.key else { return };
+        let mut waits = lock(&self.driver.waits);
+        let waker = waits.try_remove(key);
+        if waits.is_empty() {
+            *waits = Slab::new();
         }
+        drop(waits);
+        drop(waker);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::runtime::Handle;
-    use tokio::task::yield_now;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
+    use super::*;
     use crate::Timer;
 
-    #[tokio::test]
-    async fn a_dropped_watch_leaves_no_task() {
-        let timer = Timer::new();
-        let alive = || Handle::current().metrics().num_alive_tasks();
-        let before = alive();
-        let watches: Vec<_> = (0..1_000).map(|_| timer.watch()).collect();
-        assert_eq!(alive(), before + 1_000);
-        drop(watches);
-        // The runtime drops each when it comes to it.
-        for _ in 0..1_000 {
-            yield_now().await;
+    #[derive(Default)]
+    struct Counts(AtomicUsize);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
-        assert_eq!(alive(), before);
+    }
+
+    #[test]
+    fn a_watch_is_woken_by_the_end_and_keeps_no_waker_once_dropped() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let [first, second, dropped] = [(); 3].map(|()| Arc::<Counts>::default());
+        let mut watches = [(); 3].map(|()| timer.watch());
+        for (watch, counts) in watches.iter_mut().zip([&second, &first, &dropped]) {
+            assert!(watch.poll_end(&Waker::from(counts.clone())).is_pending());
+        }
+        let [mut moved, watch, gone] = watches;
+        assert!(moved.poll_end(&Waker::from(first.clone())).is_pending());
+        assert_eq!(Arc::strong_count(&second), 1, "another task waits");
+        drop(gone);
+        assert_eq!(Arc::strong_count(&dropped), 1);
+        drop(runtime);
+        let woken = [&first, &second, &dropped].map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [2, 0, 0]);
+        assert!(moved.poll_end(Waker::noop()).is_ready());
+        drop((moved, watch));
     }
 }

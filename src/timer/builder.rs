@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::runtime::Handle;
 
 use super::thread_shard::Spread;
 use super::{Inner, Timer};
 use crate::clock::tick::TickLength;
 use crate::clock::{Clock, grid};
-use crate::driver::Driver;
+use crate::driver::{Driver, Life};
 use crate::error::BuildError;
 use crate::report::Reporter;
 use crate::shard::Shard;
@@ -119,9 +121,15 @@ impl Builder {
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let clock = Clock::new(Some(handle), tick, grid::epoch(handle), self.stall_grace);
+        let life = Life::of(handle);
+        let epoch = match life {
+            Life::Alive => grid::epoch(handle),
+            Life::Ends | Life::Ended => Instant::now(),
+        };
+        let clock = Clock::new(Some(handle), tick, epoch, self.stall_grace);
         let timer = self.assemble(clock, count, spread);
-        timer.inner.driver.begin(&timer.inner.shards, handle);
+        let Inner { driver, shards, .. } = &*timer.inner;
+        driver.begin(shards, handle, life);
         Ok(timer)
     }
 

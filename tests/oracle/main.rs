@@ -2,8 +2,8 @@
 //! machine looks for the rest.
 //!
 //! `ORACLE_PROGRAMS` says how many random programs each part runs, and `ORACLE_SEED` where the
-//! seeds begin. What today's code is known to fail is in `paused/known.rs`, with its
-//! program in `found.rs`. `README.md` beside this file tells what the oracle was tried on.
+//! seeds begin. Programs that found something are in `found.rs`. `README.md` beside this file tells
+//! what the oracle was tried on.
 
 #[path = "../common/mod.rs"]
 mod common;

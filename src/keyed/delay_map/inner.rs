@@ -59,6 +59,7 @@ use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
+use crate::driver::Watch;
 use crate::error::Cancelled;
 use crate::keyed::table::{PartGuard, Reentry, Table};
 use crate::shard::{NotArmed, Shard};
@@ -349,14 +350,18 @@ impl<K, V> Inner<K, V> {
 
     /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
     /// Call this after the waker was registered.
-    pub(super) fn poll_stream_timer(&self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    pub(super) fn poll_stream_timer(
+        &self,
+        watch: &mut Watch,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cancelled>> {
         let earliest = self.waker.begins_to_wait(|| self.earliest.of_all());
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         let is_due = earliest <= self.clock().current_tick();
         let set = if is_due {
             Err(NotArmed::Fired)
         } else {
-            self.set_timer(earliest, cx.waker())
+            self.set_timer(earliest, watch, cx.waker())
         };
         // A C4 that came before the timer was there has changed the earliest tick.
         let has_changed = || self.clock().is_pausable() && self.earliest.of_all() != earliest;
@@ -373,12 +378,16 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`.
-    fn set_timer(&self, tick: Tick, waker: &Waker) -> Result<(), NotArmed> {
+    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`. Then the stream is woken
+    /// by the end of the runtime alone.
+    fn set_timer(&self, tick: Tick, watch: &mut Watch, waker: &Waker) -> Result<(), NotArmed> {
         let before = self.stream_timer().take();
         if tick == Tick::NEVER {
             self.disarm(before);
-            return Ok(());
+            return match watch.poll_end(waker) {
+                Poll::Ready(()) => Err(NotArmed::Closed),
+                Poll::Pending => Ok(()),
+            };
         }
         let due = self.clock().tick().start_of(tick);
         let key = match before {

@@ -41,9 +41,6 @@ pub struct Expired<K, V> {
 /// It ends [as the map's page says](super::DelayMap). When it is dropped and no task is to take
 /// [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
 ///
-/// From its first poll to its end the timer's runtime has one more task, which does nothing. It
-/// tells the stream that the runtime shuts down.
-///
 /// # Cancel safety
 ///
 /// Dropping a future of the next item, as in a `select!`, loses nothing. A value leaves the map in
@@ -64,7 +61,7 @@ pub struct Expired<K, V> {
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,
     search: Search,
-    /// Ends the stream with the runtime, also while nothing is armed.
+    /// Ends the stream with the runtime while nothing is armed.
     watch: Option<Watch>,
     ended: bool,
 }
@@ -106,7 +103,7 @@ impl<K, V> Expirations<K, V> {
     /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
     /// ended.
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
-        while !self.ended && !self.watch().has_ended() {
+        while !self.ended && !self.inner.timer.has_ended() {
             let mut next = None;
             match self.take_due(1, |expired| next = Some(expired)) {
                 Found::Due(_) | Found::Unfinished => {
@@ -175,7 +172,7 @@ impl<K, V> Expirations<K, V> {
         for _ in 0..CHECKS {
             // S1.
             self.inner.waker.stops_waiting();
-            if self.watch().has_ended() {
+            if self.inner.timer.has_ended() {
                 return self.end();
             }
             // S2.
@@ -190,10 +187,11 @@ impl<K, V> Expirations<K, V> {
                 return self.end();
             }
             // S3 to S5.
-            match self.inner.poll_stream_timer(cx) {
+            let watch = self.watch.get_or_insert_with(|| self.inner.timer.watch());
+            match self.inner.poll_stream_timer(watch, cx) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Pending if self.watch().poll_end(cx).is_pending() => return Poll::Pending,
-                Poll::Pending | Poll::Ready(Err(_)) => return self.end(),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return self.end(),
             }
         }
         cx.waker().wake_by_ref();
@@ -213,15 +211,10 @@ impl<K, V> Expirations<K, V> {
         })
     }
 
-    #[inline]
-    fn watch(&mut self) -> &mut Watch {
-        let inner = &self.inner;
-        self.watch.get_or_insert_with(|| inner.timer.watch())
-    }
-
     fn end(&mut self) -> Poll<usize> {
         self.ended = true;
-        if self.watch.take().is_some_and(|watch| watch.has_ended()) {
+        self.watch = None;
+        if self.inner.timer.has_ended() {
             // Nothing more would come out. The values in the map stay there to be drained.
             self.inner.table.lock_all().close();
         }

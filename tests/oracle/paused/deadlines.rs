@@ -8,7 +8,6 @@ use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after};
-use super::known;
 use super::sleepers::{Armed, Now, On};
 use super::waiter::{Expected, Waiter};
 
@@ -429,12 +428,6 @@ impl Timed {
         self.restart(now);
         match self.waiter.poll(0, |cx| self.real.poll(cx)) {
             Poll::Ready(Err(error)) if error.is_shutdown() => Ok(()),
-            Poll::Ready(Ok(()))
-                if self.model.timeout.is_zero()
-                    && known::a_restart_of_no_time_may_expire_after_the_end() =>
-            {
-                Ok(())
-            }
             told => Err(format!("restarted after the end, it tells {told:?}")),
         }
     }

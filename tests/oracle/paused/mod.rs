@@ -11,14 +11,12 @@
 //! | `sleepers`, `deadlines`, `delay_maps` | the models, each beside the real thing |
 //! | `clock`, `waiter` | time as the model counts it; wakers that count |
 //! | `shrink`, `watch`, `quiet` | cutting a failing program down; noticing one that hangs; panics that are expected |
-//! | `known` | checks that today's code fails |
 //!
 //! It takes nothing but the public surface.
 
 mod clock;
 mod deadlines;
 mod delay_maps;
-mod known;
 pub(crate) mod program;
 mod quiet;
 mod shrink;
@@ -30,7 +28,6 @@ mod world;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use known::strictly;
 pub(crate) use program::{Ending, Op, Program};
 pub(crate) use shrink::one_by_one;
 

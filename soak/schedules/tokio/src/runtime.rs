@@ -130,7 +130,11 @@ impl Handle {
     }
 
     pub fn metrics(&self) -> RuntimeMetrics {
-        RuntimeMetrics(self.0.workers)
+        let alive = |task: &&Arc<Task>| !task.is_finished();
+        RuntimeMetrics {
+            workers: self.0.workers,
+            alive: self.0.tasks.lock().unwrap().iter().filter(alive).count(),
+        }
     }
 
     /// The future is one that never ends, so nobody polls it.
@@ -138,8 +142,7 @@ impl Handle {
     where
         F: Future + Send + 'static,
     {
-        drop(future);
-        let task = Arc::new(Task::default());
+        let task = Arc::new(Task::new(future));
         let mut tasks = self.0.tasks.lock().unwrap();
         let is_too_late = self.0.are_tasks_dropped.load(Ordering::SeqCst);
         if !is_too_late {
@@ -193,11 +196,18 @@ impl Drop for EnterGuard<'_> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct RuntimeMetrics(usize);
+pub struct RuntimeMetrics {
+    workers: usize,
+    alive: usize,
+}
 
 impl RuntimeMetrics {
     pub fn num_workers(&self) -> usize {
-        self.0
+        self.workers
+    }
+
+    pub fn num_alive_tasks(&self) -> usize {
+        self.alive
     }
 }
 

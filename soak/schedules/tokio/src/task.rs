@@ -15,17 +15,31 @@ pub fn try_id() -> Option<Id> {
     None
 }
 
-#[derive(Debug, Default)]
 pub(crate) struct Task(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
+    /// It is dropped when the task is finished.
+    future: Option<Box<dyn Send>>,
     is_finished: bool,
     joins: Option<Waker>,
 }
 
 impl Task {
+    pub(crate) fn new(future: impl Send + 'static) -> Task {
+        Task(Mutex::new(State {
+            future: Some(Box::new(future)),
+            ..State::default()
+        }))
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.lock().unwrap().is_finished
+    }
+
     pub(crate) fn finish(&self) {
+        let future = self.0.lock().unwrap().future.take();
+        drop(future);
         let joins = {
             let mut state = self.0.lock().unwrap();
             state.is_finished = true;
@@ -51,7 +65,7 @@ impl<T> JoinHandle<T> {
     }
 
     pub fn is_finished(&self) -> bool {
-        self.task.0.lock().unwrap().is_finished
+        self.task.is_finished()
     }
 }
 

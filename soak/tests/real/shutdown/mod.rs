@@ -1,6 +1,7 @@
 //! The end of a runtime: its own tasks are dropped while they are pending, as with tokio's timers.
 //! What waits from elsewhere is told.
 
+mod abort;
 mod adapters;
 mod after;
 mod elsewhere;

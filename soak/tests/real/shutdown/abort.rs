@@ -1,0 +1,147 @@
+//! Programs in which each panic ends the process, as with `panic = "abort"`, and which make and
+//! drop very many runtimes. Each has a process of its own.
+
+use std::fs;
+use std::thread;
+
+use futures::FutureExt;
+use futures::executor::block_on;
+use tickwheel::{DelayMap, Sleep, Timer};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::common::{HOUR, MS, PATIENCE, current_thread, is_alone_in_a_process, multi_thread};
+
+const RUNTIMES: [fn() -> Runtime; 4] = [
+    current_thread,
+    || multi_thread(1),
+    || multi_thread(2),
+    || multi_thread(4),
+];
+
+/// How a runtime ends.
+const ENDS: [fn(Runtime); 4] = [
+    drop,
+    Runtime::shutdown_background,
+    |runtime| runtime.shutdown_timeout(PATIENCE),
+    |runtime| {
+        let other = multi_thread(1);
+        other.block_on(async { runtime.shutdown_background() });
+    },
+];
+
+/// Uses the runtime in some way. Returns a thread that is to be told of the end, if there is one.
+type Use = fn(&Runtime) -> Option<thread::JoinHandle<()>>;
+
+const USES: [Use; 6] = [
+    |_| None,
+    |runtime| {
+        let task = runtime.spawn(async { tickwheel::sleep(MS).await });
+        runtime.block_on(task).unwrap();
+        None
+    },
+    |runtime| {
+        runtime.spawn(async { tickwheel::sleep(HOUR).await });
+        None
+    },
+    |runtime| {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let deadline = timer.deadline(HOUR);
+        Some(thread::spawn(move || {
+            assert!(block_on(deadline).unwrap_err().is_shutdown());
+        }))
+    },
+    |runtime| {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let mut sleep: Sleep = timer.sleep(HOUR);
+        Some(thread::spawn(move || {
+            let end = block_on(std::future::poll_fn(|cx| sleep.try_poll(cx)));
+            assert!(end.unwrap_err().is_shutdown());
+        }))
+    },
+    // Nothing is armed.
+    |runtime| {
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        Some(thread::spawn(move || {
+            let (_map, mut due) = DelayMap::<u8, ()>::new(&timer);
+            assert!(block_on(due.recv()).is_none());
+        }))
+    },
+];
+
+fn use_and_end(rounds: usize) {
+    for round in 0..rounds {
+        for build in RUNTIMES {
+            for used in USES {
+                let runtime = build();
+                let told = used(&runtime);
+                if told.is_some() {
+                    // It waits by then, more often than not.
+                    thread::sleep(MS);
+                }
+                ENDS[round % ENDS.len()](runtime);
+                if let Some(told) = told {
+                    told.join().unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_aborts_on_a_panic_outlives_its_runtimes() {
+    let test = "shutdown::abort::a_program_that_aborts_on_a_panic_outlives_its_runtimes";
+    if is_alone_in_a_process(test) {
+        std::panic::set_hook(Box::new(|info| {
+            eprintln!("{info}");
+            std::process::abort();
+        }));
+        use_and_end(8);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn very_many_runtimes_leave_no_file_thread_or_memory() {
+    let test = "shutdown::abort::very_many_runtimes_leave_no_file_thread_or_memory";
+    if !is_alone_in_a_process(test) {
+        return;
+    }
+    const RUNTIMES: usize = 1_000;
+    let in_dir = |dir: &str| fs::read_dir(dir).unwrap().count();
+    let resident = || {
+        let status = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = status.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * 4_096
+    };
+    let use_all = || {
+        for number in 0..RUNTIMES {
+            let mut builder = match number % 2 {
+                0 => Builder::new_current_thread(),
+                _ => Builder::new_multi_thread(),
+            };
+            let builder = builder.worker_threads(1 + number % 3).enable_all();
+            #[cfg(tokio_unstable)]
+            if number % 2 == 1 {
+                builder.enable_alt_timer();
+            }
+            let runtime = builder.build().unwrap();
+            let sleep = async { tickwheel::sleep(HOUR).now_or_never() };
+            runtime.block_on(sleep);
+            runtime.spawn(async { tickwheel::sleep(HOUR).await });
+            drop(runtime);
+        }
+        // What outlives its runtime by a while has gone.
+        thread::sleep(1_000 * MS);
+        [
+            in_dir("/proc/self/fd"),
+            in_dir("/proc/self/task"),
+            resident(),
+        ]
+    };
+    // The first makes what stays.
+    let ([files, threads, memory], now) = (use_all(), use_all());
+    assert!(now[0] <= files + 20, "{files} files, then {}", now[0]);
+    assert!(now[1] <= threads + 5, "{threads} threads, then {}", now[1]);
+    let more = now[2].saturating_sub(memory);
+    assert!(more < 8 << 20, "{more} bytes more");
+}
