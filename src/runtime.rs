@@ -6,11 +6,67 @@
 //! |---|---|
 //! | [`Handle`], [`Id`], [`TryCurrentError`] | finding the current runtime, and stepping into another one |
 //! | [`RuntimeFlavor`] | whether the clock of a runtime can be paused |
-//! | [`worker_index`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
+//! | [`worker_index`], [`TELLS_WORKERS`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
 //! | [`JoinHandle`] | learning that a runtime drops its tasks |
 //! | [`coop`] | the budget of a task, which a timer that makes progress takes from |
 //!
 //! Invariant: nothing here is part of the crate's own mechanism.
 
-pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError, worker_index};
+pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError};
 pub(crate) use tokio::task::{Id as TaskId, JoinHandle, coop, try_id};
+pub(crate) use worker::{TELLS_WORKERS, index as worker_index};
+
+/// tokio tells from 1.54 on which worker a thread is. Its older releases with long-term support do
+/// not. A glob import within a block shadows the function that stands in, as `clock::pausable`
+/// explains.
+mod worker {
+    /// Whether tokio tells it.
+    pub(crate) const TELLS_WORKERS: bool = {
+        #[allow(unused_imports)] // Without the function nothing of it is used.
+        use tokio::runtime::*;
+        is_told(&worker_index)
+    };
+
+    /// The worker that the calling thread is, if tokio tells that.
+    #[inline(always)]
+    pub(crate) fn index() -> Option<usize> {
+        #[allow(unused_imports)]
+        use tokio::runtime::*;
+        worker_index().told()
+    }
+
+    #[allow(dead_code)] // It stands in where tokio has none.
+    fn worker_index() -> Untold {
+        Untold
+    }
+
+    #[allow(dead_code)]
+    struct Untold;
+
+    const fn is_told<T: MaybeTold, F: Fn() -> T>(_: &F) -> bool {
+        T::IS_TOLD
+    }
+
+    trait MaybeTold {
+        const IS_TOLD: bool;
+
+        fn told(self) -> Option<usize>;
+    }
+
+    impl MaybeTold for Untold {
+        const IS_TOLD: bool = false;
+
+        fn told(self) -> Option<usize> {
+            None
+        }
+    }
+
+    impl MaybeTold for Option<usize> {
+        const IS_TOLD: bool = true;
+
+        #[inline(always)]
+        fn told(self) -> Option<usize> {
+            self
+        }
+    }
+}

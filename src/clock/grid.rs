@@ -25,20 +25,27 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::long_before;
 use super::pausable::can_be_paused;
 use super::tick::Moment;
-use crate::runtime::{Handle, worker_index};
+use crate::runtime::{Handle, TELLS_WORKERS, worker_index};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// How far two lines of the grid lie apart, in nanoseconds.
 const LINE: u64 = MILLISECOND.as_nanos() as u64;
 
+/// Whether the calling thread drives the runtime of `handle`, as far as tokio tells that. Call this
+/// before the thread enters that runtime: it may be a worker of another one.
+pub(crate) fn is_driven_here(handle: &Handle) -> bool {
+    let is_current = |current: Handle| current.id() == handle.id();
+    Handle::try_current().is_ok_and(is_current) && (worker_index().is_some() || !TELLS_WORKERS)
+}
+
 /// The instant from which ticks are counted, which is not in the future. The caller is in the
 /// context of the runtime of `handle`.
-pub(crate) fn epoch(handle: &Handle) -> Instant {
+pub(crate) fn epoch(handle: &Handle, is_driven_here: bool) -> Instant {
     let now = Instant::now();
     // A thread outside of a runtime whose clock may be paused must not touch the runtime's timers:
     // the clock would run to them.
-    if can_be_paused(handle) && worker_index().is_none() {
+    if can_be_paused(handle) && !is_driven_here {
         return now;
     }
     // The time driver may work meanwhile, and once more because this has disturbed it.

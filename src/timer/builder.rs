@@ -117,13 +117,14 @@ impl Builder {
         let (tick, shards) = self.checked()?;
         let spread = Spread::on(handle);
         let count = shards.unwrap_or_else(|| spread.threads().min(MAX_SHARDS));
+        let is_driven_here = grid::is_driven_here(handle);
         let _context = handle.enter();
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
         let life = Life::of(handle);
         let epoch = match life {
-            Life::Alive => grid::epoch(handle),
+            Life::Alive => grid::epoch(handle, is_driven_here),
             Life::Ends | Life::Ended => Instant::now(),
         };
         let clock = Clock::new(Some(handle), tick, epoch, self.stall_grace);

@@ -1,16 +1,18 @@
 //! Which timer belongs to which runtime, what becomes of it, and that it goes by the clock of that
 //! runtime, wherever it is used.
 
+use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::future::poll_immediate;
 use tickwheel::{Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread};
+use crate::common::{HOUR, MS, current_thread, multi_thread, tells_workers};
 use crate::paused_clock::{move_the_clock_only, paused, settle};
 
 #[test]
@@ -36,12 +38,49 @@ fn each_runtime_has_one_timer_of_its_own() {
 
 #[test]
 fn a_sleep_reset_by_a_plain_thread_goes_by_its_pollers_clock() {
+    if !tells_workers() {
+        return;
+    }
     let workers = multi_thread(1);
     let made = workers.spawn(async { [sleep(MS)] });
     let [mut nap] = workers.block_on(made).unwrap();
     nap.reset_after(HOUR);
     let polled = paused().block_on(async { tokio::time::timeout(2 * HOUR, nap).await });
     assert!(polled.is_ok(), "an hour of the paused clock is over");
+}
+
+/// By a plain thread, and by a worker of another runtime, whose index is not one of the paused one.
+#[test]
+fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
+    type Build = Box<dyn FnOnce() + Send>;
+    let elsewhere: [fn(Build); 2] = [
+        |build| build(),
+        |build| {
+            let workers = multi_thread(1);
+            let built = workers.spawn(async move { build() });
+            workers.block_on(built).unwrap();
+        },
+    ];
+    for elsewhere in elsewhere {
+        let (tells, handle) = mpsc::channel();
+        let (ends, end) = oneshot::channel();
+        let paused = thread::spawn(move || {
+            paused().block_on(async {
+                let start = Instant::now();
+                tells.send(Handle::current()).unwrap();
+                end.await.unwrap();
+                start.elapsed()
+            })
+        });
+        let handle = handle.recv().unwrap();
+        elsewhere(Box::new(move || {
+            for _ in 0..200 {
+                drop(Timer::builder().build_on(&handle).unwrap());
+            }
+        }));
+        ends.send(()).unwrap();
+        assert_eq!(paused.join().unwrap(), Duration::ZERO);
+    }
 }
 
 #[tokio::test(start_paused = true)]
