@@ -72,14 +72,20 @@ impl Race {
     }
 
     /// Adds a contender. `make` is called once for each thread, within the runtime.
-    pub fn enter<O: Operation>(
+    pub fn enter<O: Operation>(&mut self, name: &'static str, make: impl FnMut() -> O + 'static) {
+        self.enter_on(self.runtime.clone(), name, make);
+    }
+
+    /// As `enter`, on another runtime than the others are on.
+    pub fn enter_on<O: Operation>(
         &mut self,
+        runtime: Rc<Runtime>,
         name: &'static str,
         mut make: impl FnMut() -> O + 'static,
     ) {
         self.contenders.push(Contender {
             name,
-            runtime: self.runtime.clone(),
+            runtime,
             make: Box::new(move || Box::new(make())),
             hands: Vec::new(),
             samples: Vec::new(),

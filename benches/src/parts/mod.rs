@@ -43,6 +43,8 @@ pub mod name {
     pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
     pub const QUEUE: &str = "tickwheel, DelayQueue";
     pub const TOKIO: &str = "tokio";
+    pub const TOKIO_ALTERNATIVE: &str = "tokio, alternative timer";
+    pub const ON_ALTERNATIVE: &str = "tickwheel, on the alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";
     pub const PINGORA: &str = "pingora-timeout";
     pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";

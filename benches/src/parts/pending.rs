@@ -22,6 +22,30 @@ fn run(settings: &Settings) -> Vec<Record> {
     races.flat_map(|race| race.run(settings)).collect()
 }
 
+/// tokio's timer per worker, which only a build with `--cfg tokio_unstable` has.
+#[cfg(tokio_unstable)]
+fn enter_alternative(race: &mut Race, threads: usize) {
+    // A current-thread runtime has none.
+    if threads == 0 {
+        return;
+    }
+    let runtime = std::rc::Rc::new(
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads.max(2))
+            .enable_all()
+            .enable_alt_timer()
+            .build()
+            .expect("the runtime starts"),
+    );
+    race.enter_on(runtime.clone(), name::TOKIO_ALTERNATIVE, || {
+        polled_once(false, |after| tokio::time::timeout(after, Never))
+    });
+    race.enter_on(runtime, name::ON_ALTERNATIVE, || {
+        let timer = Timer::current();
+        polled_once(false, move |after| timer.timeout(after, Never))
+    });
+}
+
 fn race(threads: usize) -> Race {
     let mut race = Race::new(format!("pending-{threads}"), threads);
     race.enter(name::TICKWHEEL, || {
@@ -37,6 +61,8 @@ fn race(threads: usize) -> Race {
     race.enter(name::TOKIO, || {
         polled_once(false, |after| tokio::time::timeout(after, Never))
     });
+    #[cfg(tokio_unstable)]
+    enter_alternative(&mut race, threads);
     race.enter(name::PINGORA, || {
         polled_once(false, |after| pingora_timeout::timeout(after, Never))
     });
