@@ -161,12 +161,12 @@
 //! | feature | what |
 //! |---|---|
 //! | `full` | all of these except `test-util` |
-//! | `http-body` | [`http_body::TimeoutBody`](crate::http_body): an idle timeout between the frames of a body, and a total one |
-//! | `hyper` | [`hyper`]: a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
-//! | `io` | [`io::IdleTimeout`](crate::io): an idle timeout for sockets, and separate timeouts for reading and writing |
+//! | `http-body` | [`http_body::TimeoutBody`](https://docs.rs/tickwheel/latest/tickwheel/http_body/): an idle timeout between the frames of a body, and a total one |
+//! | `hyper` | [`hyper`](https://docs.rs/tickwheel/latest/tickwheel/hyper/): a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
+//! | `io` | [`io::IdleTimeout`](https://docs.rs/tickwheel/latest/tickwheel/io/): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `serde` | `Serialize` and `Deserialize` for the types of [`metrics`]: each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
-//! | `stream` | [`stream::StreamExt`](crate::stream): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
-//! | `tower` | [`tower`]: timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
+//! | `stream` | [`stream::StreamExt`](https://docs.rs/tickwheel/latest/tickwheel/stream/): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
+//! | `tower` | [`tower`](https://docs.rs/tickwheel/latest/tickwheel/tower/): timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
