@@ -10,8 +10,8 @@
 //! halving.
 //!
 //! tokio's alternative timer shows no grid: there a sleep elapses only when its worker comes round
-//! next. Ticks begin somewhere between two lines there, and a timer is late by half a millisecond
-//! more, on average.
+//! next. Ticks begin somewhere between two lines there, and timers are late by what is left to the
+//! next line, which is less than a millisecond.
 //!
 //! Invariant: nothing but the rounding hangs on what is found here. If no grid is found, ticks
 //! begin somewhere else.

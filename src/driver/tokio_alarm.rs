@@ -242,14 +242,10 @@ impl TokioAlarm {
     }
 
     /// Resets tokio's sleep to an instant of that tick, and attaches it.
-    fn set_at(&mut self, mut instant: Instant, tick: Tick) -> SetOutcome {
+    fn set_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
         self.at = tick;
         if self.has_time_driver_ended {
             return SetOutcome::Done;
-        }
-        if self.are_tasks_dropped() {
-            // Only the end of the time driver is to come, and this alone shows that.
-            instant = self.end_of_time();
         }
         self.instant = instant;
         let reset = self.reset();

@@ -2,14 +2,18 @@
 //! drop very many runtimes. Each has a process of its own.
 
 use std::fs;
+use std::future::poll_fn;
 use std::thread;
 
 use futures::FutureExt;
 use futures::executor::block_on;
-use tickwheel::{DelayMap, Sleep, Timer};
+use futures::future::BoxFuture;
+use tickwheel::{DelayMap, Timer};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::common::{HOUR, MS, PATIENCE, current_thread, is_alone_in_a_process, multi_thread};
+use crate::common::{
+    HOUR, MS, PATIENCE, current_thread, is_alone_in_a_process, multi_thread, poll_once,
+};
 
 const RUNTIMES: [fn() -> Runtime; 4] = [
     current_thread,
@@ -29,8 +33,9 @@ const ENDS: [fn(Runtime); 4] = [
     },
 ];
 
-/// Uses the runtime in some way. Returns a thread that is to be told of the end, if there is one.
-type Use = fn(&Runtime) -> Option<thread::JoinHandle<()>>;
+/// Uses the runtime in some way. Returns what waits for it elsewhere, if anything does. That was
+/// polled, because a thread that arms something in the very moment of the end may panic.
+type Use = fn(&Runtime) -> Option<BoxFuture<'static, bool>>;
 
 const USES: [Use; 6] = [
     |_| None,
@@ -44,43 +49,42 @@ const USES: [Use; 6] = [
         None
     },
     |runtime| {
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let deadline = timer.deadline(HOUR);
-        Some(thread::spawn(move || {
-            assert!(block_on(deadline).unwrap_err().is_shutdown());
-        }))
+        let deadline = timer_of(runtime).deadline(HOUR);
+        Some(deadline.map(|end| end.unwrap_err().is_shutdown()).boxed())
     },
     |runtime| {
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let mut sleep: Sleep = timer.sleep(HOUR);
-        Some(thread::spawn(move || {
-            let end = block_on(std::future::poll_fn(|cx| sleep.try_poll(cx)));
-            assert!(end.unwrap_err().is_shutdown());
-        }))
+        let mut sleep = timer_of(runtime).sleep(HOUR);
+        let end = poll_fn(move |cx| sleep.try_poll(cx));
+        Some(end.map(|end| end.unwrap_err().is_shutdown()).boxed())
     },
     // Nothing is armed.
     |runtime| {
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        Some(thread::spawn(move || {
-            let (_map, mut due) = DelayMap::<u8, ()>::new(&timer);
-            assert!(block_on(due.recv()).is_none());
-        }))
+        let (map, mut due) = DelayMap::<u8, ()>::new(&timer_of(runtime));
+        let end = async move {
+            let end = due.recv().await.is_none();
+            drop(map);
+            end
+        };
+        Some(end.boxed())
     },
 ];
+
+fn timer_of(runtime: &Runtime) -> Timer {
+    Timer::builder().build_on(runtime.handle()).unwrap()
+}
 
 fn use_and_end(rounds: usize) {
     for round in 0..rounds {
         for build in RUNTIMES {
             for used in USES {
                 let runtime = build();
-                let told = used(&runtime);
-                if told.is_some() {
-                    // It waits by then, more often than not.
-                    thread::sleep(MS);
-                }
+                let wait = used(&runtime).map(|mut wait| {
+                    assert!(poll_once(&mut wait).is_pending());
+                    thread::spawn(|| block_on(wait))
+                });
                 ENDS[round % ENDS.len()](runtime);
-                if let Some(told) = told {
-                    told.join().unwrap();
+                if let Some(wait) = wait {
+                    assert!(wait.join().unwrap(), "it is told of the end");
                 }
             }
         }
