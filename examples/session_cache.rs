@@ -4,9 +4,9 @@
 //! cargo run --example session_cache
 //! ```
 //!
-//! A session is live exactly while it is in the [`DelayMap`], so it ends once, one way: the stream
-//! gives it out, another log-in replaces it, or a call takes it out. `get` is one
-//! [`touch`](DelayMap::touch), so it comes wholly before the session's end or wholly after it.
+//! A session is live until it is due in the [`DelayMap`], and then belongs to the stream. It ends
+//! once, one way: the stream gives it out, another log-in replaces it, or a call takes it out. `get`
+//! is one [`touch`](DelayMap::touch), so it comes wholly before the session's end or wholly after it.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ async fn main() {
         .about("Sessions that expire when nobody uses them")
         .get_matches(); // for --help
     let (cache, mut expired) = SessionCache::new(3, 300 * MS);
-    // A program would write the session to its database here. If that is slow, what falls due
-    // meanwhile is still live: a use still saves it.
+    // A program would write the session to its database here. If that is slow, the sessions that
+    // fall due meanwhile have ended all the same: no use gets or saves them.
     let listener = tokio::spawn(async move {
         while let Some(session) = expired.recv().await {
             println!("user {} has expired: {}", session.key, session.value);

@@ -142,7 +142,7 @@ pub enum Act<T> {
     Extend(Duration),
     Expire,
     Cancel,
-    /// Asks whether it is there, or pending.
+    /// Asks whether it is pending.
     Look,
     /// Asks whether it is there, pending or not.
     Find,
@@ -174,7 +174,8 @@ pub struct Event<T> {
 pub enum Rules {
     /// `true` while it is pending, and its outcome is final.
     Deadline,
-    /// `true` while the key is in the map, due or not.
+    /// `true` while it is pending, by the clock. From its due on it belongs to the stream. Only
+    /// what finds or takes it sees it until it has come out.
     Value,
 }
 
@@ -288,7 +289,7 @@ fn accuse_ghosts<T: Time>(events: &[Event<T>], rules: Rules, mut accuse: impl Fn
         let is_found = is_found && !unknown.iter().any(|unknown| meets(unknown));
         let is_look = match event.act {
             Act::Find => true,
-            Act::Set(_) | Act::Look | Act::Expire => rules == Rules::Value,
+            Act::Set(_) | Act::Extend(_) | Act::Look | Act::Expire => rules == Rules::Value,
             _ => false,
         };
         if is_found && is_look && !is_endless && until.is_none_or(|until| until < event.call.before)
@@ -494,19 +495,22 @@ impl<'a, T: Time> Life<'a, T> {
             let text = "a key that was in the map was taken to be absent";
             accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
         }
+        let was_told = |call: Call<T>| shutdown.is_some_and(|told| told <= call.after);
         if rules == Rules::Value {
-            for event in self.possible.iter().filter(|event| self.is_sure(event)) {
-                if !event.answer && event.life == 0 && matches!(event.act, Act::Set(_) | Act::Look)
-                {
-                    let text = format!("a key in the map was not found by {:?}", event.act);
+            for event in &self.possible {
+                if !event.answer && matches!(event.act, Act::Find) && self.is_within(event.call) {
+                    let text = "a key in the map was not found";
                     accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
                 }
+            }
+            self.judge_answers(rules, can_be_expired, was_told, accuse);
+            if !is_unknown {
+                self.judge_overdue(was_told, accuse);
             }
             return;
         }
         let cancels = surely(|act| matches!(act, Act::Cancel));
         let expires = surely(|act| matches!(act, Act::Expire));
-        let was_told = |call: Call<T>| shutdown.is_some_and(|told| told <= call.after);
         if cancels + expires > 1 {
             let text = format!("{cancels} cancels and {expires} expires were true");
             accuse(Kind::TwoOutcomes, format!("{text}: {}", self.told()));
@@ -527,7 +531,7 @@ impl<'a, T: Time> Life<'a, T> {
         }
         self.judge_place(can_be_expired, outcome.map(|(outcome, _)| outcome), accuse);
         let can_be_ended = can_be_expired || can_be_cancelled;
-        self.judge_answers(can_be_ended, was_told, accuse);
+        self.judge_answers(rules, can_be_ended, was_told, accuse);
     }
 
     /// A deadline is in its map until something takes it out, pending or not. What is removed while
@@ -558,26 +562,25 @@ impl<'a, T: Time> Life<'a, T> {
     /// end before its time.
     fn judge_answers(
         &self,
+        rules: Rules,
         can_be_ended: bool,
         was_told: impl Fn(Call<T>) -> bool,
         accuse: &mut impl FnMut(Kind, String),
     ) {
         let sure = || self.possible.iter().filter(|event| self.is_sure(event));
-        let is_question = |event: &&&Event<T>| {
-            matches!(
-                event.act,
-                Act::Set(_)
-                    | Act::Reset
-                    | Act::SetTimeout(_)
-                    | Act::Extend(_)
-                    | Act::Expire
-                    | Act::Cancel
-                    | Act::Look
-            )
+        let is_question = |event: &&&Event<T>| is_question(&event.act);
+        let is_end = |event: &&&Event<T>| match (rules, event.act) {
+            (Rules::Deadline, Act::End(_)) => true,
+            (Rules::Value, Act::End(Outcome::Out { .. })) => true,
+            _ => is_question(event) && !event.answer,
         };
-        let ended = sure().filter(|event| {
-            matches!(event.act, Act::End(_)) || is_question(event) && !event.answer
-        });
+        // It makes each value due that is in the map, and is not told of which it was true.
+        let makes_due = |event: &&&Event<T>| {
+            let expires = rules == Rules::Value && matches!(event.act, Act::Expire);
+            expires && self.is_within(event.call)
+        };
+        let ended = sure().filter(is_end);
+        let ended = ended.chain(self.possible.iter().filter(makes_due));
         let Some(ended) = ended.map(|event| event.call).min_by_key(|call| call.after) else {
             return;
         };
@@ -596,6 +599,39 @@ impl<'a, T: Time> Life<'a, T> {
                 Kind::Early,
                 format!("ended {early:?} too soon: {}", self.told()),
             );
+        }
+    }
+
+    /// No answer shows or moves a value that is due by the clock, however busy the stream is.
+    fn judge_overdue(
+        &self,
+        was_told: impl Fn(Call<T>) -> bool,
+        accuse: &mut impl FnMut(Kind, String),
+    ) {
+        let Act::Begin(first) = self.begin.act else {
+            return;
+        };
+        let setting = |event: &Event<T>, is_sure, to| Setting {
+            call: event.call,
+            is_sure,
+            to,
+        };
+        let begin = setting(self.begin, true, Act::Begin(first));
+        let sure = self.possible.iter().filter(|event| self.is_sure(event));
+        for event in sure.filter(|event| event.answer && is_question(&event.act)) {
+            let moves = self.possible.iter().filter(|one| {
+                let may_be_before = one.call.before <= event.call.after && one.call != event.call;
+                may_be_before && one.answer && matches!(one.act, Act::Set(_) | Act::Extend(_))
+            });
+            let is_before = |one: &Event<T>| one.call.after <= event.call.before;
+            let moves = moves.map(|one| setting(one, self.is_sure(one) && is_before(one), one.act));
+            let moves: Vec<_> = [begin].into_iter().chain(moves).collect();
+            let due = latest_due(&moves, Duration::ZERO);
+            let due = self.cap().map_or(due, |[_, cap]| due.min(cap));
+            if due <= event.call.before && !was_told(event.call) {
+                let text = format!("{:?} met a value that was overdue", event.act);
+                accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+            }
         }
     }
 
@@ -618,6 +654,20 @@ impl<'a, T: Time> Life<'a, T> {
         let told: Vec<_> = told.collect();
         format!("due at {}us; {}", at(self.earliest), told.join("; "))
     }
+}
+
+/// Whether its answer says if something is pending.
+fn is_question<T>(act: &Act<T>) -> bool {
+    matches!(
+        act,
+        Act::Set(_)
+            | Act::Reset
+            | Act::SetTimeout(_)
+            | Act::Extend(_)
+            | Act::Expire
+            | Act::Cancel
+            | Act::Look
+    )
 }
 
 #[cfg(test)]

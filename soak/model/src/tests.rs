@@ -112,14 +112,49 @@ fn nothing_is_true_after_the_end_and_no_two_ends_are() {
 
 #[test]
 fn a_key_is_found_while_its_value_is_in_the_map_and_only_then() {
-    let looks = |answer, at| {
+    let finds = |answer, at| {
         let end = ((14, 15), ELAPSED, true);
-        accused(Rules::Value, &[end, ((at, at), Act::Look, answer)])
+        accused(Rules::Value, &[end, ((at, at), Act::Find, answer)])
     };
-    assert_eq!(looks(false, 5), [Kind::WrongAnswer]);
-    assert_eq!(looks(true, 5), []);
-    assert_eq!(looks(true, 20), [Kind::WrongAnswer]);
-    assert_eq!(looks(false, 20), []);
+    for (at, is_in) in [(5, true), (13, true), (20, false)] {
+        assert_eq!(finds(is_in, at), []);
+        assert_eq!(finds(!is_in, at), [Kind::WrongAnswer]);
+    }
+}
+
+#[test]
+fn a_value_is_pending_until_its_due_or_what_made_it_due() {
+    let out = ((34, 35), ELAPSED, true);
+    let looks = |first: ((u32, u32), Act<Instant>, bool), answer, at| {
+        accused(Rules::Value, &[first, ((at, at), Act::Look, answer), out])
+    };
+    let find = ((2, 3), Act::Find, true);
+    assert_eq!(looks(find, true, 9), []);
+    assert_eq!(looks(find, false, 9), [Kind::Early]);
+    assert_eq!(looks(find, true, 12), [Kind::WrongAnswer], "it is overdue");
+    assert_eq!(looks(find, false, 12), []);
+    let set = |answer| ((8, 9), Act::Set(Due::After(10 * MS)), answer);
+    assert_eq!(looks(set(true), true, 17), []);
+    assert_eq!(looks(set(true), false, 17), [Kind::Early]);
+    assert_eq!(looks(set(true), true, 20), [Kind::WrongAnswer]);
+    assert_eq!(looks(set(false), true, 9), [Kind::Early], "it was not due");
+    let extend = ((8, 9), Act::Extend(10 * MS), true);
+    assert_eq!(looks(extend, true, 20), []);
+    assert_eq!(looks(extend, true, 22), [Kind::WrongAnswer]);
+    // As `expire_all` is noted, that may have met it or not.
+    for answer in [true, false] {
+        let expire = ((2, 3), Act::Expire, answer);
+        let kinds = looks(expire, true, 5);
+        assert!(kinds.contains(&Kind::TwoOutcomes), "{kinds:?}");
+    }
+    assert_eq!(looks(((2, 3), Act::Expire, true), false, 5), []);
+    assert_eq!(looks(((2, 3), Act::Expire, false), false, 5), [Kind::Early]);
+    let at_once = |at| {
+        let now = ((8, 11), Act::Set(Due::After(Duration::ZERO)), true);
+        looks(now, true, at)
+    };
+    assert_eq!(at_once(9), [], "perhaps it came first");
+    assert_eq!(at_once(12), [Kind::WrongAnswer]);
 }
 
 #[test]

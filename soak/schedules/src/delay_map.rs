@@ -220,7 +220,7 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
     for number in 0..calls {
         place.rest();
         let key = below(KEYS) as Key;
-        match below(16) {
+        match below(18) {
             0..5 => insert(map, books, first + number),
             5..9 => {
                 let (delay, touches) = (delay(), one_in(4));
@@ -232,7 +232,7 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
             }
             9 | 10 => {
                 let (removed, span) = Span::of(|| map.remove(&key));
-                books.note(Some(key), Act::Look, removed.is_some(), span);
+                books.note(Some(key), Act::Find, removed.is_some(), span);
                 books.took(removed.map(|value| (key, value)), span);
             }
             11 | 12 => {
@@ -240,8 +240,8 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                 books.note(Some(key), Act::Expire, is_there, span);
             }
             13 => {
-                let (_, span) = Span::of(|| map.expire_all());
-                books.note(None, Act::Expire, true, span);
+                let (count, span) = Span::of(|| map.expire_all());
+                books.note(None, Act::Expire, count > 0, span);
             }
             14 => {
                 let closes = one_in(3);
@@ -250,6 +250,10 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                     books.closed.push(span);
                 }
                 books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
+            }
+            15 | 16 => {
+                let (is_pending, span) = Span::of(|| map.with_value(&key, |_| ()).is_some());
+                books.note(Some(key), Act::Look, is_pending, span);
             }
             _ => {
                 let mut out = Vec::new();
@@ -284,7 +288,7 @@ fn insert(map: &Map, books: &Books, value: Value) {
     match inserted {
         Err(InsertIfAbsentError::Occupied(own)) => {
             assert_eq!(own, (key, value));
-            books.note(Some(key), Act::Look, true, span);
+            books.note(Some(key), Act::Find, true, span);
             books.out.push(value);
         }
         Ok(older) => {

@@ -256,15 +256,18 @@ impl Writer {
             550..750 => {
                 if let Some((value, call)) = self.brittle(random, subject, |map| map.remove(key)) {
                     self.record
-                        .keep(subject, Act::Look, (value.is_some(), call));
+                        .keep(subject, Act::Find, (value.is_some(), call));
                     self.take_out(subject, value, call);
                 }
             }
             750..800 => self.expire(random, subject),
             800..990 => {
                 let which = random.u8(..5);
+                if which == 0 {
+                    let answer = self.brittle(random, subject, |map| map.contains_key(key));
+                    return self.keep(subject, Act::Find, answer);
+                }
                 let answer = self.brittle(random, subject, |map| match which {
-                    0 => map.contains_key(key),
                     1 => map.deadline(key).is_some(),
                     2 => map.remaining(key).is_some(),
                     3 => map.with_value(key, |value| value.id).is_some(),
@@ -335,7 +338,7 @@ impl Writer {
         match inserted {
             None => {}
             Some((Err(InsertIfAbsentError::Occupied((_, back))), call)) => {
-                self.record.keep(subject, Act::Look, (true, call));
+                self.record.keep(subject, Act::Find, (true, call));
                 back.take_out();
             }
             Some((Ok(replaced), call)) => {

@@ -122,13 +122,15 @@ impl<K, V> Inner<K, V> {
         self.shard.clock()
     }
 
-    /// The setting of an item that is set now, and is due at `deadline` of now.
-    ///
-    /// Call this with the part locked, so that of two resets the last one also reads the clock
-    /// last.
-    pub(super) fn set_now(&self, deadline: impl FnOnce(Moment) -> Moment) -> Setting {
-        let (now, ticks) = (self.clock().now(), self.clock().tick());
-        let deadline = deadline(now);
+    /// The time. Call this with the part locked, so that of two resets the last one also reads the
+    /// clock last.
+    pub(super) fn now(&self) -> Moment {
+        self.clock().now()
+    }
+
+    /// The setting of an item that is set at `now`.
+    pub(super) fn setting(&self, now: Moment, deadline: Moment) -> Setting {
+        let ticks = self.clock().tick();
         // An item that is due already waits for no tick to begin.
         let tick = if deadline > now {
             ticks.due(deadline)
@@ -213,7 +215,7 @@ impl<K, V> Inner<K, V> {
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
         let (mut taken, mut changes) = (Vec::new(), Vec::new());
         let mut parts = self.table.lock_all();
-        let now = self.clock().now();
+        let now = self.now();
         for part in parts.iter_mut() {
             let left = part.len();
             taken.push(part.take_all());

@@ -4,16 +4,19 @@
 //! at the earliest due of all parts. So a value costs no waker and no entry in the timer's wheels.
 //!
 //! ```text
-//!   insert --> in its part's wheel, until its tick has come --(the stream: `take_due`)--> out
-//!                |  ^                     |
-//!                |  +-- reset, expire ----+
-//!                +--(remove, drain, close: due or not)--> out
+//!                +-- reset, extend --+
+//!                v                   |
+//!   insert --> pending --------------+--(its due, expire)--> due --(the stream: `take_due`)--> out
+//!                |                                            |
+//!                +--------------------------------------------+--(remove, insert, drain)--> out
 //! ```
 //!
 //! Invariants:
 //!
 //! - An item is in its part from its insert until it comes out, due or not. It is taken out under
 //!   the part's lock, so it comes out once, one way.
+//! - From its due on an item belongs to the stream, by a reading of the clock under the part's
+//!   lock. No call shows it by its key, changes it or moves it. Calls that take it out still do.
 //! - Items come out in the order of their ticks, within a tick in the order in which they were set
 //!   in their part, and parts in their order. An item that is made due at once counts from the
 //!   present tick.
@@ -65,8 +68,13 @@ pub use stream::{Expirations, Expired};
 ///   rounding and scheduling.
 /// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
-///   [`insert`](DelayMap::insert). A value that is due but not yet taken from the stream can still
-///   be removed, reset or drained.
+///   [`insert`](DelayMap::insert).
+/// - From its due on a value belongs to the stream, by the clock and however busy the consumer is.
+///   It is due by its delay, by the end of its time to live, or by an
+///   [`expire`](DelayMap::expire). The calls that read, change or move the value of a key return
+///   `false` or `None` then, so none hands out or revives what has ended.
+/// - Until the stream has taken a value, it is in the map, due or not: it counts, and it can be
+///   removed, replaced or drained. So a job that no task has begun can still be cancelled.
 /// - Values come out in the order of their ticks, and within a tick in no particular order.
 /// - The stream ends when the map is empty and was closed, or lost its last handle. It also ends
 ///   when the timer's runtime has shut down.
@@ -117,7 +125,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `max` keys, and its stream.
+    /// An empty map that holds at most `max` keys, and its stream. A key counts until the stream has
+    /// taken its value, also while that is due.
     pub fn with_limit(timer: &Timer, max: usize) -> (Self, Expirations<K, V>) {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
@@ -146,7 +155,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Inserts a value under a key, to come out of the stream when `delay` has passed. Returns the
-    /// value that it replaces.
+    /// value that it replaces, due or not.
     ///
     /// # Errors
     ///
@@ -179,7 +188,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// As [`insert`](DelayMap::insert), with a time to live. However often the delay restarts, the
-    /// value comes out within `ttl` from now.
+    /// value is due within `ttl` from now, and belongs to the stream from then on.
     pub fn insert_with_ttl(
         &self,
         key: K,
@@ -196,7 +205,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// # Errors
     ///
     /// All return key and value. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the
-    /// map, which does not change. The others are those of an insert.
+    /// map, which does not change. A key is in the map until the stream has taken its value, also
+    /// while that is due. The others are those of an insert.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
@@ -242,20 +252,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             return Err(InsertIfAbsentError::AtCapacity((key, value)));
         }
         part.inserted += 1;
-        let mut until = Moment::MAX;
-        let setting = inner.set_now(|now| {
-            let (deadline, end) = times(now);
-            until = end;
-            deadline.min(end)
-        });
+        let now = inner.now();
+        let (deadline, end) = times(now);
+        let setting = inner.setting(now, deadline.min(end));
         let Some(index) = found else {
-            part.insert(key, hash, value, setting, until);
+            part.insert(key, hash, value, setting, end);
             inner.finish_set(part, setting);
             return Ok(None);
         };
         part.set(index, setting);
         let item = part.items.at_mut(index);
-        item.end = until;
+        item.end = end;
         let replaced = mem::replace(&mut item.value, value);
         inner.finish_set(part, setting);
         // If this panics, the value is dropped and not lost.
@@ -264,7 +271,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
-    /// before, but within its time to live. `false` if the key is not in the map.
+    /// before, but within its time to live. `false` if the key is not in the map, or its value is
+    /// due.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -283,8 +291,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Makes the value of a key come out `by` later, but within its time to live. `false` if the
-    /// key is not in the map. It is atomic beside resets from other tasks. A value that is due and
-    /// not yet taken comes out that much after it was due.
+    /// key is not in the map, or its value is due. It is atomic beside resets from other tasks.
     pub fn extend<Q: Hash + Eq + ?Sized>(&self, key: &Q, by: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -293,8 +300,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.change_due(key, |_| (), deadline).is_some()
     }
 
-    /// Calls `act` with the value of a key, and then sets the deadline that `deadline` makes of the
-    /// present one and the time.
+    /// Calls `act` with the value of a key that is pending, and then sets the deadline that
+    /// `deadline` makes of the present one and the time.
     fn change_due<Q: Hash + Eq + ?Sized, R>(
         &self,
         key: &Q,
@@ -304,18 +311,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let (mut part, index) = self.find(key)?;
+        let (mut part, index, now) = self.find_pending(key)?;
         let item = part.items.at_mut(index);
         let result = act(&mut item.value);
-        let (present, end) = (item.deadline, item.end);
-        let setting = self.inner.set_now(|now| deadline(present, now).min(end));
+        let deadline = deadline(item.deadline, now).min(item.end);
+        let setting = self.inner.setting(now, deadline);
         part.set(index, setting);
         self.inner.finish_set(part, setting);
         Some(result)
     }
 
-    /// Makes the value of a key come out of the stream now. `false` if the key is not in the map,
-    /// or its value is due already.
+    /// Makes the value of a key come out of the stream now. From then on the value belongs to the
+    /// stream. `false` if the key is not in the map, or its value is due already.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -323,7 +330,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let Some((mut part, index)) = self.find(key) else {
             return false;
         };
-        let now = self.inner.set_now(|now| now);
+        let now = self.inner.now();
+        let now = self.inner.setting(now, now);
         let is_pending = part.make_due(index, now);
         self.inner.finish_change(part);
         is_pending
@@ -371,42 +379,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.find(key).is_some()
     }
 
-    /// When the value of a key comes out. `None` if the key is not in the map.
+    /// When the value of a key comes out. `None` if the key is not in the map, or its value is due.
     pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
     {
-        let (part, index) = self.find(key)?;
+        let (part, index, _) = self.find_pending(key)?;
         let at = part.items.at(index).deadline;
         drop(part);
         Some(self.inner.clock().instant(at))
     }
 
-    /// The time until the value of a key comes out, zero if it is due. `None` if the key is not in
-    /// the map.
+    /// The time until the value of a key comes out. `None` if the key is not in the map, or its
+    /// value is due.
     pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
     {
-        let (part, index) = self.find(key)?;
-        let at = part.items.at(index).deadline;
-        // Read under the lock, after the last reset, so this is no more than was set.
-        Some(at.since(self.inner.clock().now()))
+        // The clock was read under the lock, after the last reset, so this is no more than was set.
+        let (part, index, now) = self.find_pending(key)?;
+        Some(part.items.at(index).deadline.since(now))
     }
 
-    /// Returns what `read` makes of the value of a key, due or not. `None` if the key is not in the
-    /// map. `read` must not call the map (see [Closures](DelayMap#closures)).
+    /// Returns what `read` makes of the value of a key. `None` if the key is not in the map, or its
+    /// value is due. `read` must not call the map (see [Closures](DelayMap#closures)).
     pub fn with_value<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (part, index) = self.find(key)?;
+        let (part, index, _) = self.find_pending(key)?;
         Some(read(&part.items.at(index).value))
     }
 
-    /// Changes the value of a key, due or not. `None` if the key is not in the map. The delay goes
-    /// on.
+    /// Changes the value of a key. `None` if the key is not in the map, or its value is due. The
+    /// delay goes on.
     ///
     /// `change` must not call the map (see [Closures](DelayMap#closures)). It drops a value under
     /// the lock, as in `*value = new`. To drop it after the lock, return it:
@@ -416,12 +423,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (mut part, index) = self.find(key)?;
+        let (mut part, index, _) = self.find_pending(key)?;
         Some(change(&mut part.items.at_mut(index).value))
     }
 
-    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. If `act`
-    /// panics, the delay goes on.
+    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. `None` if the
+    /// key is not in the map, or its value is due. If `act` panics, the delay goes on.
+    ///
+    /// ```
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let minute = Duration::from_secs(60);
+    /// let (sessions, mut ended) = DelayMap::new(&Timer::current());
+    /// sessions.insert("alice", "her cart", minute)?;
+    /// assert_eq!(sessions.touch("alice", minute, |cart| *cart), Some("her cart"));
+    ///
+    /// tokio::time::advance(minute).await;
+    /// assert_eq!(sessions.touch("alice", minute, |cart| *cart), None, "her session has ended");
+    /// assert!(sessions.contains_key("alice"), "and is in the map until the stream has taken it");
+    /// assert_eq!(ended.recv().await.map(|session| session.key), Some("alice"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -430,6 +452,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.change_due(key, act, |_, now| now.after(delay))
     }
 
+    /// The item of a key that is not due, and the time by which it is not.
+    fn find_pending<Q>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32, Moment)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (part, index) = self.find(key)?;
+        let now = self.inner.now();
+        let is_pending = part.items.at(index).is_pending(now);
+        is_pending.then_some((part, index, now))
+    }
+
+    /// The item of a key, due or not.
     fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>
     where
         K: Borrow<Q>,
@@ -467,7 +502,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         keys
     }
 
-    /// Calls `act` with each key, its value, and the instant at which that comes out, in no order.
+    /// Calls `act` with each key, its value, due or not, and the instant at which that comes out, in
+    /// no order.
     ///
     /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
     /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
@@ -523,11 +559,13 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// Makes everything come out of the stream now. Returns how many values were pending. It is
-    /// atomic for each key, and locks one part at a time.
+    /// atomic for each key, and locks one part at a time. Each value that was in the map before the
+    /// call belongs to the stream after it, so no later use of its key revives it.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
         for mut part in self.inner.table.lock_each() {
-            pending += part.make_all_due(self.inner.set_now(|now| now));
+            let now = self.inner.now();
+            pending += part.make_all_due(self.inner.setting(now, now));
             self.inner.finish_change(part);
         }
         pending

@@ -115,7 +115,7 @@ impl<K, V> DelayPart<K, V> {
 
     /// Makes an item due by a setting of now. Returns whether its deadline had not passed.
     pub(super) fn make_due(&mut self, index: u32, now: Setting) -> bool {
-        let is_pending = self.items.at(index).deadline > now.deadline;
+        let is_pending = self.items.at(index).is_pending(now.deadline);
         if is_pending {
             self.set(index, now);
         } else if self.items.due_at(index) > now.tick.get() {
@@ -149,6 +149,11 @@ impl<K, V> DelayPart<K, V> {
 }
 
 impl<K, V> Item<K, V> {
+    /// Whether it is not due at `now`. From its due on it belongs to the stream.
+    pub(super) fn is_pending(&self, now: Moment) -> bool {
+        self.deadline > now
+    }
+
     pub(super) fn into_pair(self) -> (K, V) {
         (self.key, self.value)
     }

@@ -197,9 +197,10 @@ async fn values(seed: u64) {
             }
         }
         // What is there now: what was there, and what the call changed.
-        let now: BTreeMap<u32, u64> = (0..KEYS)
-            .filter_map(|key| Some((key, map.with_value(&Key(key), |value| value.0)?)))
-            .collect();
+        let mut now = BTreeMap::new();
+        map.for_each(|key, value, _| {
+            now.insert(key.0, value.0);
+        });
         for other in (0..KEYS).filter(|&other| other != key) {
             let (before, now) = (before.get(&other), now.get(&other));
             let is_gone = touches_all && now.is_none();

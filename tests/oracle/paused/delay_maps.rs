@@ -120,6 +120,12 @@ impl Delayed {
         old.map(|old| old.value)
     }
 
+    /// The value of a key, unless it is due. From then on it belongs to the stream.
+    fn pending(&self, key: u32, now: Now) -> Option<Item> {
+        let item = self.items.get(&key).copied();
+        item.filter(|item| item.deadline > now.at)
+    }
+
     fn remove(&mut self, key: u32) -> Option<Item> {
         let item = self.items.remove(&key)?;
         self.places.remove(&(item.tick, key));
@@ -179,22 +185,22 @@ impl Delayed {
     /// Sets a delay, by `reset`, `reset_at`, `touch` or `extend`.
     pub(crate) fn delay(&mut self, key: u32, how: Delay, now: Now) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
+        let item = self.pending(key, now);
         let (told, deadline) = match how {
             Delay::After(delay) => (map.reset(&key, delay), after(now.at, delay)),
             Delay::Until(at) => (map.reset_at(&key, self.clock.instant(at)), at),
             Delay::Touch(delay) => {
                 let told = map.touch(&key, delay, |value| *value);
-                if told != self.items.get(&key).map(|item| item.value) {
+                if told != item.map(|item| item.value) {
                     return Err(format!("touch shows {told:?}"));
                 }
                 (told.is_some(), after(now.at, delay))
             }
             Delay::Extend(by) => {
-                let present = self.items.get(&key).map_or(now.at, |item| item.deadline);
+                let present = item.map_or(now.at, |item| item.deadline);
                 (map.extend(&key, by), after(present, by))
             }
         };
-        let item = self.items.get(&key).copied();
         if told != item.is_some() {
             return Err(format!("a reset of a value answers {told}"));
         }
@@ -285,16 +291,16 @@ impl Delayed {
         Ok(())
     }
 
-    pub(crate) fn update(&mut self, key: u32) -> Result<(), String> {
+    pub(crate) fn update(&mut self, key: u32, now: Now) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let told = map.update(&key, |value| {
             *value += CHANGE;
             *value
         });
-        let expected = self.items.get_mut(&key).map(|item| {
-            item.value += CHANGE;
-            item.value
-        });
+        let expected = self.pending(key, now).map(|item| item.value + CHANGE);
+        if let (Some(value), Some(item)) = (expected, self.items.get_mut(&key)) {
+            item.value = value;
+        }
         if told != expected {
             return Err(format!("update shows {told:?}, not {expected:?}"));
         }
@@ -320,7 +326,7 @@ impl Delayed {
             26 => self.delay(key, Delay::Touch(delay), now),
             27..29 => self.expire(key, now),
             29..33 => self.take(key),
-            33 => self.update(key),
+            33 => self.update(key, now),
             34 if random.u8(..40) == 0 => self.expire_all(now),
             _ => self.try_recv(now),
         }
@@ -569,8 +575,8 @@ impl Delayed {
                 self.items.len()
             ));
         }
-        let item = self.items.get(&key);
-        if map.contains_key(&key) != item.is_some()
+        let item = self.pending(key, now);
+        if map.contains_key(&key) != self.items.contains_key(&key)
             || map.with_value(&key, |value| *value) != item.map(|item| item.value)
         {
             return Err(format!("does not tell the truth of key {key}"));

@@ -595,7 +595,7 @@ impl World {
                 }
                 Ok(())
             }
-            Op::Update(key) => delayed.update(key.into()),
+            Op::Update(key) => delayed.update(key.into(), now),
             Op::Churn(keys, count, seed) => {
                 let mut random = Rng::with_seed(seed);
                 (0..count).try_for_each(|_| delayed.churn(&mut random, keys.into(), now))

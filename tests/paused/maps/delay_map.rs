@@ -61,6 +61,74 @@ async fn what_nobody_took_goes_with_the_last_handle() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
+/// Each use linked it behind all that was due, so a consumer that is behind never came to it.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_used_beyond_its_ttl_comes_out_of_a_busy_stream() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert_with_ttl(0, 0, 300 * MS, 500 * MS).unwrap();
+    let (mut uses, mut key) = (0, 0);
+    for step in 0_u32.. {
+        tokio::time::advance(10 * MS).await;
+        // Twice as many as the consumer takes.
+        for _ in 0..2 {
+            key += 1;
+            map.insert(key, 0, Duration::ZERO).unwrap();
+        }
+        if step % 10 == 9 {
+            uses += u32::from(map.touch(&0, 300 * MS, |_| ()).is_some());
+        }
+        if stream.try_recv().unwrap().key == 0 {
+            break;
+        }
+        assert!(step < 1_000, "it never comes out");
+    }
+    assert_eq!(uses, 4, "the fifth came as its time to live ended");
+}
+
+/// Users come back while the consumer still takes what `expire_all` has made due.
+#[tokio::test(start_paused = true)]
+async fn no_use_revives_what_expire_all_has_ended() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    for key in 0..100 {
+        map.insert(key, key, HOUR).unwrap();
+    }
+    assert_eq!(map.expire_all(), 100);
+    for key in 0..100 {
+        let is_live = match key % 8 {
+            0 => map.touch(&key, HOUR, |_| ()).is_some(),
+            1 => map.reset(&key, HOUR),
+            2 => map.extend(&key, HOUR),
+            3 => map.reset_at(&key, Instant::now() + HOUR),
+            4 => map.with_value(&key, |_| ()).is_some(),
+            5 => map.update(&key, |_| ()).is_some(),
+            6 => map.deadline(&key).is_some() || map.remaining(&key).is_some(),
+            _ => map.expire(&key),
+        };
+        assert!(!is_live && map.contains_key(&key), "{key}");
+    }
+    let mut values = Vec::new();
+    assert_eq!(stream.recv_many(&mut values, 200).await, 100);
+    assert!(map.is_empty());
+}
+
+/// A job that no task has begun can be cancelled, and its key holds its place until then.
+#[tokio::test(start_paused = true)]
+async fn what_is_due_is_in_the_map_until_it_is_taken() {
+    let (map, mut stream) = DelayMap::with_limit(&Timer::current(), 3);
+    for key in 0..3 {
+        map.insert(key, 0, MS).unwrap();
+    }
+    tokio::time::advance(MS).await;
+    assert_eq!(map.len(), 3);
+    assert!(map.insert(3, 0, MS).is_err(), "it is full");
+    assert!(map.insert_if_absent(0, 1, MS).is_err(), "it is occupied");
+    assert_eq!(map.insert(0, 1, HOUR), Ok(Some(0)));
+    assert_eq!(map.with_value(&0, |value| *value), Some(1));
+    assert_eq!(map.remove(&1), Some(0));
+    assert_eq!(stream.try_recv().unwrap().key, 2);
+    assert!(stream.try_recv().is_err() && map.len() == 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_drain_and_a_close_tell_how_much_time_was_left() {
     for take in [DelayMap::drain, DelayMap::close] {
