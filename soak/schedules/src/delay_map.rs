@@ -221,7 +221,8 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
         place.rest();
         let key = below(KEYS) as Key;
         match below(18) {
-            0..5 => insert(map, books, first + number),
+            0 | 1 => touch_or_insert(map, books, first + number),
+            2..5 => insert(map, books, first + number),
             5..9 => {
                 let (delay, touches) = (delay(), one_in(4));
                 let (is_there, span) = Span::of(|| match touches {
@@ -298,6 +299,36 @@ fn insert(map: &Map, books: &Books, value: Value) {
         }
         Err(refused) => {
             assert_eq!(refused.into_inner(), (key, value));
+            books.out.push(value);
+        }
+    }
+}
+
+/// Each use of a key meets a value: one that is pending, or a new one.
+fn touch_or_insert(map: &Map, books: &Books, value: Value) {
+    let (key, delay) = (below(KEYS) as Key, delay());
+    books.given.push(value);
+    let use_it = |value: &mut Value| *value;
+    let (used, span) = Span::of(|| map.touch_or_insert_with(key, delay, || value, use_it));
+    let is_closed = books.closed.any(|closed| closed.is_before(&span));
+    let due = Due::After(delay);
+    match used {
+        Ok((other, replaced)) if other != value => {
+            assert_eq!(replaced, None, "{value} was not made");
+            books.note_of(key, other, Act::Set(due), true, span);
+            books.out.push(value);
+        }
+        Ok((_, replaced)) => {
+            assert!(!is_closed, "{value} went into a closed map: {span:?}");
+            books.note_of(key, value, Act::Begin(due), replaced.is_some(), span);
+            if let Some(older) = replaced {
+                books.note_of(key, older, Act::Look, false, span);
+            }
+            books.took(replaced.map(|older| (key, older)), span);
+        }
+        Err(refused) => {
+            assert_eq!(refused.into_inner(), key);
+            books.note(Some(key), Act::Look, false, span);
             books.out.push(value);
         }
     }

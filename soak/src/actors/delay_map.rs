@@ -251,7 +251,8 @@ impl Writer {
         };
         let key = &Key(key);
         match random.u16(..1_000) {
-            0..350 => self.insert(random, subject, due),
+            0..300 => self.insert(random, subject, due),
+            300..350 => self.touch_or_insert(random, subject, delay),
             350..550 => self.reset(random, subject, due),
             550..750 => {
                 if let Some((value, call)) = self.brittle(random, subject, |map| map.remove(key)) {
@@ -355,6 +356,45 @@ impl Writer {
                 self.take_out(subject, replaced, call);
             }
             Some((Err(refused), _)) => drop(refused.into_inner().1.take_out()),
+        }
+    }
+
+    fn touch_or_insert(&mut self, random: &mut fastrand::Rng, subject: Subject, delay: Duration) {
+        let shared = self.shared.clone();
+        let (id, due) = (shared.program.new_life(), Due::After(delay));
+        let make = || {
+            shared.fates.made.fetch_add(1, Ordering::SeqCst);
+            Value {
+                id,
+                is_out: false,
+                map: shared.map.clone(),
+                fates: shared.fates.clone(),
+                panics: false,
+            }
+        };
+        let key = Key(subject.key);
+        let used = self.brittle(random, subject, |map| {
+            map.touch_or_insert_with(key, delay, make, |value| value.id)
+        });
+        shared.push(due);
+        match used {
+            None => {}
+            Some((Ok((used, replaced)), call)) if used == id => {
+                let begin = (replaced.is_some(), call);
+                self.record
+                    .keep_answer_of(subject, id, Act::Begin(due), begin);
+                if let Some(older) = &replaced {
+                    let is_over = (false, call);
+                    self.record
+                        .keep_answer_of(subject, older.id, Act::Look, is_over);
+                }
+                self.take_out(subject, replaced, call);
+            }
+            Some((Ok((used, replaced)), call)) => {
+                assert!(replaced.is_none(), "a value that is used replaces none");
+                self.record.keep_of(subject, used, Act::Set(due), call);
+            }
+            Some((Err(_), call)) => self.record.keep(subject, Act::Look, (false, call)),
         }
     }
 

@@ -49,6 +49,7 @@
 //!   state and then takes the waker. The stream registers its waker and then reads the state (S3).
 //!   The waker's lock orders the two, so the stream sees the state or is woken.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -158,6 +159,33 @@ impl<K, V> Inner<K, V> {
         if is_earlier && self.waker.is_needed_for(turn) {
             self.wake_stream();
         }
+    }
+
+    /// Puts a value in, in the place of the one that was found under its key, and returns that.
+    /// Unlocks the part.
+    pub(super) fn place(
+        &self,
+        mut part: LockedPart<'_, K, V>,
+        found: Option<u32>,
+        (key, hash): (K, u32),
+        value: V,
+        setting: Setting,
+        end: Moment,
+    ) -> Option<V> {
+        part.inserted += 1;
+        let Some(index) = found else {
+            part.insert(key, hash, value, setting, end);
+            self.finish_set(part, setting);
+            return None;
+        };
+        part.set(index, setting);
+        let item = part.items.at_mut(index);
+        item.end = end;
+        let replaced = mem::replace(&mut item.value, value);
+        self.finish_set(part, setting);
+        // If this panics, the value is dropped and not lost.
+        drop(key);
+        Some(replaced)
     }
 
     /// As `finish_set`, after something was taken out.

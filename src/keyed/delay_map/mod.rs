@@ -42,7 +42,6 @@ mod stream_waker;
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -251,23 +250,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             inner.timer.reporter().count_rejected_insert();
             return Err(InsertIfAbsentError::AtCapacity((key, value)));
         }
-        part.inserted += 1;
         let now = inner.now();
         let (deadline, end) = times(now);
         let setting = inner.setting(now, deadline.min(end));
-        let Some(index) = found else {
-            part.insert(key, hash, value, setting, end);
-            inner.finish_set(part, setting);
-            return Ok(None);
-        };
-        part.set(index, setting);
-        let item = part.items.at_mut(index);
-        item.end = end;
-        let replaced = mem::replace(&mut item.value, value);
-        inner.finish_set(part, setting);
-        // If this panics, the value is dropped and not lost.
-        drop(key);
-        Ok(Some(replaced))
+        Ok(inner.place(part, found, (key, hash), value, setting, end))
     }
 
     /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
@@ -311,14 +297,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let (mut part, index, now) = self.find_pending(key)?;
+        let (part, index, now) = self.find_pending(key)?;
+        let deadline = |present| deadline(present, now);
+        Some(self.touch_at(part, index, act, deadline, now))
+    }
+
+    /// The rest of it, for an item that is pending at `now`. Unlocks its part.
+    fn touch_at<R>(
+        &self,
+        mut part: LockedPart<'_, K, V>,
+        index: u32,
+        act: impl FnOnce(&mut V) -> R,
+        deadline: impl FnOnce(Moment) -> Moment,
+        now: Moment,
+    ) -> R {
         let item = part.items.at_mut(index);
         let result = act(&mut item.value);
-        let deadline = deadline(item.deadline, now).min(item.end);
+        let deadline = deadline(item.deadline).min(item.end);
         let setting = self.inner.setting(now, deadline);
         part.set(index, setting);
         self.inner.finish_set(part, setting);
-        Some(result)
+        result
     }
 
     /// Makes the value of a key come out of the stream now. From then on the value belongs to the
@@ -450,6 +449,91 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         self.change_due(key, act, |_, now| now.after(delay))
+    }
+
+    /// [`touch`](DelayMap::touch) for a key that may be new: calls `act` with its value and restarts
+    /// the delay, or inserts the value that `make` returns, and calls `act` with that. It is one
+    /// atomic step, so no use is lost where two tasks meet at a new key.
+    ///
+    /// Returns what `act` returns. A value that is due has ended: a new one replaces it, and it is
+    /// returned too, because the stream will not have it.
+    ///
+    /// # Errors
+    ///
+    /// Those of an [`insert`](DelayMap::insert), with the key. Neither closure was called then.
+    ///
+    /// # Panics
+    ///
+    /// If a closure does. The map is as it was before the call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let minute = Duration::from_secs(60);
+    /// let (sessions, mut ended) = DelayMap::new(&Timer::current());
+    /// let use_of = |name| {
+    ///     sessions.touch_or_insert_with(name, minute, || 0, |uses| {
+    ///         *uses += 1;
+    ///         *uses
+    ///     })
+    /// };
+    /// assert_eq!(use_of("alice")?, (1, None));
+    /// assert_eq!(use_of("alice")?, (2, None));
+    ///
+    /// tokio::time::advance(minute).await;
+    /// assert_eq!(use_of("alice")?, (1, Some(2)), "a new session, and the one that has ended");
+    /// # assert_eq!(ended.recv().await.map(|session| session.value), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn touch_or_insert_with<R>(
+        &self,
+        key: K,
+        delay: Duration,
+        make: impl FnOnce() -> V,
+        act: impl FnOnce(&mut V) -> R,
+    ) -> Result<(R, Option<V>), InsertError<K>> {
+        let inner = &*self.inner;
+        let hash = hash_of(&self.hash_builder, &key);
+        let mut part = inner.lock(hash);
+        let found = part.find(hash, &key);
+        let now = inner.now();
+        let pending = found.filter(|&index| part.items.at(index).is_pending(now));
+        if let Some(index) = pending {
+            let result = self.touch_at(part, index, act, |_| now.after(delay), now);
+            // If this panics, the result is dropped and not lost.
+            drop(key);
+            return Ok((result, None));
+        }
+        if inner.is_closed() {
+            inner.timer.reporter().count_rejected_insert();
+            return Err(InsertError::Closed(key));
+        }
+        if found.is_none() && !part.try_acquire() {
+            inner.timer.reporter().count_rejected_insert();
+            return Err(InsertError::AtCapacity(key));
+        }
+        // It goes in only after both closures, and outlives the lock if one of them panics.
+        let mut made = None;
+        let acted = catch_unwind(AssertUnwindSafe(|| act(made.insert(make()))));
+        match (acted, made) {
+            (Ok(result), Some(value)) => {
+                let setting = inner.setting(now, now.after(delay));
+                let key = (key, hash);
+                let replaced = inner.place(part, found, key, value, setting, Moment::MAX);
+                Ok((result, replaced))
+            }
+            (acted, made) => {
+                part.release(usize::from(found.is_none()));
+                drop(part);
+                drop(made);
+                match acted {
+                    Err(panic) => resume_unwind(panic),
+                    Ok(_) => unreachable!("`act` was called with what was made"),
+                }
+            }
+        }
     }
 
     /// The item of a key that is not due, and the time by which it is not.

@@ -158,7 +158,20 @@ async fn values(seed: u64) {
                     assert_eq!(model.insert(key, next), None, "it was there");
                 }
             }
-            7 | 8 => try_to(at, || map.reset(&Key(key), delay)),
+            7 => {
+                next += 1;
+                try_to(at, || {
+                    let make = || {
+                        call();
+                        Value::new(next)
+                    };
+                    map.touch_or_insert_with(Key(key), delay, make, |value| {
+                        call();
+                        value.0
+                    })
+                });
+            }
+            8 => try_to(at, || map.reset(&Key(key), delay)),
             9 => try_to(at, || map.expire(&Key(key))),
             // Dropped before the key of the look-up, whose panic would leak what is returned.
             10 => try_to(at, || drop(map.remove(&Key(key)))),

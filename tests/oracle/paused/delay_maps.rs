@@ -210,6 +210,46 @@ impl Delayed {
         Ok(())
     }
 
+    /// Changes a value that is pending, and else puts one in.
+    pub(crate) fn touch_or_put(
+        &mut self,
+        key: u32,
+        delay: Duration,
+        now: Now,
+    ) -> Result<(), String> {
+        self.next_value += 1;
+        let new = self.next_value;
+        let Some(map) = self.map() else { return Ok(()) };
+        let told = map.touch_or_insert_with(
+            key,
+            delay,
+            || new,
+            |value| {
+                *value += CHANGE;
+                *value
+            },
+        );
+        let deadline = after(now.at, delay);
+        let expected = match (self.pending(key, now), self.admits(key)) {
+            (Some(Item { value, end, .. }), _) => {
+                self.set(key, value + CHANGE, deadline, end, now);
+                Ok((value + CHANGE, None))
+            }
+            (None, Err("closed")) => Err(InsertError::Closed(key)),
+            (None, Err(_)) => Err(InsertError::AtCapacity(key)),
+            (None, Ok(())) => {
+                let value = new + CHANGE;
+                Ok((value, self.set(key, value, deadline, FAR, now)))
+            }
+        };
+        if told != expected {
+            return Err(format!(
+                "touch_or_insert_with answers {told:?}, not {expected:?}"
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn expire(&mut self, key: u32, now: Now) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let told = map.expire(&key);
@@ -323,6 +363,7 @@ impl Delayed {
             15 => self.put(key, Put::WithTtl(delay, 5 * delay / 4), now),
             16..24 => self.delay(key, Delay::After(delay), now),
             24..26 => self.delay(key, Delay::Until(past), now),
+            26 if random.bool() => self.touch_or_put(key, delay, now),
             26 => self.delay(key, Delay::Touch(delay), now),
             27..29 => self.expire(key, now),
             29..33 => self.take(key),

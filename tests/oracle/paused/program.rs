@@ -103,6 +103,7 @@ pub(crate) enum Op {
     Delay(ValueKey, Micros),
     DelayUntil(ValueKey, Offset),
     Touch(ValueKey, Micros),
+    TouchOrPut(ValueKey, Micros),
     ExtendValue(ValueKey, Micros),
     ExpireValue(ValueKey),
     Take(ValueKey),
@@ -442,7 +443,8 @@ impl Maker {
         let waker = self.random.u8(..2);
         let key = self.random.u16(..self.keys);
         match self.random.u8(..100) {
-            0..20 => Op::Put(key, self.micros()),
+            0..16 => Op::Put(key, self.micros()),
+            16..20 => Op::TouchOrPut(key, self.micros()),
             20..24 => Op::PutAt(key, self.offset()),
             24..27 => Op::PutIfAbsent(key, self.micros()),
             27..30 => Op::PutWithTtl(key, self.micros(), self.micros()),

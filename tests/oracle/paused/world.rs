@@ -605,6 +605,7 @@ impl World {
                 delayed.delay(key.into(), Delay::Until(at(from_now)), now)
             }
             Op::Touch(key, after) => delayed.delay(key.into(), Delay::Touch(duration(after)), now),
+            Op::TouchOrPut(key, after) => delayed.touch_or_put(key.into(), duration(after), now),
             Op::ExtendValue(key, by) => delayed.delay(key.into(), Delay::Extend(duration(by)), now),
             Op::ExpireValue(key) => delayed.expire(key.into(), now),
             Op::Take(key) => delayed.take(key.into()),

@@ -59,6 +59,8 @@ fn a_call_to_its_own_map_in_a_closure_panics_in_debug_builds() {
             assert!(is_refused(|| map.update(&1, |_| map.remove(&2))));
             assert!(is_refused(|| map.with_value(&1, |_| map.drain())));
             assert!(is_refused(|| map.touch(&1, MS, |_| map.keys())));
+            let make = || map.len() as u32 + u32::from(map.contains_key(&1));
+            assert!(is_refused(|| map.touch_or_insert_with(2, MS, make, |_| ())));
             let insert = |_: &u32| map.insert(1, 1, MS).is_ok();
             assert!(is_refused(|| map.remove_if(&1, insert)));
             assert_eq!((map.remaining(&1) > Some(MS), map.len()), (true, 1));
