@@ -295,6 +295,15 @@ fn in_its_grace_a_deadline_is_moved_as_a_call_says() {
         is_extended && left.is_some()
     });
     in_each_grace(|handle, _| handle.extend(Duration::ZERO) && handle.reset());
+    // A reset that counts from before the stall moves nothing, or no further than its grace.
+    in_each_grace(|handle, _| {
+        let long_ago = Instant::now() - 550 * MS;
+        handle.reset_from(long_ago) && handle.is_pending()
+    });
+    in_each_grace(|_, map| {
+        let is_reset = map.reset_from(&1, Instant::now() - 199 * MS);
+        is_reset && map.handle(&1).is_some_and(|handle| handle.is_pending())
+    });
     in_each_grace(|handle, _| handle.extend(Duration::MAX) && handle.is_pending());
 }
 
@@ -332,6 +341,29 @@ fn an_extension_before_the_due_takes_no_grace_away() {
         let is_kept = handle.is_pending();
         within(550 * MS, made)?;
         assert!(is_extended && is_kept, "it was due within the grace");
+        Ok(())
+    });
+}
+
+/// A renewal that was sent before a stall, and was answered after it.
+#[test]
+fn a_reset_from_before_a_stall_takes_no_grace_away() {
+    on_the_only_thread(|timer| async move {
+        // The driver knows of the stall by this one.
+        let (_first, _) = short_deadline(&timer).await;
+        let made = Instant::now();
+        let (in_time, passed) = (timer.deadline(450 * MS), timer.deadline(390 * MS));
+        let handles = [in_time.handle(), passed.handle()];
+        stall();
+        let_the_driver_turn(&timer).await;
+        // Both would be due some 530 ms after they were made, and too late for a grace.
+        let sent = [made + 80 * MS, made + 140 * MS];
+        let are_reset = [0, 1].map(|one| handles[one].reset_from(sent[one]));
+        within(430 * MS, made)?;
+        timer.sleep_until(made + 560 * MS).await;
+        let are_kept = handles.map(|handle| handle.is_pending());
+        within(570 * MS, made)?;
+        assert_eq!((are_reset, are_kept), ([true; 2], [true; 2]));
         Ok(())
     });
 }

@@ -67,6 +67,8 @@ pub(crate) struct Stalls {
     waits_since: AtomicU64,
     /// Those that have moved a deadline which may be pending, in their order.
     recent: Mutex<Vec<Stall>>,
+    /// When the last stall ended that has given a grace.
+    last_end: AtomicU64,
     count: AtomicU64,
     /// How long all of them took, in nanoseconds.
     total: AtomicU64,
@@ -79,6 +81,7 @@ impl Stalls {
             has_grace,
             waits_since: AtomicU64::new(Tick::NEVER.get()),
             recent: Mutex::new(Vec::new()),
+            last_end: AtomicU64::new(Moment::EPOCH.to_bits()),
             count: AtomicU64::new(0),
             total: AtomicU64::new(0),
         }
@@ -133,6 +136,14 @@ impl Stalls {
         let present = self.tick.current(stall.end);
         recent.retain(|earlier| earlier.last_grace_end(self.tick) > present);
         recent.push(stall);
+        // Release: pairs with `last_end`, so that a reset that sees a turn sees its stall.
+        self.last_end.store(stall.end.to_bits(), Ordering::Release);
+    }
+
+    /// When the last stall ended. What counts from then or later ends after any grace.
+    #[inline]
+    pub(crate) fn last_end(&self) -> Moment {
+        Moment::from_bits(self.last_end.load(Ordering::Acquire))
     }
 
     /// How many stalls are kept.

@@ -19,7 +19,7 @@ use crate::shard::{Change, DeadlineRef, Shard};
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset) in time | a reading of the clock, and a compare-exchange if it is the first in its tick |
+/// | [`reset`](ResetHandle::reset), [`reset_from`](ResetHandle::reset_from) in time | a reading of the clock, and a compare-exchange if it is the first in its tick |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -61,6 +61,36 @@ impl ResetHandle {
     pub fn reset(&self) -> bool {
         let deadline = self.as_ref();
         deadline.reset(deadline.now())
+    }
+
+    /// As [`reset`](ResetHandle::reset), but counts the timeout from an instant that has passed. An
+    /// instant that lies ahead counts as now.
+    ///
+    /// A lease counts from the sending of its renewal, not from the answer: otherwise its holder
+    /// believes in it for longer than the server. Answers may come out of order, because the deadline
+    /// is never made earlier. `true` says only that the deadline was pending: an answer that took
+    /// longer than the timeout moves nothing.
+    ///
+    /// It takes no lock, as a reset. After a [stall](crate::Deadline) it takes one if the instant
+    /// lies before the end of the stall, and never ends a grace early.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// # let renew = || tickwheel::sleep(Duration::from_secs(2));
+    /// let lease = Timer::current().deadline(Duration::from_secs(10));
+    /// let handle = lease.handle();
+    /// let sent = Instant::now();
+    /// renew().await; // the answer comes after two seconds
+    /// assert!(handle.reset_from(sent));
+    /// let ends = handle.deadline().expect("it is pending");
+    /// assert_eq!((ends - sent).as_secs(), 10);
+    /// # });
+    /// ```
+    #[inline]
+    pub fn reset_from(&self, since: Instant) -> bool {
+        let (deadline, since) = (self.as_ref(), self.shard.clock().moment(since));
+        deadline.reset_from(deadline.now(), since)
     }
 
     /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from there.

@@ -266,14 +266,45 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         K: Borrow<Q>,
     {
         let now = self.inner.now();
-        // Nearly every reset ends under the lock of the part.
+        self.reset_with(
+            key,
+            |deadline| deadline.try_reset(now),
+            |deadline| deadline.reset(now),
+        )
+    }
+
+    /// As [`reset`](DeadlineMap::reset), counted from an instant: [`ResetHandle::reset_from`].
+    pub fn reset_from<Q: Hash + Eq + ?Sized>(&self, key: &Q, since: Instant) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        let clock = self.inner.timer.shard().clock();
+        let (now, since) = (clock.now(), clock.moment(since));
+        self.reset_with(
+            key,
+            |deadline| deadline.try_reset_from(now, since),
+            |deadline| deadline.reset_from(now, since),
+        )
+    }
+
+    /// Nearly every reset ends in `try_reset`, under the lock of the part.
+    #[inline]
+    fn reset_with<Q: Hash + Eq + ?Sized>(
+        &self,
+        key: &Q,
+        try_reset: impl FnOnce(DeadlineRef<'_>) -> bool,
+        reset: impl Fn(DeadlineRef<'_>) -> bool,
+    ) -> bool
+    where
+        K: Borrow<Q>,
+    {
         let start = |word: &Arc<Word>| {
-            let is_reset = self.inner.deadline(word).try_reset(now);
+            let is_reset = try_reset(self.inner.deadline(word));
             (!is_reset).then(|| word.clone())
         };
-        let reset = |deadline: DeadlineRef<'_>| deadline.reset(now).then_some(());
         let hash = self.hash(key);
         let found = self.inner.find(hash, key, start);
+        let reset = |deadline: DeadlineRef<'_>| reset(deadline).then_some(());
         found.is_some_and(|word| {
             word.is_none_or(|word| self.act_from(word, hash, key, reset).is_some())
         })

@@ -33,8 +33,8 @@ pub(crate) struct DeadlineRef<'a> {
 /// How a call changes when a pending deadline is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// At its timeout from now, or later if it is due later.
-    Reset,
+    /// At its timeout from then, or from now if that is earlier, or later if it is due later.
+    ResetFrom(Moment),
     /// Then, earlier or later. A moment that has passed expires it.
     MoveTo(Moment),
     /// That much later. In a grace that counts from now.
@@ -104,13 +104,28 @@ impl DeadlineRef<'_> {
     /// Resets from `now`.
     #[inline]
     pub(crate) fn reset(self, now: Moment) -> bool {
-        self.try_reset(now) || self.change(Change::Reset)
+        self.try_reset(now) || self.change(Change::ResetFrom(Moment::MAX))
     }
 
     /// As `reset`, and `false` if that needs the lock.
     #[inline]
     pub(crate) fn try_reset(self, now: Moment) -> bool {
-        self.word.reset(self.shard.clock.tick(), now)
+        self.word.reset(self.shard.clock.tick(), now, now)
+    }
+
+    /// Resets at `now`, counted from `since`.
+    #[inline]
+    pub(crate) fn reset_from(self, now: Moment, since: Moment) -> bool {
+        self.try_reset_from(now, since) || self.change(Change::ResetFrom(since))
+    }
+
+    /// As `reset_from`, and `false` if that needs the lock.
+    #[inline]
+    pub(crate) fn try_reset_from(self, now: Moment, since: Moment) -> bool {
+        let clock = &self.shard.clock;
+        // A due that counts from before the end of a stall may lie after the present one, and before
+        // the grace that the stall gives to that.
+        since >= clock.stalls().last_end() && self.word.reset(clock.tick(), now, since.min(now))
     }
 
     /// Makes it pending again, due its timeout from now. This is for the owner of the deadline
@@ -179,9 +194,14 @@ impl DeadlineRef<'_> {
         }
         let held = locked.word(word);
         match change {
-            Change::Reset => {
-                let due = shard.due_after(now, word.timeout());
-                held.set_due(|before| before.max(due));
+            Change::ResetFrom(since) => {
+                let due = shard.due_after(since.min(now), word.timeout());
+                held.set_due(|before| {
+                    if due <= before {
+                        return before;
+                    }
+                    due.max(shard.grace_end(held, before, now).unwrap_or(before))
+                });
             }
             Change::MoveTo(due) if due <= now => drop(held.settle(EXPIRED)),
             Change::MoveTo(due) => held.set_due(|_| shard.clock.tick().due(due)),

@@ -124,14 +124,14 @@ impl Word {
         from_nanos(self.timeout_nanos())
     }
 
-    /// Makes a deadline that is pending at `now` due its timeout after that, or leaves it if it is
+    /// Makes a deadline that is pending at `now` due its timeout after `since`, or leaves it if it is
     /// due later. `false` if this needs the lock: the deadline is settled, or must be (W3).
     #[inline]
-    pub(crate) fn reset(&self, tick: TickLength, now: Moment) -> bool {
+    pub(crate) fn reset(&self, tick: TickLength, now: Moment, since: Moment) -> bool {
         let is_ahead = |before| tick.start_of(before) > now;
         self.defer(is_ahead, |before| {
             // After the word (W2).
-            let due = now.after_nanos(self.timeout_nanos());
+            let due = since.after_nanos(self.timeout_nanos());
             (tick.start_of(before) < due).then(|| tick.due(due))
         })
     }

@@ -55,6 +55,16 @@ fn timeouts<T: Time>(moves: &[Move<T>]) -> Vec<Setting<T, [Duration; 2]>> {
     moves.iter().filter_map(timeout).collect()
 }
 
+/// The earliest and the latest moment from which a reset may have counted.
+fn counts_from<T: Time>(reset: &Move<T>) -> Option<[T; 2]> {
+    let now = [reset.call.before, reset.call.after];
+    match reset.to {
+        Act::Reset => Some(now),
+        Act::ResetFrom(since) => Some(now.map(|now| now.min(since))),
+        _ => None,
+    }
+}
+
 /// A deadline that was moved so, the first time by its beginning, is not due before this. One of
 /// the calls that may make it earlier was the last of them, and all that surely came after that
 /// call made it later.
@@ -76,10 +86,10 @@ pub fn earliest_due<T: Time>(moves: &[Move<T>]) -> T {
             Act::SetTimeout(timeout) => one.call.before + timeout,
             _ => return None,
         };
-        let resets = after(one.call).filter(|one| matches!(one.to, Act::Reset));
-        let resets = resets.map(|reset| {
+        let resets = after(one.call).filter_map(|reset| {
+            let [from, _] = counts_from(reset)?;
             let timeout = standing(&timeouts, reset.call).map(|one| one.to[0]).min();
-            extended(reset.call.before + timeout.unwrap(), reset.call)
+            Some(extended(from + timeout.unwrap(), reset.call))
         });
         Some(resets.fold(extended(due, one.call), T::max))
     });
@@ -116,10 +126,14 @@ pub fn latest_due<T: Time>(moves: &[Move<T>], tick: Duration) -> T {
             Act::Begin(due) | Act::Set(due) => Some(limited(due.latest(call), call, call)),
             // In a grace it counts from now.
             Act::Extend(by) => Some(limited(call.after + by, call, call)),
-            Act::Reset => standing(&timeouts, call)
-                .map(|timeout| limited(call.after + timeout.to[1], call, timeout.call))
-                .max(),
-            _ => None,
+            _ => {
+                let [_, from] = counts_from(one)?;
+                let timeouts = standing(&timeouts, call);
+                let due = |timeout: &Setting<T, [Duration; 2]>| from + timeout.to[1];
+                timeouts
+                    .map(|timeout| limited(due(timeout), call, timeout.call))
+                    .max()
+            }
         }
     });
     dues.max().unwrap()

@@ -136,6 +136,8 @@ pub enum Act<T> {
     Set(Due<T>),
     /// Moves the due to now plus the timeout, unless it is due later.
     Reset,
+    /// As a reset, counted from then, or from now if that is earlier.
+    ResetFrom(T),
     /// Later resets count it. Moves the due to now plus the timeout, unless it is due earlier.
     SetTimeout(Duration),
     /// Moves the due that much later.
@@ -408,7 +410,7 @@ impl<'a, T: Time> Life<'a, T> {
         let is_move = |event: &&&Event<T>| {
             let moves = matches!(
                 event.act,
-                Act::Set(_) | Act::Reset | Act::SetTimeout(_) | Act::Extend(_)
+                Act::Set(_) | Act::Reset | Act::ResetFrom(_) | Act::SetTimeout(_) | Act::Extend(_)
             );
             moves && event.answer
         };
@@ -662,6 +664,7 @@ fn is_question<T>(act: &Act<T>) -> bool {
         act,
         Act::Set(_)
             | Act::Reset
+            | Act::ResetFrom(_)
             | Act::SetTimeout(_)
             | Act::Extend(_)
             | Act::Expire

@@ -82,6 +82,21 @@ fn a_reset_or_a_longer_timeout_makes_no_due_earlier() {
 }
 
 #[test]
+fn a_reset_from_an_instant_counts_from_then_and_at_the_latest_from_now() {
+    let ends_at = |end, since| {
+        let start = Instant::now();
+        let reset = Act::ResetFrom(start + since * MS);
+        let calls = [((0, 1), BEGIN), ((5, 6), reset), ((end, end), ELAPSED)];
+        let events = calls.map(|(at, act)| call(start, at, act, true));
+        accused_of(Rules::Deadline, events.into())
+    };
+    for (since, due) in [(0, 10), (3, 13), (5, 15), (9, 15)] {
+        assert_eq!(ends_at(due - 1, since), [Kind::Early], "{since}");
+        assert_eq!(ends_at(due, since), [], "{since}");
+    }
+}
+
+#[test]
 fn the_timeout_to_an_instant_counts_from_any_moment_of_the_call() {
     let ends_at = |end| {
         let now = Instant::now();

@@ -15,7 +15,7 @@ use tickwheel::{Deadline, Instant, ResetHandle, WarnBefore, warn_before::Stage};
 use under_std::time::passed;
 
 use crate::due::{self, Act, Move};
-use crate::record::{Record, Span, last_held_up};
+use crate::record::{Moment, Record, Span, last_held_up};
 use crate::wait::{Outcome, Ready, await_all};
 use crate::world::{LONGEST, MS, Place, World, below, delay, grace, one_in};
 
@@ -150,12 +150,22 @@ where
     moves
 }
 
+/// An instant from which a reset counts: some time ago, or ahead of the call.
+fn since() -> Moment {
+    let (now, by) = (passed(), delay());
+    Moment::of(match one_in(4) {
+        true => now + by,
+        false => now.saturating_sub(by),
+    })
+}
+
 fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64, origin: Instant) {
     for _ in 0..number {
         place.rest();
         let delay = delay();
         let act = match below(16) {
-            0..7 => Act::Reset,
+            0..4 => Act::Reset,
+            4..7 => Act::ResetFrom(since()),
             7..9 => Act::Set(due::after(delay)),
             9 => Act::Extend(delay),
             10 | 11 => Act::SetTimeout(delay),
@@ -166,6 +176,7 @@ fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64, o
         let mut told = None;
         let (was_pending, span) = Span::of(|| match act {
             Act::Reset => handle.reset(),
+            Act::ResetFrom(since) => handle.reset_from(origin + since.at),
             Act::Set(_) => handle.reset_after(delay),
             Act::Extend(by) => handle.extend(by),
             Act::SetTimeout(timeout) => handle.set_timeout(timeout),

@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
-use tickwheel::{DeadlineMap, KeyedDeadline};
+use tickwheel::{DeadlineMap, Instant, KeyedDeadline};
 use under_std::time::passed;
 
 use crate::due::{self, Act, Move};
-use crate::record::{Record, Span, last_held_up};
+use crate::record::{Moment, Record, Span, last_held_up};
 use crate::wait::{Outcome, Ready, await_all};
 use crate::world::{MS, Place, World, below, delay, grace, one_in};
 
@@ -147,9 +147,9 @@ fn change() {
     let mut threads: Vec<_> = (0..3)
         .map(|_| {
             let (place, map, books) = (world.place(), map.clone(), books.clone());
-            let number = 1 + below(4);
+            let (number, origin) = (1 + below(4), world.origin);
             world.place().spawn(move || {
-                let own = act(&place, &map, &books, number);
+                let own = act(&place, &map, &books, number, origin);
                 finish(own, &books);
             })
         })
@@ -168,7 +168,7 @@ fn change() {
 
 type Own = Vec<(KeyedDeadline<Key>, Span)>;
 
-fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
+fn act(place: &Place, map: &Map, books: &Books, number: u64, origin: Instant) -> Own {
     let mut own = Own::new();
     for _ in 0..number {
         place.rest();
@@ -178,7 +178,12 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64) -> Own {
                 insert(map, books, &mut own);
                 continue;
             }
-            4..7 => Span::of(|| (map.reset(&key), Did::Moved(key, Act::Reset))),
+            4 | 5 => Span::of(|| (map.reset(&key), Did::Moved(key, Act::Reset))),
+            6 => {
+                let since = passed().saturating_sub(delay);
+                let act = Act::ResetFrom(Moment::of(since));
+                Span::of(|| (map.reset_from(&key, origin + since), Did::Moved(key, act)))
+            }
             7..12 => Span::of(|| {
                 let handle = map.handle(&key);
                 let act = match below(4) {

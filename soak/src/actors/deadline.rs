@@ -49,7 +49,11 @@ pub fn random_call(random: &mut fastrand::Rng, lengths: Lengths, latest: &Latest
     let may_extend = latest.get() < Instant::now() + 2 * LONGEST;
     match random.u8(..32) {
         0 | 1 if may_extend => Act::Extend(length),
-        0..12 => Act::Reset,
+        0..9 => Act::Reset,
+        9..12 => Act::ResetFrom(match random.bool() {
+            true => Instant::now() + length,
+            false => Instant::now() - length,
+        }),
         12..17 => Act::Set(Due::After(length)),
         17..21 => Act::Set(Due::At(Instant::now() + length)),
         21..23 => Act::SetTimeout(length),
@@ -66,6 +70,7 @@ pub fn call(record: &mut Record, subject: Subject, handle: &ResetHandle, act: Ac
         Act::Set(Due::At(instant)) => handle.reset_at(instant),
         Act::SetTimeout(timeout) => handle.set_timeout(timeout),
         Act::Extend(by) => handle.extend(by),
+        Act::ResetFrom(since) => handle.reset_from(since),
         Act::Expire => handle.expire(),
         Act::Cancel => handle.cancel(),
         Act::Look if variant => handle.is_pending(),

@@ -198,6 +198,7 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                     .is_some_and(|keyed| keyed.reset_after(delay)),
                 Act::Set(Due::At(at)) => map.handle(key).is_some_and(|keyed| keyed.reset_at(at)),
                 Act::SetTimeout(timeout) => map.set_timeout(key, timeout),
+                Act::ResetFrom(since) => map.reset_from(key, since),
                 Act::Extend(by) => map.handle(key).is_some_and(|keyed| keyed.extend(by)),
                 Act::Expire => map.expire(key),
                 Act::Cancel => map.cancel(key),

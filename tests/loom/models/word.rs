@@ -53,7 +53,7 @@ impl Shared {
                 matches!(expiry, Expiry::Later(_))
             };
             let tick = TickLength::new(span(1)).unwrap();
-            shared.word.reset(tick, at(now)) || shared.locked(by_lock)
+            shared.word.reset(tick, at(now), at(now)) || shared.locked(by_lock)
         })
     }
 

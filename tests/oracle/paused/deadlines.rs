@@ -66,10 +66,10 @@ impl Model {
         self.ticks.rounded(after(now, self.timeout))
     }
 
-    fn reset(&mut self, now: At) -> bool {
+    fn reset(&mut self, since: At, now: At) -> bool {
         let was_pending = self.look(now);
         if was_pending {
-            self.due = self.due.max(self.counted(now));
+            self.due = self.due.max(self.counted(since.min(now)));
         }
         was_pending
     }
@@ -275,8 +275,22 @@ impl Timed {
             By::Handle => self.handle.reset(),
             By::Key(map, key) => map.reset(&key),
         };
-        let expected = self.model.reset(now.at);
+        let expected = self.model.reset(now.at, now.at);
         same("reset", told, expected)
+    }
+
+    pub(crate) fn reset_from(
+        &mut self,
+        by: By<'_>,
+        (since, instant): (At, Instant),
+        now: Now,
+    ) -> Result<(), String> {
+        let told = match by {
+            By::Handle => self.handle.reset_from(instant),
+            By::Key(map, key) => map.reset_from(&key, instant),
+        };
+        let expected = self.model.reset(since, now.at);
+        same("reset_from", told, expected)
     }
 
     pub(crate) fn reset_after(

@@ -183,6 +183,7 @@ impl World {
             Op::PollDeadline(..)
             | Op::PollDeadlineSpent(..)
             | Op::Reset(..)
+            | Op::ResetFrom(..)
             | Op::ResetAfter(..)
             | Op::ResetAt(..)
             | Op::Extend(..)
@@ -427,6 +428,7 @@ impl World {
             Op::PollDeadline(nth, _)
             | Op::PollDeadlineSpent(nth)
             | Op::Reset(nth, _)
+            | Op::ResetFrom(nth, _, _)
             | Op::ResetAfter(nth, _, _)
             | Op::ResetAt(nth, _, _)
             | Op::Extend(nth, _, _)
@@ -457,6 +459,10 @@ impl World {
                 self.deadlines[number].poll(which, now)
             }
             Op::Reset(_, by_key) => timed.reset(by(by_key), now),
+            Op::ResetFrom(_, from_now, by_key) => {
+                let since = at(from_now);
+                timed.reset_from(by(by_key), (since, clock.instant(since)), now)
+            }
             Op::ResetAfter(_, after, by_key) => timed.reset_after(by(by_key), duration(after), now),
             Op::ResetAt(_, from_now, by_key) => {
                 let due = at(from_now);
