@@ -9,7 +9,8 @@ pub use tokio::time::error::Error;
 
 /// A [`Timeout`](crate::Timeout) elapsed before its future was ready.
 ///
-/// Converts into a [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut).
+/// Converts into a [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut), and from
+/// tokio's own.
 ///
 /// ```
 /// # use std::io;
@@ -17,7 +18,10 @@ pub use tokio::time::error::Error;
 /// # tokio_test::block_on(async { tokio::time::pause();
 /// let elapsed = timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
-/// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
+/// assert_eq!(io::Error::from(elapsed.clone()).kind(), io::ErrorKind::TimedOut);
+///
+/// let tokios = tokio::time::timeout(Duration::ZERO, std::future::pending::<()>()).await;
+/// assert_eq!(tickwheel::error::Elapsed::from(tokios.unwrap_err()), elapsed);
 /// # });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +43,13 @@ impl fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
+/// For a program that moves here step by step: `?` converts the error of a timeout of tokio's.
+impl From<tokio::time::error::Elapsed> for Elapsed {
+    fn from(_: tokio::time::error::Elapsed) -> Elapsed {
+        Elapsed(())
+    }
+}
+
 impl From<Elapsed> for std::io::Error {
     /// Converts without an allocation, as tokio's own does.
     fn from(_: Elapsed) -> std::io::Error {
@@ -49,6 +60,20 @@ impl From<Elapsed> for std::io::Error {
 /// A [`Deadline`](crate::Deadline) ended before it expired.
 ///
 /// It was cancelled through a handle, unless a method below returns `true`.
+///
+/// Converts into a [`std::io::Error`], so that `?` passes both on, this and that of a socket.
+///
+/// ```
+/// # use std::io;
+/// # use tickwheel::{Duration, Timer, error::Cancelled};
+/// # tokio_test::block_on(async {
+/// let idle = Timer::current().deadline(Duration::from_secs(30));
+/// idle.handle().cancel();
+/// let waited: io::Result<()> = async { Ok(idle.await?) }.await;
+/// let error = waited.unwrap_err();
+/// assert!(error.get_ref().is_some_and(|cause| cause.is::<Cancelled>()));
+/// # });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(Cause);
 
@@ -112,6 +137,13 @@ impl fmt::Display for Cancelled {
 }
 
 impl std::error::Error for Cancelled {}
+
+impl From<Cancelled> for std::io::Error {
+    /// Its kind is [`Other`](std::io::ErrorKind::Other), and `get_ref` returns the cause.
+    fn from(cancelled: Cancelled) -> std::io::Error {
+        std::io::Error::other(cancelled)
+    }
+}
 
 /// A map rejected an insert, and gives back the key of a [`DeadlineMap`](crate::DeadlineMap), or
 /// the key and the value of a [`DelayMap`](crate::DelayMap).

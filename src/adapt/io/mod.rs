@@ -34,5 +34,5 @@ fn timed_out() -> io::Error {
 }
 
 fn cancelled(cancelled: Cancelled) -> io::Error {
-    io::Error::other(cancelled)
+    cancelled.into()
 }

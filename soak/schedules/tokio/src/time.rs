@@ -23,5 +23,8 @@ pub enum MissedTickBehavior {
 
 pub mod error {
     #[derive(Debug)]
+    pub struct Elapsed(());
+
+    #[derive(Debug)]
     pub struct Error(());
 }
