@@ -11,9 +11,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::error::Cancelled;
@@ -59,6 +60,8 @@ pub use handle::ResetHandle;
 #[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
 pub struct Deadline {
     handle: ResetHandle,
+    /// A poll has returned the outcome.
+    has_ended: bool,
 }
 
 impl Deadline {
@@ -67,6 +70,7 @@ impl Deadline {
         let word = shard.arm_deadline(now, timeout, MapTag::default());
         Deadline {
             handle: ResetHandle { shard, word },
+            has_ended: false,
         }
     }
 
@@ -92,6 +96,7 @@ impl Deadline {
     /// On a pending deadline this is a reset. Handles from before are good after it. If the runtime
     /// that drives the timer has shut down, the deadline stays [`Cancelled`].
     pub fn restart(&mut self) {
+        self.has_ended = false;
         self.handle.as_ref().restart();
     }
 }
@@ -99,8 +104,17 @@ impl Deadline {
 impl Future for Deadline {
     type Output = Result<(), Cancelled>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.handle.as_ref().poll(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = ready!(self.handle.as_ref().poll(cx));
+        self.has_ended = true;
+        Poll::Ready(outcome)
+    }
+}
+
+/// It is terminated once a poll has returned its outcome, until [`restart`](Deadline::restart).
+impl FusedFuture for Deadline {
+    fn is_terminated(&self) -> bool {
+        self.has_ended
     }
 }
 

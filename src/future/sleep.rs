@@ -46,6 +46,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::clock::pausable::HAS_TEST_UTIL;
@@ -118,6 +119,8 @@ enum State {
         /// The tick for which its timer is armed.
         tick: Tick,
         waker: WakerId,
+        /// As in [`Start`].
+        is_over: bool,
     },
     /// It was reset to later while it was armed.
     Deferred {
@@ -140,6 +143,8 @@ enum State {
 struct Start {
     /// Whether it was neither polled nor reset. Only `is_elapsed` makes a difference, as tokio's.
     is_new: bool,
+    /// Whether the timeout around it has returned an output. It is here because there is room.
+    is_over: bool,
     first_poll: FirstPoll,
 }
 
@@ -308,6 +313,7 @@ impl Sleep {
     fn reset_unarmed(&mut self, first_poll: FirstPoll) {
         let start = Start {
             is_new: false,
+            is_over: false,
             first_poll,
         };
         self.set_state(match self.state {
@@ -429,6 +435,27 @@ impl Sleep {
             _ => self.set_state(State::Kept {
                 waker: ManuallyDrop::new(waker.clone()),
             }),
+        }
+    }
+
+    /// The timeout around it has returned an output.
+    #[inline(always)] // As `poll_bounded`.
+    pub(super) fn note_output(&mut self) {
+        match &mut self.state {
+            State::Unbound { start, .. } | State::Unarmed(start) => start.is_over = true,
+            State::Armed { is_over, .. } => *is_over = true,
+            // A timeout resets its sleep never, and returns once that has elapsed.
+            State::Deferred { .. } | State::Elapsed | State::Kept { .. } => {}
+        }
+    }
+
+    /// Whether the timeout around it has returned.
+    pub(super) fn is_over(&self) -> bool {
+        match &self.state {
+            State::Unbound { start, .. } | State::Unarmed(start) => start.is_over,
+            State::Armed { is_over, .. } => *is_over,
+            State::Deferred { .. } => false,
+            State::Elapsed | State::Kept { .. } => true,
         }
     }
 
@@ -631,6 +658,7 @@ impl Sleep {
             index,
             tick,
             waker,
+            is_over: false,
         };
         Poll::Pending
     }
@@ -672,6 +700,7 @@ impl Start {
     fn new(first_poll: FirstPoll) -> Start {
         Start {
             is_new: true,
+            is_over: false,
             first_poll,
         }
     }
@@ -704,6 +733,13 @@ impl Future for Sleep {
             Ok(()) => Poll::Ready(()),
             Err(_) => panic_shut_down(),
         }
+    }
+}
+
+/// It is terminated once it has been polled and was ready, until [`reset`](Sleep::reset).
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        matches!(self.state, State::Kept { .. })
     }
 }
 

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use futures_core::FusedFuture;
 use pin_project_lite::pin_project;
 
 use super::access::access_within;
@@ -98,6 +99,14 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
+/// It is terminated once it has returned its output or [`Elapsed`].
+impl<F: Future> FusedFuture for Timeout<F> {
+    fn is_terminated(&self) -> bool {
+        // If it has returned `Elapsed`, its sleep was ready.
+        self.sleep.is_over()
+    }
+}
+
 /// Polls a future, and then the sleep that bounds it.
 // Always inlined, because a timeout whose future is ready must not pay for a second function.
 #[inline(always)]
@@ -108,6 +117,7 @@ fn poll_bounded<F: Future>(
 ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = future.poll(cx) {
+        sleep.note_output();
         return Poll::Ready(Ok(Ok(output)));
     }
     sleep

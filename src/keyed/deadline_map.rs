@@ -44,9 +44,10 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::clock::tick::Moment;
@@ -202,6 +203,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             word: shard.arm_deadline(now, timeout(shard, now), tag),
             key,
             inner: inner.clone(),
+            has_ended: false,
         };
         let mut part = inner.table.lock_part(inner.table.part_of(hash));
         // From here on the key's `Eq` is the only user code under this lock.
@@ -585,6 +587,8 @@ pub struct KeyedDeadline<K> {
     word: Arc<Word>,
     key: K,
     inner: Arc<Inner<K>>,
+    /// A poll has returned the outcome.
+    has_ended: bool,
 }
 
 impl<K> KeyedDeadline<K> {
@@ -616,6 +620,7 @@ impl<K> KeyedDeadline<K> {
 
     /// As [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
+        self.has_ended = false;
         self.deadline_ref().restart();
     }
 
@@ -630,8 +635,17 @@ impl<K> Unpin for KeyedDeadline<K> {}
 impl<K> Future for KeyedDeadline<K> {
     type Output = Result<(), Cancelled>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.deadline_ref().poll(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = ready!(self.deadline_ref().poll(cx));
+        self.has_ended = true;
+        Poll::Ready(outcome)
+    }
+}
+
+/// As [`Deadline`](crate::Deadline).
+impl<K> FusedFuture for KeyedDeadline<K> {
+    fn is_terminated(&self) -> bool {
+        self.has_ended
     }
 }
 

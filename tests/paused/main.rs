@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fused;
 #[cfg(feature = "http-body")]
 mod http_body;
 #[cfg(feature = "hyper")]

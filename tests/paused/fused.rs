@@ -1,0 +1,67 @@
+//! `futures::select!` without `.fuse()`: what has been ready is left out until it is armed again.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use futures::future::FusedFuture;
+use futures::select;
+use tickwheel::{DeadlineMap, Instant, Timer, sleep, timeout};
+
+use crate::common::{HOUR, MS};
+
+#[tokio::test(start_paused = true)]
+async fn select_takes_each_once_and_is_complete_after_the_last() {
+    let timer = Timer::current();
+    let map = DeadlineMap::new(&timer);
+    let mut nap = sleep(3 * MS);
+    let mut deadline = timer.deadline(5 * MS);
+    let mut keyed = map.insert(1, 7 * MS).unwrap();
+    let mut over = timeout(9 * MS, sleep(HOUR));
+    let mut in_time = std::pin::pin!(timeout(HOUR, async { sleep(11 * MS).await }));
+    let start = Instant::now();
+    let mut order = Vec::new();
+    loop {
+        select! {
+            () = nap => order.push("nap"),
+            outcome = deadline => order.push(outcome.map_or("cancelled", |()| "deadline")),
+            outcome = keyed => order.push(outcome.map_or("cancelled", |()| "keyed")),
+            end = over => order.push(end.map_or("over", |()| "in time")),
+            end = in_time => order.push(end.map_or("over", |()| "in time")),
+            complete => break,
+        }
+    }
+    assert_eq!(order, ["nap", "deadline", "keyed", "over", "in time"]);
+    assert!(start.elapsed() < 20 * MS);
+}
+
+fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    Pin::new(future).poll(&mut cx).is_ready()
+}
+
+/// What has elapsed and was not polled has yet to be taken.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_terminated_before_a_poll_was_ready_nor_after_it_is_armed_again() {
+    let timer = Timer::current();
+    let map = DeadlineMap::new(&timer);
+    let mut nap = sleep(MS);
+    let mut deadline = timer.deadline(MS);
+    let mut keyed = map.insert(1, MS).unwrap();
+    let mut bounded = timeout(HOUR, ready(1));
+    assert!(!poll_once(&mut nap) && !poll_once(&mut deadline) && !poll_once(&mut keyed));
+    sleep(2 * MS).await;
+    assert!(nap.is_elapsed() && !deadline.handle().is_pending());
+    let all: [&dyn FusedFuture<Output = _>; 2] = [&deadline, &keyed];
+    assert!(all.iter().all(|one| !one.is_terminated()));
+    assert!(!nap.is_terminated() && !bounded.is_terminated());
+
+    assert!(poll_once(&mut nap) && poll_once(&mut deadline) && poll_once(&mut keyed));
+    assert!(poll_once(&mut bounded) && bounded.is_terminated());
+    assert!(nap.is_terminated() && deadline.is_terminated() && keyed.is_terminated());
+
+    nap.reset_after(MS);
+    deadline.restart();
+    keyed.restart();
+    assert!(!nap.is_terminated() && !deadline.is_terminated() && !keyed.is_terminated());
+}
