@@ -29,7 +29,7 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The name that the timer was given: [`Builder::name`](crate::timer::Builder::name).
+    /// The name of the timer: [`Timer::name`](crate::Timer::name).
     pub name: Option<Arc<str>>,
     /// The number of shards.
     pub shards: usize,

@@ -134,9 +134,17 @@ impl Builder {
         Ok(timer)
     }
 
+    /// With the name of a runtime, if that has one.
+    pub(super) fn named_as(self, runtime: &Handle) -> Builder {
+        match runtime.name() {
+            Some(name) => self.name(name),
+            None => self,
+        }
+    }
+
     /// The process's own timer, with the defaults, on a thread of this name.
     pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
-        let builder = Builder::default();
+        let builder = Builder::default().name(name);
         let (tick, _) = builder.checked().map_err(io::Error::other)?;
         let shards = available_parallelism().map_or(1, |cores| cores.get());
         let clock = Clock::of_system(tick, true);

@@ -212,7 +212,7 @@ fn registered(id: runtime::Id) -> Option<Timer> {
 #[track_caller]
 fn make(handle: &Handle) -> Timer {
     let id = handle.id();
-    let timer = match Timer::builder().build_on(handle) {
+    let timer = match Timer::builder().named_as(handle).build_on(handle) {
         Ok(timer) => timer,
         Err(error) => panic!("{error}"),
     };
@@ -254,7 +254,7 @@ fn registry() -> MutexGuard<'static, Registry> {
     lock(&REGISTRY)
 }
 
-/// No longer than the 15 bytes that Linux shows.
+/// No longer than the 15 bytes that Linux shows. The timer has the name of its thread.
 const THREAD: &str = "tickwheel-timer";
 
 static GLOBAL: OnceLock<Timer> = OnceLock::new();

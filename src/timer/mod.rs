@@ -184,7 +184,8 @@ impl Timer {
         Metrics::new(shards, &self.inner.driver, &self.inner.clock)
     }
 
-    /// The name that the timer was given: [`Builder::name`].
+    /// The name that the timer was given: [`Builder::name`]. A runtime's own timer has the name of
+    /// its runtime, if that has one.
     pub fn name(&self) -> Option<&str> {
         self.reporter().name().map(|name| &**name)
     }

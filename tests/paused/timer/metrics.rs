@@ -23,6 +23,19 @@ async fn a_fresh_timer_tells_of_nothing_but_itself() {
     assert_eq!(Timer::new().name(), None);
 }
 
+#[test]
+fn a_runtimes_own_timer_has_the_name_of_its_runtime() {
+    for name in [None, Some("requests"), Some("jobs")] {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        if let Some(name) = name {
+            builder.name(name);
+        }
+        let runtime = builder.enable_time().build().unwrap();
+        let told = runtime.block_on(async { Timer::current().metrics().name });
+        assert_eq!(told.as_deref(), name);
+    }
+}
+
 /// Five timers are due at 10 ms, and one each at 20 and 40 ms. The driver comes at 50 ms.
 #[tokio::test(start_paused = true)]
 async fn lateness_is_from_the_due_to_the_wake_up() {

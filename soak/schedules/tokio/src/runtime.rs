@@ -122,6 +122,10 @@ impl Handle {
         self.0.id
     }
 
+    pub fn name(&self) -> Option<&str> {
+        None
+    }
+
     pub fn runtime_flavor(&self) -> RuntimeFlavor {
         match self.0.kind {
             Kind::MultiThread => RuntimeFlavor::MultiThread,
