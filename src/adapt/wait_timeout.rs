@@ -4,8 +4,11 @@
 //!
 //! - A timer is armed only from the first poll in which the operation has to wait until
 //!   [`stop`](WaitTimeout::stop), or until its time is over.
-//! - The waiting task is registered with the sleep, or is kept in `waiting`, or was woken. So a new
-//!   timeout also bounds an operation that waited without one.
+//! - The waiting task is kept in `waiting`, or was woken. So a new timeout also bounds an operation
+//!   that waits.
+//! - A timeout that is set counts from the next poll. If an operation waits, its task is woken and
+//!   polls at once. If that operation was dropped, which cannot be seen here, the next one has the
+//!   whole of it from its own first poll.
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -40,20 +43,16 @@ impl WaitTimeout {
         self.timeout
     }
 
-    /// A waiting operation has the whole of it from now on. If it waited without a timeout, its
-    /// task is woken, and it has the whole of it from its next poll on.
+    /// The next poll that has to wait has the whole of it. The task of an operation that waits is
+    /// woken for that.
     pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
-        match (&mut self.sleep, timeout) {
-            // The sleep keeps the waker of the task that waits, and wakes it at the new time.
-            (Some(sleep), Some(timeout)) => sleep.reset_after(timeout),
-            // Not armed here: the operation may have been dropped.
-            (None, Some(_)) => {
-                if let Some(waiting) = self.waiting.take() {
-                    waiting.wake();
-                }
+        // Not armed here, because the operation may have been dropped.
+        self.sleep = None;
+        if timeout.is_some() {
+            if let Some(waiting) = self.waiting.take() {
+                waiting.wake();
             }
-            (_, None) => self.sleep = None,
         }
     }
 

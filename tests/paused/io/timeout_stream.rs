@@ -165,6 +165,25 @@ async fn a_timeout_that_bounds_no_read_begins_with_the_next_one() {
     assert_nothing_armed();
 }
 
+/// A read that has lost a `select!`, and then work before the next one. As with tokio-io-timeout.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_set_after_a_dropped_read_counts_from_the_next_reads_start() {
+    for work in [0, 20, 50, 100] {
+        let (mut stream, mut peer) = stream();
+        assert_pending!(task::spawn(stream.read_u8()).poll());
+        stream.set_read_timeout(Some(50 * MS));
+        sleep(work * MS).await;
+        assert_nothing_armed();
+        read_times_out_in(50 * MS, &mut stream).await;
+        // Without a setting the next read has what is left.
+        assert_pending!(task::spawn(stream.read_u8()).poll());
+        sleep(20 * MS).await;
+        read_times_out_in(30 * MS, &mut stream).await;
+        peer.write_u8(7).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), 7);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn timeouts_set_while_both_directions_wait_bound_both() {
     let mut stream = task::spawn(TimeoutStream::new(Scripted::default()));
