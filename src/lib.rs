@@ -102,6 +102,10 @@
 //! save a snapshot by [`for_each`](DelayMap::for_each) instead: it is not atomic, and lacks the
 //! jobs that a consumer has taken.
 //!
+//! **A time of day.** [`wall_clock::sleep_until`] follows the system's clock over a suspension and
+//! over a clock that is set, as for [a job at nine each
+//! morning](docs::recipes#a-job-at-nine-each-morning).
+//!
 //! **A timer of your own**, with a different resolution.
 //!
 //! ```

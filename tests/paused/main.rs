@@ -22,3 +22,4 @@ mod stream;
 mod timer;
 #[cfg(feature = "tower")]
 mod tower;
+mod wall_clock;

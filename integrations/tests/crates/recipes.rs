@@ -8,14 +8,17 @@ use std::future::{pending, ready};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::body::Body;
 use axum::routing::{MethodRouter, get};
 use futures::StreamExt;
 use http::StatusCode;
+use jiff::Zoned;
 use tempfile::TempDir;
 use tickwheel::tower::TimeoutLayer;
+use tickwheel::wall_clock::WallClock;
 use tickwheel::{Duration, Instant, Timer, remaining, scope};
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
@@ -37,6 +40,9 @@ mod http_deadline {
 }
 mod durable_queue {
     include!(concat!(env!("OUT_DIR"), "/durable_queue.rs"));
+}
+mod each_morning {
+    include!(concat!(env!("OUT_DIR"), "/each_morning.rs"));
 }
 mod routes {
     include!(concat!(env!("OUT_DIR"), "/routes.rs"));
@@ -350,4 +356,69 @@ async fn the_recipe_for_tonic_sends_its_own_limit() {
     let header = header.await.unwrap().unwrap();
     let micros: u64 = header.strip_suffix('u').unwrap().parse().unwrap();
     assert!((1..=5_000_000).contains(&micros), "{header}");
+}
+
+/// The mornings at which the job ran, each with the hours from the one before, or from the start.
+/// The wall clock is moved by so many hours after so many.
+async fn mornings(start: &str, days: u32, jumps: Vec<(f64, f64)>) -> Vec<(String, f64)> {
+    let start: Zoned = start.parse().unwrap();
+    let (zone, begun) = (start.time_zone().clone(), Instant::now());
+    let clock = move || {
+        let passed = begun.elapsed();
+        let hours = passed.as_secs_f64() / 3_600.0;
+        let moved: f64 = jumps
+            .iter()
+            .filter(|(at, _)| *at <= hours)
+            .map(|(_, by)| by)
+            .sum();
+        let time = SystemTime::from(start.timestamp()) + passed;
+        let by = Duration::from_secs_f64(moved.abs() * 3_600.0);
+        let time = if moved < 0.0 { time - by } else { time + by };
+        WallClock::at(Instant::now(), time)
+    };
+    let ran = Mutex::new((begun, Vec::new()));
+    let job = async |morning: &Zoned| {
+        let (last, ran) = &mut *ran.lock().unwrap();
+        let hours = (last.elapsed().as_secs_f64() / 36.0).round() / 100.0;
+        *last = Instant::now();
+        ran.push((morning.datetime().to_string(), hours));
+    };
+    let ends = each_morning::each_morning(zone, clock, job);
+    let ended = tokio::time::timeout(24 * 3_600 * SECOND * days, ends).await;
+    assert!(ended.is_err(), "it never ends");
+    ran.into_inner().unwrap().1
+}
+
+fn at_nine(ran: &[(&str, f64)]) -> Vec<(String, f64)> {
+    let ran = ran.iter();
+    ran.map(|(day, hours)| (format!("{day}T09:00:00"), *hours))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_runs_at_nine_over_a_change_of_daylight_saving() {
+    let ran = mornings("2027-03-26T12:00[Europe/Berlin]", 4, Vec::new()).await;
+    let days = ["2027-03-27", "2027-03-28", "2027-03-29", "2027-03-30"];
+    let hours = [21.0, 23.0, 24.0, 24.0];
+    assert_eq!(ran, at_nine(&[0, 1, 2, 3].map(|at| (days[at], hours[at]))));
+    let ran = mornings("2027-10-30T08:00[Europe/Berlin]", 3, Vec::new()).await;
+    let days = ["2027-10-30", "2027-10-31", "2027-11-01"];
+    assert_eq!(
+        ran,
+        at_nine(&[(days[0], 1.0), (days[1], 25.0), (days[2], 24.0)])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_runs_once_each_morning_on_a_clock_that_is_set() {
+    // Back by an hour, half an hour after the job.
+    let ran = mornings("2027-06-01T08:00[Europe/Berlin]", 2, vec![(1.5, -1.0)]).await;
+    assert_eq!(ran, at_nine(&[("2027-06-01", 1.0), ("2027-06-02", 25.0)]));
+    // Suspended from noon on for three days, and awake at noon.
+    let ran = mornings("2027-06-01T10:00[Europe/Berlin]", 1, vec![(2.0, 72.0)]).await;
+    let expected = at_nine(&[("2027-06-02", 2.0), ("2027-06-05", 21.0)]);
+    assert_eq!(ran.len(), 2);
+    assert_eq!(ran[0].0, expected[0].0);
+    assert!((2.0..=2.02).contains(&ran[0].1), "within a minute: {ran:?}");
+    assert_eq!(ran[1].0, expected[1].0);
 }

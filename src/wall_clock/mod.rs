@@ -1,4 +1,4 @@
-//! The [`WallClock`]: due times that outlive the process.
+//! The [`WallClock`]: due times that outlive the process. And [`sleep_until`] a time of day.
 //!
 //! An [`Instant`] means nothing to another process, and a [`SystemTime`] can jump. So a due is
 //! translated when it is saved, and again when it is read.
@@ -6,9 +6,13 @@
 // Invariant: the only error of a reading is the time between its two clocks, and that makes an
 // instant later and never earlier.
 
+mod sleep_until;
+
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+
+pub use sleep_until::{SleepUntil, sleep_until};
 
 /// The system's wall clock and the clock of the timers, read at the same moment.
 ///
@@ -24,8 +28,9 @@ use tokio::time::Instant;
 ///
 /// - *Relative*, such as a retry in 30 s: do nothing. A saved time that is read after a jump is
 ///   early or late by the jump.
-/// - *Absolute*, such as nine o'clock: compare readings with [`jump_since`](WallClock::jump_since).
-///   After a jump translate again, and move what is armed, for example with
+/// - *Absolute*, such as nine o'clock: a task awaits [`sleep_until`], which looks at the wall clock
+///   again. For many at once compare readings with [`jump_since`](WallClock::jump_since). After a
+///   jump translate again, and move what is armed, for example with
 ///   [`DelayMap::reset_at`](crate::DelayMap::reset_at).
 ///
 /// Without a jump the two clocks drift apart by some milliseconds an hour. Under tokio's paused
