@@ -28,9 +28,7 @@ pub use tokio::time::error::Error;
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// For code that reports a timeout of its own as this crate does.
-    #[allow(clippy::new_without_default)] // An error is no default.
-    pub const fn new() -> Elapsed {
+    pub(crate) const fn new() -> Elapsed {
         Elapsed(())
     }
 }

@@ -167,25 +167,6 @@ impl ResetHandle {
         self.as_ref().remaining()
     }
 
-    /// Whether both handles are of the same [`Deadline`](crate::Deadline). A deadline stays the
-    /// same when it is [restarted](crate::Deadline::restart).
-    ///
-    /// ```
-    /// # use tickwheel::{DeadlineMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let older = sessions.insert("alice", Duration::from_secs(60))?;
-    /// let of_alice = || sessions.handle("alice").expect("she is in the map");
-    /// assert!(of_alice().same_deadline(&older.handle()));
-    /// let newer = sessions.insert("alice", Duration::from_secs(60))?;
-    /// assert!(!of_alice().same_deadline(&older.handle()));
-    /// # drop(newer);
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
-    /// ```
-    pub fn same_deadline(&self, other: &ResetHandle) -> bool {
-        Arc::ptr_eq(&self.word, &other.word)
-    }
-
     pub(crate) fn as_ref(&self) -> DeadlineRef<'_> {
         DeadlineRef {
             shard: &self.shard,

@@ -123,13 +123,9 @@ pub struct DeadlineMap<K, S = DefaultHashBuilder> {
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// An empty map with a hasher of your own. The default withstands keys that were chosen to
-    /// collide. A faster one is fine for keys that no outsider can choose.
-    pub fn with_hasher(timer: &Timer, hash_builder: S) -> Self {
-        Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
-    }
-
-    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher.
+    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of `usize::MAX`
+    /// is none. The default hasher withstands keys that were chosen to collide. A faster one is fine
+    /// for keys that no outsider can choose.
     pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
         DeadlineMap {
             inner: Arc::new(Inner::new(timer, max)),
@@ -532,11 +528,6 @@ impl<K, S> DeadlineMap<K, S> {
     /// takes no lock.
     pub fn is_closed(&self) -> bool {
         self.inner.table.is_closed()
-    }
-
-    /// How many keys the map may hold. `None` if it has no limit.
-    pub fn limit(&self) -> Option<usize> {
-        self.inner.table.limit()
     }
 
     /// The timer that the map is on.

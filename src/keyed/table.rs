@@ -165,10 +165,6 @@ impl<P> Table<P> {
         self.parts
     }
 
-    pub(crate) fn limit(&self) -> Option<usize> {
-        self.capacity.is_limited().then_some(self.capacity.limit)
-    }
-
     /// The number of permits taken, without a lock. While other threads change the table, it may be
     /// the sum of different moments.
     pub(crate) fn len(&self) -> usize {
@@ -411,7 +407,7 @@ mod tests {
             let table = limited(2, limit);
             let take = |part: usize| usize::from(table.lock_part(part).try_acquire());
             assert_eq!([0, 1, 1, 0].map(take).iter().sum::<usize>(), limit);
-            assert_eq!((table.len(), table.limit()), (limit, Some(limit)));
+            assert_eq!(table.len(), limit);
             // Of whichever part the key was.
             table.lock_part(0).release(limit);
             assert_eq!(table.len(), 0);
@@ -425,7 +421,7 @@ mod tests {
         for (part, keys) in [(0, 5), (2, 2)] {
             assert!((0..keys).all(|_| table.lock_part(part).try_acquire()));
         }
-        assert_eq!((table.len(), table.limit()), (7, None));
+        assert_eq!(table.len(), 7);
         table.lock_part(0).release(4);
         table.lock_part(2).release(2);
         assert_eq!(table.len(), 1);

@@ -29,8 +29,7 @@ pub use sleep_until::{SleepUntil, sleep_until};
 /// - *Relative*, such as a retry in 30 s: do nothing. A saved time that is read after a jump is
 ///   early or late by the jump.
 /// - *Absolute*, such as nine o'clock: a task awaits [`sleep_until`], which looks at the wall clock
-///   again. For many at once compare readings with [`jump_since`](WallClock::jump_since). After a
-///   jump translate again, and move what is armed, for example with
+///   again. For many at once, read it each minute, translate again, and move what is armed with
 ///   [`DelayMap::reset_at`](crate::DelayMap::reset_at).
 ///
 /// Without a jump the two clocks drift apart by some milliseconds an hour. Under tokio's paused
@@ -64,30 +63,6 @@ pub struct WallClock {
     instant: Instant,
     time: SystemTime,
 }
-
-/// How far the wall clock has moved against the clock of the timers: [`WallClock::jump_since`]. The
-/// enum is exhaustive.
-///
-/// ```
-/// # use tickwheel::Duration;
-/// # use tickwheel::wall_clock::{Jump, WallClock};
-/// let before = WallClock::now();
-/// // A minute later, say:
-/// match WallClock::now().jump_since(&before) {
-///     jump if jump.by() < Duration::from_secs(1) => {} // drift
-///     Jump::Forward(by) => println!("set forward, or suspended, by {by:?}"),
-///     Jump::Backward(by) => println!("set back by {by:?}"),
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Jump {
-    /// It shows this much more than has passed: it was set forward, or the machine was suspended.
-    Forward(Duration),
-    /// It shows this much less than has passed.
-    Backward(Duration),
-}
-
-const NANOS: u128 = 1_000_000_000;
 
 /// Farther away than any due, and within every platform's range.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -138,43 +113,6 @@ impl WallClock {
         };
         time.unwrap_or(self.time)
     }
-
-    /// How far the wall clock has moved between two readings, beyond the time that has passed. It
-    /// is hardly ever zero, because clocks drift: compare it with what matters to you, such as a
-    /// second.
-    pub fn jump_since(&self, earlier: &WallClock) -> Jump {
-        let shown = match self.time.duration_since(earlier.time) {
-            Ok(forward) => signed_nanos(forward),
-            Err(backward) => -signed_nanos(backward.duration()),
-        };
-        let passed = match self.instant.checked_duration_since(earlier.instant) {
-            Some(passed) => signed_nanos(passed),
-            None => -signed_nanos(earlier.instant - self.instant),
-        };
-        let jump = shown - passed;
-        let nanos = jump.unsigned_abs();
-        let seconds = u64::try_from(nanos / NANOS).unwrap_or(u64::MAX);
-        let direction = if jump < 0 {
-            Jump::Backward
-        } else {
-            Jump::Forward
-        };
-        direction(Duration::new(seconds, (nanos % NANOS) as u32))
-    }
-}
-
-fn signed_nanos(duration: Duration) -> i128 {
-    // Less than 2^94.
-    duration.as_nanos() as i128
-}
-
-impl Jump {
-    /// How far it was, in either direction.
-    pub fn by(self) -> Duration {
-        match self {
-            Jump::Forward(by) | Jump::Backward(by) => by,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -207,9 +145,6 @@ mod tests {
         let nine = time + 600 * SECOND;
         // An hour back, a minute later.
         let after = WallClock::at(instant + 60 * SECOND, time + 60 * SECOND - 3_600 * SECOND);
-        assert_eq!(after.jump_since(&before), Jump::Backward(3_600 * SECOND));
-        assert_eq!(before.jump_since(&after), Jump::Forward(3_600 * SECOND));
-        assert_eq!(before.jump_since(&before).by(), Duration::ZERO);
         assert_eq!(before.instant(nine), instant + 600 * SECOND);
         assert_eq!(after.instant(nine), instant + (3_600 + 600) * SECOND);
     }
@@ -259,12 +194,7 @@ mod tests {
         {
             clock.instant(other.time);
             clock.system_time(other.instant);
-            let is_zero = clock.jump_since(other).by().is_zero();
-            assert!(!is_zero || clock.time == other.time || clock.instant != other.instant);
         }
-        let earlier = WallClock::at(now, epoch);
-        let later = WallClock::at(now + 2 * FAR, epoch + 2 * FAR);
-        assert_eq!(later.jump_since(&earlier), Jump::Forward(Duration::ZERO));
     }
 
     #[test]

@@ -253,7 +253,7 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                 books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
             }
             15 | 16 => {
-                let (is_pending, span) = Span::of(|| map.with_value(&key, |_| ()).is_some());
+                let (is_pending, span) = Span::of(|| map.update(&key, |_| ()).is_some());
                 books.note(Some(key), Act::Look, is_pending, span);
             }
             _ => {

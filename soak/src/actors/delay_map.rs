@@ -271,7 +271,7 @@ impl Writer {
                 let answer = self.brittle(random, subject, |map| match which {
                     1 => map.deadline(key).is_some(),
                     2 => map.remaining(key).is_some(),
-                    3 => map.with_value(key, |value| value.id).is_some(),
+                    3 => map.update(key, |value| value.id).is_some(),
                     _ => map.update(key, |value| value.panics = false).is_some(),
                 });
                 self.keep(subject, Act::Look, answer);

@@ -20,8 +20,7 @@
 //! - Items come out in the order of their ticks, within a tick in the order in which they were set
 //!   in their part, and parts in their order. An item that is made due at once counts from the
 //!   present tick.
-//! - The only user code under a part's lock is a key's `Eq` and `Borrow` in a look-up, its `Clone`
-//!   in `keys`, and the closures. Values, keys and wakers are dropped after all locks.
+//! - The only user code under a part's lock is a key's `Eq` and `Borrow` in a look-up, and the closures. Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
@@ -84,7 +83,7 @@ pub use stream::{Expirations, Expired};
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
-/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`keys`](DelayMap::keys), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
+/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
 /// The map calls a key's `Hash` with no lock held, and drops keys and values after all locks. If
 /// one of these panics, that call panics and no other key is harmed.
@@ -132,13 +131,9 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
-    /// An empty map with a hasher of your own, and its stream. The default withstands keys that
-    /// were chosen to collide. A faster one is fine for keys that no outsider can choose.
-    pub fn with_hasher(timer: &Timer, hash_builder: S) -> (Self, Expirations<K, V>) {
-        Self::with_limit_and_hasher(timer, usize::MAX, hash_builder)
-    }
-
-    /// As [`with_limit`](DelayMap::with_limit), with a hasher.
+    /// As [`with_limit`](DelayMap::with_limit), with a hasher of your own. A limit of `usize::MAX` is
+    /// none. The default hasher withstands keys that were chosen to collide. A faster one is fine for
+    /// keys that no outsider can choose.
     pub fn with_limit_and_hasher(
         timer: &Timer,
         max: usize,
@@ -344,15 +339,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.remove_if(key, |_| true)
     }
 
-    /// As [`remove`](DelayMap::remove), with the key that the map has.
-    pub fn remove_entry<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(K, V)>
-    where
-        K: Borrow<Q>,
-    {
-        let (part, index) = self.find(key)?;
-        Some(self.inner.take_out(part, index).into_pair())
-    }
-
     /// Removes a key and returns its value, due or not, if `is_meant` returns `true` for it, in one
     /// atomic step. `is_meant` must not call the map (see [Closures](DelayMap#closures)).
     pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
@@ -400,19 +386,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(part.items.at(index).deadline.since(now))
     }
 
-    /// Returns what `read` makes of the value of a key. `None` if the key is not in the map, or its
-    /// value is due. `read` must not call the map (see [Closures](DelayMap#closures)).
-    pub fn with_value<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let (part, index, _) = self.find_pending(key)?;
-        Some(read(&part.items.at(index).value))
-    }
-
-    /// Changes the value of a key. `None` if the key is not in the map, or its value is due. The
-    /// delay goes on.
+    /// Reads or changes the value of a key. `None` if the key is not in the map, or its value is due.
+    /// The delay goes on.
     ///
     /// `change` must not call the map (see [Closures](DelayMap#closures)). It drops a value under
     /// the lock, as in `*value = new`. To drop it after the lock, return it:
@@ -574,18 +549,6 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.is_empty()
     }
 
-    /// The keys, in no order. Each was in the map at some moment of the call.
-    pub fn keys(&self) -> Vec<K>
-    where
-        K: Clone,
-    {
-        let mut keys = Vec::with_capacity(self.inner.table.len());
-        for part in self.inner.table.lock_each() {
-            keys.extend(part.indices().map(|index| part.items.at(index).key.clone()));
-        }
-        keys
-    }
-
     /// Calls `act` with each key, its value, due or not, and the instant at which that comes out, in
     /// no order.
     ///
@@ -676,16 +639,6 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// down. It takes no lock.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
-    }
-
-    /// How many keys the map may hold. `None` if it has no limit.
-    pub fn limit(&self) -> Option<usize> {
-        self.inner.table.limit()
-    }
-
-    /// The timer that the map is on.
-    pub fn timer(&self) -> &Timer {
-        &self.inner.timer
     }
 }
 

@@ -189,7 +189,6 @@ async fn values(seed: u64) {
                 try_to(at, || map.drain());
             }
             13 => try_to(at, || {
-                let _ = map.keys();
                 map.for_each(|_, _, _| call());
                 map.update(&Key(key), |_| call());
                 map.touch(&Key(key), delay, |_| call());

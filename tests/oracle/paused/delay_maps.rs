@@ -299,9 +299,8 @@ impl Delayed {
 
     pub(crate) fn take(&mut self, key: u32) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
-        let told = match self.next_value % 3 {
+        let told = match self.next_value % 2 {
             0 => map.remove(&key),
-            1 => map.remove_entry(&key).map(|(_, value)| value),
             _ if map.remove_if(&key, |_| false).is_some() => None,
             _ => map.remove_if(&key, |_| true),
         };
@@ -618,7 +617,7 @@ impl Delayed {
         }
         let item = self.pending(key, now);
         if map.contains_key(&key) != self.items.contains_key(&key)
-            || map.with_value(&key, |value| *value) != item.map(|item| item.value)
+            || map.update(&key, |value| *value) != item.map(|item| item.value)
         {
             return Err(format!("does not tell the truth of key {key}"));
         }
@@ -636,13 +635,6 @@ impl Delayed {
 
     pub(crate) fn ask_keys(&self) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
-        let mut told = map.keys();
-        let mut expected: Vec<u32> = self.items.keys().copied().collect();
-        told.sort_unstable();
-        expected.sort_unstable();
-        if told != expected {
-            return Err(format!("tells the keys {told:?}, not {expected:?}"));
-        }
         let (mut wrong, mut seen) = (None, 0);
         map.for_each(|key, value, deadline| {
             seen += 1;

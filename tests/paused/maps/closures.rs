@@ -57,8 +57,8 @@ fn a_call_to_its_own_map_in_a_closure_panics_in_debug_builds() {
         with_both(|_, map| {
             assert!(is_refused(|| map.retain(|key, _| map.reset(key, MS))));
             assert!(is_refused(|| map.update(&1, |_| map.remove(&2))));
-            assert!(is_refused(|| map.with_value(&1, |_| map.drain())));
-            assert!(is_refused(|| map.touch(&1, MS, |_| map.keys())));
+            assert!(is_refused(|| map.update(&1, |_| map.drain())));
+            assert!(is_refused(|| map.touch(&1, MS, |_| map.expire_all())));
             let make = || map.len() as u32 + u32::from(map.contains_key(&1));
             assert!(is_refused(|| map.touch_or_insert_with(2, MS, make, |_| ())));
             let insert = |_: &u32| map.insert(1, 1, MS).is_ok();
@@ -216,7 +216,7 @@ fn a_panic_in_for_each_leaves_the_map_as_it_is() {
 }
 
 #[test]
-fn a_map_tells_its_limit_its_timer_and_whether_it_is_closed() {
+fn a_map_tells_its_timer_and_whether_it_is_closed() {
     let runtime = current_thread();
     let timer = Timer::builder()
         .shards(1)
@@ -224,12 +224,8 @@ fn a_map_tells_its_limit_its_timer_and_whether_it_is_closed() {
         .unwrap();
     let deadlines = DeadlineMap::<u32>::with_limit(&timer, 7);
     let (values, _expired) = DelayMap::<u32, ()>::with_limit(&timer, 8);
-    assert_eq!((deadlines.limit(), values.limit()), (Some(7), Some(8)));
     let _deadline = deadlines.timer().deadline(HOUR);
-    assert_eq!(
-        (timer.metrics().pending, values.timer().metrics().pending),
-        (1, 1)
-    );
+    assert_eq!(timer.metrics().pending, 1);
     assert!(!deadlines.is_closed() && !values.is_closed());
     drop((deadlines.close(), values.close()));
     assert!(deadlines.is_closed() && values.is_closed());

@@ -94,14 +94,13 @@ async fn no_use_revives_what_expire_all_has_ended() {
     }
     assert_eq!(map.expire_all(), 100);
     for key in 0..100 {
-        let is_live = match key % 8 {
+        let is_live = match key % 7 {
             0 => map.touch(&key, HOUR, |_| ()).is_some(),
             1 => map.reset(&key, HOUR),
             2 => map.extend(&key, HOUR),
             3 => map.reset_at(&key, Instant::now() + HOUR),
-            4 => map.with_value(&key, |_| ()).is_some(),
-            5 => map.update(&key, |_| ()).is_some(),
-            6 => map.deadline(&key).is_some() || map.remaining(&key).is_some(),
+            4 => map.update(&key, |_| ()).is_some(),
+            5 => map.deadline(&key).is_some() || map.remaining(&key).is_some(),
             _ => map.expire(&key),
         };
         assert!(!is_live && map.contains_key(&key), "{key}");
@@ -123,7 +122,7 @@ async fn what_is_due_is_in_the_map_until_it_is_taken() {
     assert!(map.insert(3, 0, MS).is_err(), "it is full");
     assert!(map.insert_if_absent(0, 1, MS).is_err(), "it is occupied");
     assert_eq!(map.insert(0, 1, HOUR), Ok(Some(0)));
-    assert_eq!(map.with_value(&0, |value| *value), Some(1));
+    assert_eq!(map.update(&0, |value| *value), Some(1));
     assert_eq!(map.remove(&1), Some(0));
     assert_eq!(stream.try_recv().unwrap().key, 2);
     assert!(stream.try_recv().is_err() && map.len() == 1);
@@ -381,7 +380,8 @@ impl BuildHasher for Hasher {
 async fn a_clone_that_panics_leaves_no_handle_behind() {
     let hasher = Hasher::default();
     let panics = hasher.panics.clone();
-    let (map, mut stream) = DelayMap::<u8, (), _>::with_hasher(&Timer::current(), hasher);
+    let (map, mut stream) =
+        DelayMap::<u8, (), _>::with_limit_and_hasher(&Timer::current(), 9, hasher);
     let weak = map.downgrade();
     panics.store(true, Ordering::Relaxed);
     assert!(catch_unwind(AssertUnwindSafe(|| map.clone())).is_err());

@@ -50,11 +50,8 @@ type Colliding = BuildHasherDefault<Constant>;
 #[tokio::test(start_paused = true)]
 async fn any_hasher_finds_a_deadline_by_a_borrowed_key() {
     let timer = Timer::current();
-    let limited = DeadlineMap::with_limit_and_hasher(&timer, 500, Colliding::default());
-    for map in [
-        DeadlineMap::with_hasher(&timer, Colliding::default()),
-        limited,
-    ] {
+    for limit in [usize::MAX, 500] {
+        let map = DeadlineMap::with_limit_and_hasher(&timer, limit, Colliding::default());
         let insert = |key: u32| map.insert(key.to_string(), HOUR).unwrap();
         let mut keyed: Vec<_> = (0..500).map(insert).collect();
         assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7"));
@@ -72,19 +69,19 @@ async fn any_hasher_finds_a_deadline_by_a_borrowed_key() {
 #[tokio::test(start_paused = true)]
 async fn any_hasher_finds_a_value_by_a_borrowed_key() {
     let timer = Timer::current();
-    let limited = DelayMap::with_limit_and_hasher(&timer, 500, Colliding::default());
-    for (map, _expired) in [DelayMap::with_hasher(&timer, Colliding::default()), limited] {
+    for limit in [usize::MAX, 500] {
+        let hasher = Colliding::default();
+        let (map, _expired) = DelayMap::with_limit_and_hasher(&timer, limit, hasher);
         let map = map.downgrade().upgrade().unwrap().clone();
         assert!((0..500).all(|key: u32| map.insert(key.to_string(), key, HOUR) == Ok(None)));
         assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7", MS));
         assert!(map.reset_at("7", Instant::now() + MS) && map.extend("7", MS));
         assert_eq!(map.deadline("7"), Some(Instant::now() + 2 * MS));
         assert_eq!(map.remaining("7"), Some(2 * MS));
-        assert_eq!(map.with_value("7", |value| value + 1), Some(8));
         assert_eq!(map.update("7", |value| *value), Some(7));
         assert_eq!(map.touch("7", MS, |value| *value), Some(7));
         assert!(map.expire("7") && map.remove_if("7", |_| false).is_none());
-        assert_eq!(map.remove_entry("7"), Some(("7".to_owned(), 7)));
+        assert_eq!(map.remove("7"), Some(7));
         let remove = |key: u32| map.remove(key.to_string().as_str());
         assert!((0..500).all(|key| remove(key) == (key != 7).then_some(key)));
     }
