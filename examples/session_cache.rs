@@ -5,8 +5,9 @@
 //! ```
 //!
 //! A session is live until it is due in the [`DelayMap`], and then belongs to the stream. It ends
-//! once, one way: the stream gives it out, another log-in replaces it, or a call takes it out. `get`
-//! is one [`touch`](DelayMap::touch), so it comes wholly before the session's end or wholly after it.
+//! once, one way: the stream gives it out, another log-in replaces it, or a call takes it out.
+//! `get` is one [`touch`](DelayMap::touch), so it comes wholly before the session's end or wholly
+//! after it.
 
 use std::sync::Arc;
 

@@ -19,21 +19,21 @@
 //! # What each covers
 //!
 //! - **Never early** holds under a stalled driver and a blocked worker, and for a reset that races
-//!   with the expiry. It holds for wake-ups too: a [`Sleep`] that was reset to later wakes no task at
-//!   its old deadline.
+//!   with the expiry. It holds for wake-ups too: a [`Sleep`] that was reset to later wakes no task
+//!   at its old deadline.
 //! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Apart from that,
 //!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
 //!   driver's own work does not count. A stall is measured from the first tick at which a timer was
 //!   due. A timer that was disarmed or reset shortly before counts too, because the driver would
 //!   have come for it. If nothing falls due until the last 50 ms plus one tick of a stop, the stop
-//!   does not count as a stall, however long it was. A deadline that passes during a stall is postponed by
-//!   the length of the stall. After the stall it lives for at least 100 ms, or for its timeout if
-//!   that is shorter, and at most for its timeout. A deadline that is due within 100 ms after the
-//!   stall is postponed likewise, also if a call has set that due since. So spared deadlines keep
-//!   their spacing. A deadline gets at most one grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and
-//!   an idle timeout of a socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it
-//!   off, for leases.
+//!   does not count as a stall, however long it was. A deadline that passes during a stall is
+//!   postponed by the length of the stall. After the stall it lives for at least 100 ms, or for its
+//!   timeout if that is shorter, and at most for its timeout. A deadline that is due within 100 ms
+//!   after the stall is postponed likewise, also if a call has set that due since. So spared
+//!   deadlines keep their spacing. A deadline gets at most one grace until it is reset. Only a
+//!   [`Deadline`], a [`DeadlineMap`] and an idle timeout of a socket have it.
+//!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
 //!   grid, a millisecond at most, as tokio's do. So a loop of zero sleeps paces, and does not spin.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's

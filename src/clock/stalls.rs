@@ -16,14 +16,14 @@
 //! - A turn makes progress with each batch. So its own work is no stall, and no part of one. A
 //!   waker that blocks, or a process that is stopped within a batch, is one.
 //! - A deadline that is due within the stall, or in the 100 ms after it, ends later by the stall's
-//!   length. So all of them end as far apart as they were due. It ends 100 ms after the stall at the
-//!   earliest, and its timeout after it at the latest.
+//!   length. So all of them end as far apart as they were due. It ends 100 ms after the stall at
+//!   the earliest, and its timeout after it at the latest.
 //! - A due that a call sets into those 100 ms may be moved too, because nothing tells when it was
 //!   set. A reset after the stall makes it later than that, unless the timeout is shorter. Then its
 //!   end would come before its due, and it has no grace.
-//! - The end of a grace is a function of the due, the timeout and the stall. Nothing is written into
-//!   the deadline. It is spared once between two resets, because a second stall does not contain the
-//!   first due.
+//! - The end of a grace is a function of the due, the timeout and the stall. Nothing is written
+//!   into the deadline. It is spared once between two resets, because a second stall does not
+//!   contain the first due.
 //! - A stall is forgotten when all that it has moved has ended.
 //!
 //! # Since when something waits

@@ -51,8 +51,8 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// It never makes a deadline earlier: one that a call has moved further stays where it is. To go
-    /// back to the usual timeout, call `reset_after(handle.timeout())`.
+    /// It never makes a deadline earlier: one that a call has moved further stays where it is. To
+    /// go back to the usual timeout, call `reset_after(handle.timeout())`.
     ///
     /// In time it takes no lock, and makes at most one successful compare-exchange in a tick. One
     /// that comes after the deadline takes the lock of the deadline's shard. After a stall a reset
@@ -67,9 +67,9 @@ impl ResetHandle {
     /// instant that lies ahead counts as now.
     ///
     /// A lease counts from the sending of its renewal, not from the answer: otherwise its holder
-    /// believes in it for longer than the server. Answers may come out of order, because the deadline
-    /// is never made earlier. `true` says only that the deadline was pending: an answer that took
-    /// longer than the timeout moves nothing.
+    /// believes in it for longer than the server. Answers may come out of order, because the
+    /// deadline is never made earlier. `true` says only that the deadline was pending: an answer
+    /// that took longer than the timeout moves nothing.
     ///
     /// It takes no lock, as a reset. After a [stall](crate::Deadline) it takes one if the instant
     /// lies before the end of the stall, and never ends a grace early.
@@ -93,11 +93,11 @@ impl ResetHandle {
         deadline.reset_from(deadline.now(), since)
     }
 
-    /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from there.
-    /// `false` if the deadline has expired or was cancelled.
+    /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from
+    /// there. `false` if the deadline has expired or was cancelled.
     ///
-    /// A deadline that is moved into the 100 ms after a [stall](crate::Deadline) may get the grace of
-    /// that stall.
+    /// A deadline that is moved into the 100 ms after a [stall](crate::Deadline) may get the grace
+    /// of that stall.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();
         deadline.change(Change::MoveTo(deadline.now().after(delay)))
@@ -110,8 +110,8 @@ impl ResetHandle {
         self.as_ref().change(Change::MoveTo(due))
     }
 
-    /// Moves the deadline `by` later than it is due now, and no heartbeat takes that back. `false` if
-    /// the deadline has expired or was cancelled.
+    /// Moves the deadline `by` later than it is due now, and no heartbeat takes that back. `false`
+    /// if the deadline has expired or was cancelled.
     ///
     /// It is atomic beside resets from other tasks: the call extends the deadline as it is at
     /// that moment. A deadline that has passed, and is in its grace after a stall, is extended from
@@ -121,8 +121,8 @@ impl ResetHandle {
     }
 
     /// Changes the timeout that later resets count. A deadline that is due beyond now plus the new
-    /// timeout moves there. Otherwise it stays. So a shorter timeout works at once, and a longer one
-    /// from the next [`reset`](ResetHandle::reset) on.
+    /// timeout moves there. Otherwise it stays. So a shorter timeout works at once, and a longer
+    /// one from the next [`reset`](ResetHandle::reset) on.
     ///
     /// A deadline that is in its grace after a stall stays pending, unless the stall ended a whole
     /// new timeout ago. `false` if the deadline has expired or was cancelled. Then the new timeout
@@ -153,16 +153,17 @@ impl ResetHandle {
         self.as_ref().is_pending()
     }
 
-    /// When the deadline expires if nothing resets it: the beginning of a tick. This is never before
-    /// the last reset plus the timeout, and less than a tick after it. In a grace after a stall it
-    /// stays the due, which has passed. `None` once the deadline is no longer pending.
+    /// When the deadline expires if nothing resets it: the beginning of a tick. This is never
+    /// before the last reset plus the timeout, and less than a tick after it. In a grace after a
+    /// stall it stays the due, which has passed. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
         self.as_ref().deadline()
     }
 
-    /// The time that is left until [`deadline`](ResetHandle::deadline), rounded down to a millisecond.
-    /// It is zero if the deadline is just about to expire, and in a grace. After a [`reset`](ResetHandle::reset) it is never more than the timeout, unless a
-    /// call has moved the deadline further. `None` once the deadline is no longer pending.
+    /// The time that is left until [`deadline`](ResetHandle::deadline), rounded down to a
+    /// millisecond. It is zero if the deadline is just about to expire, and in a grace. After a
+    /// [`reset`](ResetHandle::reset) it is never more than the timeout, unless a call has moved the
+    /// deadline further. `None` once the deadline is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         self.as_ref().remaining()
     }

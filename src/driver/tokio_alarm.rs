@@ -46,8 +46,8 @@
 //!   Or the alarm was set before the end, and fires with it.
 //! - *The alarm's time comes in the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
-//! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset. On
-//!   tokio's alternative timer that would panic: see `linger`.
+//! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset.
+//!   On tokio's alternative timer that would panic: see `linger`.
 //! - *tokio's alternative timer* ends with each worker. It fires the timers of that worker before
 //!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
 //!   was set long before. See `linger` for the rest.
@@ -209,7 +209,8 @@ impl Alarm for TokioAlarm {
             self.set_at(soon, now.next())
         };
         let set_soon = match set_after(Duration::from_nanos(1)) {
-            // The time driver has come by meanwhile, or ends. It lies far enough ahead to show that.
+            // The time driver has come by meanwhile, or ends. It lies far enough ahead to show
+            // that.
             SetOutcome::Passed(_) => set_after(Duration::from_millis(1)),
             other => other,
         };

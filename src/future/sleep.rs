@@ -130,8 +130,8 @@ enum State {
         waker: WakerId,
     },
     Elapsed,
-    /// It has elapsed, and keeps the waker of the poll that was ready. As with tokio's, a reset arms
-    /// it at once for that task, which need not poll it before it returns `Pending`.
+    /// It has elapsed, and keeps the waker of the poll that was ready. As with tokio's, a reset
+    /// arms it at once for that task, which need not poll it before it returns `Pending`.
     Kept {
         /// `set_state` drops it.
         waker: ManuallyDrop<Waker>,
@@ -510,8 +510,8 @@ impl Sleep {
         }
     }
 
-    /// Takes its timer out if it has one, and drops what its state holds. Never inlined, so that the
-    /// drop of a sleep is short enough to be.
+    /// Takes its timer out if it has one, and drops what its state holds. Never inlined, so that
+    /// the drop of a sleep is short enough to be.
     #[inline(never)]
     fn disarm(&mut self) {
         match (&self.state, self.key(), &self.shard) {

@@ -123,9 +123,9 @@ pub struct DeadlineMap<K, S = DefaultHashBuilder> {
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of `usize::MAX`
-    /// is none. The default hasher withstands keys that were chosen to collide. A faster one is fine
-    /// for keys that no outsider can choose.
+    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of
+    /// `usize::MAX` is none. The default hasher withstands keys that were chosen to collide. A
+    /// faster one is fine for keys that no outsider can choose.
     pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
         DeadlineMap {
             inner: Arc::new(Inner::new(timer, max)),

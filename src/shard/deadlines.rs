@@ -123,8 +123,8 @@ impl DeadlineRef<'_> {
     #[inline]
     pub(crate) fn try_reset_from(self, now: Moment, since: Moment) -> bool {
         let clock = &self.shard.clock;
-        // A due that counts from before the end of a stall may lie after the present one, and before
-        // the grace that the stall gives to that.
+        // A due that counts from before the end of a stall may lie after the present one, and
+        // before the grace that the stall gives to that.
         since >= clock.stalls().last_end() && self.word.reset(clock.tick(), now, since.min(now))
     }
 
@@ -272,8 +272,8 @@ impl DeadlineRef<'_> {
     }
 
     /// The time from now to a due, in whole milliseconds. The due was rounded up to its tick. This
-    /// leaves the excess over the timeout out. The clock is read after the due, because a reset that
-    /// came later than a reading would have moved the due too far for that.
+    /// leaves the excess over the timeout out. The clock is read after the due, because a reset
+    /// that came later than a reading would have moved the due too far for that.
     pub(crate) fn left(self, due: Tick) -> Duration {
         let (tick, timeout) = (self.shard.clock.tick(), self.word.timeout());
         let left = whole_milliseconds(tick.start_of(due).since(self.now()));

@@ -37,9 +37,9 @@
 //!   The later one covers the older one, whose answer `true` holds.
 //! - **W5. A handle reads the key while the driver fires the timer.** Both hold the lock, and a
 //!   stale key finds no timer.
-//! - **W6. A timeout that is set after the end.** A reset loads a pending word, the deadline expires,
-//!   and then a shorter timeout is set, which the reset reads. By that the due need not move. So a
-//!   reset that moves nothing loads the word again, and finds the end.
+//! - **W6. A timeout that is set after the end.** A reset loads a pending word, the deadline
+//!   expires, and then a shorter timeout is set, which the reset reads. By that the due need not
+//!   move. So a reset that moves nothing loads the word again, and finds the end.
 
 use std::ops::Deref;
 use std::task::Poll;
@@ -124,8 +124,8 @@ impl Word {
         from_nanos(self.timeout_nanos())
     }
 
-    /// Makes a deadline that is pending at `now` due its timeout after `since`, or leaves it if it is
-    /// due later. `false` if this needs the lock: the deadline is settled, or must be (W3).
+    /// Makes a deadline that is pending at `now` due its timeout after `since`, or leaves it if it
+    /// is due later. `false` if this needs the lock: the deadline is settled, or must be (W3).
     #[inline]
     pub(crate) fn reset(&self, tick: TickLength, now: Moment, since: Moment) -> bool {
         let is_ahead = |before| tick.start_of(before) > now;
@@ -146,8 +146,8 @@ impl Word {
         )
     }
 
-    /// Makes a pending deadline whose due is `accepted` due at what `later` makes of that, or leaves
-    /// it (W4) where that gives `None`.
+    /// Makes a pending deadline whose due is `accepted` due at what `later` makes of that, or
+    /// leaves it (W4) where that gives `None`.
     #[inline]
     fn defer(&self, accepted: impl Fn(Tick) -> bool, later: impl Fn(Tick) -> Option<Tick>) -> bool {
         let mut state = self.load();
@@ -240,8 +240,8 @@ impl LockedWord<'_> {
 
     /// Changes the timeout. A pending deadline that is due after `latest` is due then.
     pub(crate) fn set_timeout(&self, timeout: Duration, latest: Tick) {
-        // Release: pairs with the Acquire in `timeout_nanos` (W6). The word's next version publishes
-        // it too (W2).
+        // Release: pairs with the Acquire in `timeout_nanos` (W6). The word's next version
+        // publishes it too (W2).
         self.timeout.store(to_nanos(timeout), Ordering::Release);
         let next = |bits| {
             let state = match State::from_bits(bits) {

@@ -18,8 +18,8 @@ use crate::runtime::coop;
 
 /// Waits until the system's wall clock shows a time, on the current runtime's own timer.
 ///
-/// Timers go by a clock that never jumps. The wall clock is set by operators and by NTP, and goes on
-/// while the machine is suspended. So the future reads it again, once a minute or
+/// Timers go by a clock that never jumps. The wall clock is set by operators and by NTP, and goes
+/// on while the machine is suspended. So the future reads it again, once a minute or
 /// [more often](SleepUntil::check_every).
 ///
 /// - It is never ready before the system's clock has shown the time.
@@ -31,7 +31,8 @@ use crate::runtime::coop;
 /// Under a paused clock it takes as long as it is to that time at the call. A test of a schedule
 /// gives it [a clock of its own](SleepUntil::with_clock).
 ///
-/// For a time of day in a time zone, see [the recipe](crate::docs::recipes#a-job-at-nine-each-morning).
+/// For a time of day in a time zone, see [the
+/// recipe](crate::docs::recipes#a-job-at-nine-each-morning).
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! `wall_clock::sleep_until`, with a wall clock that is set forward and back, and that goes on while
-//! the machine is suspended.
+//! `wall_clock::sleep_until`, with a wall clock that is set forward and back, and that goes on
+//! while the machine is suspended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -35,8 +35,8 @@ use crate::future::access::access_within;
 /// - **Dropping a read or a write that waits** does not end its time, because a stream cannot see
 ///   the drop. The next operation of that direction has what is left. After the timeout was set, it
 ///   has the whole from its own start.
-/// - **Setting a timeout while an operation waits** bounds that operation, in full from then on. Its
-///   task is woken, because only a poll can arm the timer.
+/// - **Setting a timeout while an operation waits** bounds that operation, in full from then on.
+///   Its task is woken, because only a poll can arm the timer.
 ///
 /// Its errors are those of the stream, and those [of the deadline](super#errors). It buffers
 /// nothing, so it is as cancel safe as the stream. An operation that has to wait takes two short
@@ -156,8 +156,8 @@ macro_rules! timeout_methods {
                 self.$direction.timeout()
             }
 
-            /// Changes the timeout. The next operation has the whole of it. The task of an operation
-            /// that waits is woken, and it has the whole from that poll on.
+            /// Changes the timeout. The next operation has the whole of it. The task of an
+            /// operation that waits is woken, and it has the whole from that poll on.
             pub fn $set(&mut self, timeout: Option<Duration>) {
                 self.$direction.set_timeout(timeout);
             }

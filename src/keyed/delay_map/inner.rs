@@ -408,8 +408,8 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`. Then the stream is woken
-    /// by the end of the runtime alone.
+    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`. Then the stream is
+    /// woken by the end of the runtime alone.
     fn set_timer(&self, tick: Tick, watch: &mut Watch, waker: &Waker) -> Result<(), NotArmed> {
         let before = self.stream_timer().take();
         if tick == Tick::NEVER {

@@ -20,7 +20,8 @@
 //! - Items come out in the order of their ticks, within a tick in the order in which they were set
 //!   in their part, and parts in their order. An item that is made due at once counts from the
 //!   present tick.
-//! - The only user code under a part's lock is a key's `Eq` and `Borrow` in a look-up, and the closures. Values, keys and wakers are dropped after all locks.
+//! - The only user code under a part's lock is a key's `Eq` and `Borrow` in a look-up, and the
+//!   closures. Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
@@ -123,17 +124,17 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `max` keys, and its stream. A key counts until the stream has
-    /// taken its value, also while that is due.
+    /// An empty map that holds at most `max` keys, and its stream. A key counts until the stream
+    /// has taken its value, also while that is due.
     pub fn with_limit(timer: &Timer, max: usize) -> (Self, Expirations<K, V>) {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
-    /// As [`with_limit`](DelayMap::with_limit), with a hasher of your own. A limit of `usize::MAX` is
-    /// none. The default hasher withstands keys that were chosen to collide. A faster one is fine for
-    /// keys that no outsider can choose.
+    /// As [`with_limit`](DelayMap::with_limit), with a hasher of your own. A limit of `usize::MAX`
+    /// is none. The default hasher withstands keys that were chosen to collide. A faster one is
+    /// fine for keys that no outsider can choose.
     pub fn with_limit_and_hasher(
         timer: &Timer,
         max: usize,
@@ -386,8 +387,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(part.items.at(index).deadline.since(now))
     }
 
-    /// Reads or changes the value of a key. `None` if the key is not in the map, or its value is due.
-    /// The delay goes on.
+    /// Reads or changes the value of a key. `None` if the key is not in the map, or its value is
+    /// due. The delay goes on.
     ///
     /// `change` must not call the map (see [Closures](DelayMap#closures)). It drops a value under
     /// the lock, as in `*value = new`. To drop it after the lock, return it:
@@ -401,8 +402,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(change(&mut part.items.at_mut(index).value))
     }
 
-    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. `None` if the
-    /// key is not in the map, or its value is due. If `act` panics, the delay goes on.
+    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. `None` if
+    /// the key is not in the map, or its value is due. If `act` panics, the delay goes on.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -426,9 +427,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.change_due(key, act, |_, now| now.after(delay))
     }
 
-    /// [`touch`](DelayMap::touch) for a key that may be new: calls `act` with its value and restarts
-    /// the delay, or inserts the value that `make` returns, and calls `act` with that. It is one
-    /// atomic step, so no use is lost where two tasks meet at a new key.
+    /// [`touch`](DelayMap::touch) for a key that may be new: calls `act` with its value and
+    /// restarts the delay, or inserts the value that `make` returns, and calls `act` with that. It
+    /// is one atomic step, so no use is lost where two tasks meet at a new key.
     ///
     /// Returns what `act` returns. A value that is due has ended: a new one replaces it, and it is
     /// returned too, because the stream will not have it.
@@ -549,8 +550,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.is_empty()
     }
 
-    /// Calls `act` with each key, its value, due or not, and the instant at which that comes out, in
-    /// no order.
+    /// Calls `act` with each key, its value, due or not, and the instant at which that comes out,
+    /// in no order.
     ///
     /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
     /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
