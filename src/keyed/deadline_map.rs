@@ -693,7 +693,7 @@ impl<K> Inner<K> {
     }
 
     fn now(&self) -> Moment {
-        self.timer.shard().clock().now()
+        self.timer.clock().now()
     }
 
     /// Returns what `take` makes of the word of a key, under the lock of its part.

@@ -358,7 +358,7 @@ pub struct DefaultHashBuilder(Option<RandomState>);
 impl DefaultHashBuilder {
     /// For a map on this timer.
     pub(crate) fn of(timer: &Timer) -> DefaultHashBuilder {
-        let is_virtual = timer.shard().clock().is_virtual();
+        let is_virtual = timer.clock().is_virtual();
         DefaultHashBuilder((!is_virtual).then(RandomState::new))
     }
 }

@@ -219,6 +219,11 @@ impl Timer {
         &self.inner.shards[number]
     }
 
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
     pub(crate) fn reporter(&self) -> &Reporter {
         self.inner.driver.reporter()
     }
