@@ -13,15 +13,15 @@
 //! The first number beyond the workers' is for the thread of `block_on`, in most programs. A timer
 //! has a shard for it by default.
 //!
-//! A thread's own number is the next one that no thread has had. So threads that begin one after
-//! the other lie in different shards.
+//! A thread's own number is the smallest that no living thread has. So the threads of a program lie
+//! in different shards, whatever short-lived ones have come and gone.
 //!
 //! Invariant: nothing but the cost of a lock hangs on the number. What a thread knows of its
 //! runtime may be out of date: it learns it where it first is a worker, and where it looks up the
 //! current runtime's timer.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::runtime::{self, Handle, RuntimeFlavor};
 
@@ -40,8 +40,21 @@ std::thread_local! {
     /// The runtime that this thread drives, as far as it knows.
     static DRIVEN: Cell<Option<runtime::Id>> = const { Cell::new(None) };
 
-    /// `usize::MAX` until it is chosen.
+    /// `usize::MAX` until it is chosen. It has no destructor, so that to look is to read a word.
     static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
+
+    /// Gives the number back when the thread ends.
+    static RELEASES: Releases = const { Releases(Cell::new(None)) };
+}
+
+struct Releases(Cell<Option<usize>>);
+
+impl Drop for Releases {
+    fn drop(&mut self) {
+        if let Some(number) = self.0.get() {
+            release(number);
+        }
+    }
 }
 
 impl Spread {
@@ -104,11 +117,37 @@ fn own_number() -> usize {
 
 #[cold]
 fn choose() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: nothing else depends on the number.
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let number = acquire();
     NUMBER.with(|chosen| chosen.set(number));
+    // A thread that ends already keeps what it takes.
+    let _ = RELEASES.try_with(|releases| releases.0.set(Some(number)));
     number
+}
+
+/// A bit for each number that a thread has. Relaxed throughout: nothing else depends on a number.
+static TAKEN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// The smallest number that no thread has. Where a thousand threads have one, the next at all.
+fn acquire() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(TAKEN.len() * u64::BITS as usize);
+    for (word, taken) in TAKEN.iter().enumerate() {
+        let mut bits = taken.load(Ordering::Relaxed);
+        while bits != u64::MAX {
+            let free = (!bits).trailing_zeros();
+            let with = bits | 1 << free;
+            match taken.compare_exchange(bits, with, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return word * u64::BITS as usize + free as usize,
+                Err(changed) => bits = changed,
+            }
+        }
+    }
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn release(number: usize) {
+    if let Some(taken) = TAKEN.get(number / u64::BITS as usize) {
+        taken.fetch_and(!(1 << (number % u64::BITS as usize)), Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -156,14 +195,13 @@ mod tests {
                     Spread::Workers { workers, .. } => workers,
                     Spread::Threads => 0,
                 };
-                let shard = run(Box::new(move || {
+                run(Box::new(move || {
                     let shard = timer.shard().index();
                     // Those before it are the workers'.
                     assert_eq!(shard, workers + own_number());
+                    are_done.wait();
                     shard
-                }));
-                are_done.wait();
-                shard
+                }))
             })
         });
         let threads: Vec<_> = threads.collect();
@@ -197,6 +235,22 @@ mod tests {
                 assert_eq!(apart.len(), THREADS, "timer {number}, {place}: {shards:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_number_is_free_again_once_its_thread_has_ended() {
+        // Other tests take numbers too, so this looks at one of its own.
+        let number = acquire();
+        let is_taken = || TAKEN[number / 64].load(Ordering::Relaxed) >> (number % 64) & 1 == 1;
+        assert!(number < 1_024 && is_taken());
+        assert_ne!(acquire(), number);
+        thread::spawn(move || RELEASES.with(|releases| releases.0.set(Some(number))))
+            .join()
+            .unwrap();
+        let is_free_again = !is_taken() || acquire() != number;
+        assert!(is_free_again);
+        let numbers = [0; 3].map(|_| thread::spawn(own_number).join().unwrap());
+        assert!(numbers.iter().all(|&number| number < 1_024));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::future::poll_immediate;
-use tickwheel::{Duration, Instant, Timer, sleep};
+use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -218,5 +218,20 @@ fn a_sleep_whose_deadline_had_come_when_its_runtime_ended_is_ready() {
             panic!("it is told of the end")
         };
         assert_eq!(ended.is_ok(), early.is_zero());
+    }
+}
+
+/// Nothing is armed that would be woken, neither before the end nor after it.
+#[test]
+fn a_stream_on_a_runtime_that_is_gone_ends_at_once() {
+    for gone in [current_thread(), multi_thread(1)] {
+        let handle = gone.handle().clone();
+        drop(gone);
+        let timer = Timer::builder().build_on(&handle).unwrap();
+        let (map, mut expirations) = DelayMap::<u8, ()>::new(&timer);
+        let mut next = task::spawn(expirations.recv());
+        let polled = next.poll();
+        assert!(matches!(polled, Poll::Ready(None)), "{polled:?}");
+        assert!(map.insert(1, (), MS).is_err());
     }
 }
