@@ -69,7 +69,13 @@ const ROUND: [&str; 10] = [
     "deadline_map",
     "delay_map",
     "ends",
-    "histories",
+    // A reset of a sleep on tokio's alternative timer loses the waker of the poll before. So there
+    // is nothing to compare with.
+    if cfg!(tokio_unstable) {
+        "ends"
+    } else {
+        "histories"
+    },
 ];
 
 /// A round of the children is long. So it comes by the clock, once for so much time of the others.

@@ -15,6 +15,7 @@
 //! poll, while its runtime shuts down, may be told.
 
 use std::future::pending;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +25,24 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use crate::runtime::{Handle, RuntimeFlavor, worker_index};
+use crate::runtime::{Handle, RuntimeFlavor};
 
 const A_WHILE: Duration = Duration::from_millis(100);
 
 /// Only a build of this kind has the alternative timer.
 const MAY_BE_ALTERNATIVE: bool = cfg!(tokio_unstable);
+
+/// tokio's alternative timer panics if a thread enters its runtime while it runs a current-thread
+/// one, and touches it then. Nothing tells that of a thread, so another one builds the timer.
+pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() -> R + Send) -> R {
+    if !MAY_BE_ALTERNATIVE || runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return build();
+    }
+    match thread::scope(|scope| scope.spawn(build).join()) {
+        Ok(built) => built,
+        Err(panic) => resume_unwind(panic),
+    }
+}
 
 /// Whether a timer can be built on a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,18 +54,19 @@ pub(crate) enum Life {
 }
 
 impl Life {
-    /// `Alive` is also returned where tokio's timers tell the end without a panic.
-    pub(crate) fn of(runtime: &Handle) -> Life {
+    /// `Alive` is also returned where tokio's timers tell the end without a panic. `for_worker` says
+    /// that a worker asks for the timer.
+    pub(crate) fn of(runtime: &Handle, for_worker: bool) -> Life {
         if !MAY_BE_ALTERNATIVE || runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
             return Life::Alive;
         }
         let task = runtime.spawn(pending::<()>());
         let is_refused = task.is_finished();
         task.abort();
-        match worker_index() {
-            _ if !is_refused => Life::Alive,
-            Some(_) => Life::Ends,
-            None => Life::Ended,
+        match is_refused {
+            false => Life::Alive,
+            true if for_worker => Life::Ends,
+            true => Life::Ended,
         }
     }
 }

@@ -76,7 +76,7 @@ use self::core::Core;
 use crate::clock::Clock;
 use crate::report::Reporter;
 use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
-pub(crate) use linger::Life;
+pub(crate) use linger::{Life, on_a_plain_thread};
 use requests::{Request, Requests};
 use slab::Slab;
 use thread_alarm::ThreadAlarm;

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::Handle;
+use crate::runtime::{Handle, worker_index};
 
 use super::thread_shard::Spread;
 use super::{Inner, Timer};
 use crate::clock::tick::TickLength;
 use crate::clock::{Clock, grid};
-use crate::driver::{Driver, Life};
+use crate::driver::{Driver, Life, on_a_plain_thread};
 use crate::error::BuildError;
 use crate::report::Reporter;
 use crate::shard::Shard;
@@ -114,15 +114,27 @@ impl Builder {
     /// As [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
     /// has shut down, the timer has ended too.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
+        let is_driven_here = grid::is_driven_here(handle);
+        let for_worker = worker_index().is_some();
+        on_a_plain_thread(handle, || {
+            self.build_here(handle, is_driven_here, for_worker)
+        })
+    }
+
+    fn build_here(
+        self,
+        handle: &Handle,
+        is_driven_here: bool,
+        for_worker: bool,
+    ) -> Result<Timer, BuildError> {
         let (tick, shards) = self.checked()?;
         let spread = Spread::on(handle);
         let count = shards.unwrap_or_else(|| spread.threads().min(MAX_SHARDS));
-        let is_driven_here = grid::is_driven_here(handle);
         let _context = handle.enter();
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let life = Life::of(handle);
+        let life = Life::of(handle, for_worker);
         let epoch = match life {
             Life::Alive => grid::epoch(handle, is_driven_here),
             Life::Ends | Life::Ended => Instant::now(),
