@@ -54,8 +54,8 @@ pub(crate) enum Life {
 }
 
 impl Life {
-    /// `Alive` is also returned where tokio's timers tell the end without a panic. `for_worker` says
-    /// that a worker asks for the timer.
+    /// `Alive` is also returned where tokio's timers tell the end without a panic. `for_worker`
+    /// says that a worker asks for the timer.
     pub(crate) fn of(runtime: &Handle, for_worker: bool) -> Life {
         if !MAY_BE_ALTERNATIVE || runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
             return Life::Alive;
