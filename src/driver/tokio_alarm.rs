@@ -103,11 +103,8 @@ impl TokioAlarm {
     ) -> Option<TokioAlarm> {
         let mut alarm = TokioAlarm::unset(clock, driver);
         if alarm.clock.is_pausable() {
-            let last_task = LastTask::spawn(runtime, &alarm.alarm_waker);
-            // A runtime that has ended refuses a task, and nothing else tells its end.
-            let is_refused = last_task.0.is_finished();
-            alarm.last_task = Some(last_task);
-            return (!is_refused).then_some(alarm);
+            alarm.last_task = Some(LastTask::spawn(runtime, &alarm.alarm_waker));
+            return Some(alarm);
         }
         let (end_of_time, past) = (alarm.end_of_time(), alarm.clock.long_ago());
         let mut sleep = Box::pin(sleep_until(end_of_time));
