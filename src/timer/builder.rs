@@ -116,9 +116,14 @@ impl Builder {
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let is_driven_here = grid::is_driven_here(handle);
         let for_worker = worker_index().is_some();
-        on_a_plain_thread(handle, || {
-            self.build_here(handle, is_driven_here, for_worker)
-        })
+        let build = || self.build_here(handle, is_driven_here, for_worker);
+        // While a worker runs a task, its runtime is there to be touched. For a thread beside the
+        // workers it may end meanwhile.
+        if is_driven_here {
+            build()
+        } else {
+            on_a_plain_thread(handle, build)
+        }
     }
 
     fn build_here(
