@@ -9,6 +9,15 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, f
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::{LockResult, PoisonError};
 
+/// A number that no other living thread has. It is not zero.
+pub(crate) fn thread_token() -> u64 {
+    std::thread_local! {
+        /// It needs no drop, so it has its place for as long as the thread runs.
+        static PLACE: u8 = const { 0 };
+    }
+    PLACE.with(|place| std::ptr::from_ref(place).addr() as u64)
+}
+
 /// Locks a mutex.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     unpoisoned(mutex.lock())

@@ -227,15 +227,14 @@ impl Clock {
         self.ended.get().is_some()
     }
 
-    /// The runtime has shut down. A clock of its own stands still from now on, and keeps nothing of
-    /// the runtime in memory.
-    pub(crate) fn end(&self) {
-        let now = self.now();
+    /// The runtime has shut down, at that moment. A clock of its own stands still from now on, and
+    /// keeps nothing of the runtime in memory.
+    pub(crate) fn end(&self, ended: Moment) {
         let last = self.pausable().map(|clock| {
             let last = clock.last_reading.fetch_or(ENDED, Ordering::AcqRel);
             Moment::from_bits(last & !ENDED)
         });
-        self.ended.get_or_init(|| last.unwrap_or(now));
+        self.ended.get_or_init(|| last.unwrap_or(ended));
         if let Some(clock) = &self.runtime {
             let handle = unpoisoned(clock.handle.write()).take();
             // Under no lock: the last reference to a runtime drops what it still has.
@@ -393,12 +392,12 @@ mod tests {
         let clock = of_runtime();
         tokio::time::advance(3 * MILLISECOND).await;
         assert_eq!(clock.ended(), None);
-        clock.end();
+        clock.end(clock.now());
         let stopped = clock.ended().unwrap();
         assert_eq!(stopped, Moment::after_epoch(3 * MILLISECOND));
         tokio::time::advance(HOUR).await;
         assert_eq!(clock.now(), stopped);
-        clock.end();
+        clock.end(clock.now());
         assert_eq!(clock.ended(), Some(stopped));
         let elsewhere = thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap());
         assert_eq!(elsewhere, stopped);
@@ -412,7 +411,7 @@ mod tests {
         let of_another_thread = after_epoch(5_000_000);
         let bits = of_another_thread.to_bits();
         runtime.last_reading.fetch_max(bits, Ordering::AcqRel);
-        clock.end();
+        clock.end(clock.now());
         assert_eq!(clock.ended(), Some(of_another_thread));
 
         let clock = of_runtime();
@@ -439,7 +438,7 @@ mod tests {
         assert_eq!(several.block_on(known()), (true, false));
         assert_eq!(one.block_on(known()), (false, true));
         assert_eq!(other.block_on(known()), (false, false));
-        of_one.end();
+        of_one.end(of_one.now());
         assert_eq!(one.block_on(known()), (false, false), "it stands still");
     }
 }

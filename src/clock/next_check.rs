@@ -48,6 +48,12 @@ impl NextCheck {
         self.0.load(Ordering::Acquire) <= tick.get()
     }
 
+    /// The tick of the next check, for the party that checks.
+    pub(crate) fn tick(&self) -> Tick {
+        // Relaxed: that party alone writes it.
+        Tick::new(self.0.load(Ordering::Relaxed))
+    }
+
     /// Reads all changes with `read`. A thread that makes one after this has begun notifies.
     pub(crate) fn begin<R>(&self, read: impl FnOnce() -> R) -> R {
         // L1.

@@ -62,8 +62,8 @@ pub(crate) struct Stalls {
     tick: TickLength,
     /// Whether a stall gives deadlines a grace.
     has_grace: bool,
-    /// The tick since which due timers have waited for the driver. Only the running thread of the
-    /// driver writes it.
+    /// The tick since which due timers have waited for the driver. Only a turn writes it,
+    /// and a thread that holds the lock of the alarm while none is made.
     waits_since: AtomicU64,
     /// Those that have moved a deadline which may be pending, in their order.
     recent: Mutex<Vec<Stall>>,
@@ -163,7 +163,7 @@ impl Stalls {
     }
 }
 
-/// For the running thread of the driver.
+/// For the driver.
 impl Stalls {
     /// A turn begins at `now`, or goes on after a batch. Notes the stall that ends with that, if it
     /// was one, and only then writes since when the rest waits. Returns its length.
@@ -194,7 +194,7 @@ impl Stalls {
 
     /// The tick since which due timers have waited for the driver.
     pub(crate) fn waits_since(&self) -> Tick {
-        // Relaxed: only the running thread writes it.
+        // Relaxed: only the driver writes it, and reads it here.
         Tick::new(self.waits_since.load(Ordering::Relaxed))
     }
 }

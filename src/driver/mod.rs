@@ -4,47 +4,49 @@
 //!
 //! ```text
 //! the alarm fires, in tokio's time driver or on the alarm's own thread
-//!   Driver::handle_alarm           mod            counts the wake-up
-//!     Requests::run                requests       this thread becomes the running thread, or leaves
-//!                                                 the request to it
-//!       Driver::serve              core           reads the clock before any shard
-//!         Alarm::has_ended         tokio_alarm    if the runtime has, closes the shards instead
-//!         Stalls::turn_begins      clock          notes a stall, if the driver comes late by one
-//!         Driver::fire_due         core           each shard, until none has more than a batch:
-//!           Shard::fire_batch      shard            locks it
-//!             Wheel::turn          wheel            finds what is due, cascades
-//!             Word::expire_if      shard            judges a deadline (W1)
-//!             NextExpiry::set      shard
-//!           Reporter::wake_all     waking           wakes the tasks, under no lock
-//!         Stalls::turn_ends        clock          what is due next waits from then on
-//!         Alarm::set               tokio_alarm    for the earliest expiry of all shards
+//!   Driver::handle_alarm           mod            reads the clock before any shard
+//!     LockedAlarm::begin_turn      alarm          this thread makes the turn, or leaves it to the
+//!                                                 thread that makes one
+//!     Alarm::has_ended             tokio_alarm    if the runtime has, closes the shards instead
+//!     Stalls::turn_begins          clock          notes a stall, if the driver comes late by one
+//!     Driver::fire_due             mod            each shard, until none has more than a batch:
+//!       Shard::fire_batch          shard            locks it
+//!         Wheel::turn              wheel            finds what is due, cascades
+//!         Word::expire_if          shard            judges a deadline (W1)
+//!         NextExpiry::set          shard
+//!       Reporter::wake_all         report           wakes the tasks, under no lock
+//!     Stalls::turn_ends            clock          what is due next waits from then on
+//!     Alarm::set                   tokio_alarm    for the earliest expiry of all shards
 //!
 //! a thread arms something for earlier than the next expiry of its shard
 //!   Shard::notify_driver           shard
 //!     Driver::request_turn         mod            done, if the alarm is set early enough
-//!       Requests::run              requests       as above
-//!         Driver::note_wait        core           what is overdue keeps waiting
-//!         Alarm::set               tokio_alarm
+//!       Driver::note_wait          mod            what is overdue keeps waiting
+//!       Alarm::set                 tokio_alarm
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
 //! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers,
 //! and sets the alarm again. The process's timer has no runtime: its alarm is a
-//! [thread](thread_alarm).
+//! [thread](thread_alarm). A thread that arms, and tokio's time driver, may wait for another
+//! thread that sets the alarm, as they do for a reset of one of tokio's own timers.
+//!
+//! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
+//! thread. So a waker that blocks holds up what it would hold up with tokio. A thread that arms
+//! sets the alarm and never turns. Those that a thread wakes because it finds the runtime ended are
+//! the exception.
 //!
 //! Invariants:
 //!
-//! - One turn is made at a time, by the running thread. It holds no lock meanwhile: it alone has
-//!   the core.
-//! - A thread that arms never turns, because wakers are user code and run only where tokio would
-//!   run them. Those that a thread wakes because it finds the runtime ended are the exception.
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
-//!   being made or requested. While nothing is armed it wakes nobody, and on a clock that can be
-//!   paused there is no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
+//!   being made. While nothing is armed it wakes nobody, and on a clock that can be paused there is
+//!   no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
+//! - The clock is read before any shard is turned, to the floor of that reading.
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
 //!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
 //! - The shards are closed when the runtime's time driver has ended, after every task was dropped,
-//!   by the running thread that finds it ended (see `tokio_alarm`).
+//!   by the thread that finds it ended (see `tokio_alarm`). If a turn is being made, that is the
+//!   turn's thread.
 //!
 //! # When does the driver come?
 //!
@@ -53,56 +55,68 @@
 //! | tick | for whom | how it differs |
 //! |---|---|---|
 //! | `Shard::next_expiry` | a thread that arms in that shard | one shard's; under its lock, nothing there is due before it |
-//! | `Requests::next_turn` | a thread that has lowered a next expiry | `NEVER` while the running thread reads the expiries, so that a change meanwhile is submitted |
-//! | `Alarm::at` | the running thread | what tokio's timer is set for; `NEVER` once it has fired |
+//! | `Driver::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
+//! | `Alarm::at` | a thread that holds the alarm's lock | what tokio's timer is set for; `NEVER` once it has fired |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late; that is what shows a stall |
 
-pub(crate) mod alarm_tick;
-mod core;
-mod linger;
-pub(crate) mod requests;
+pub(crate) mod alarm;
+mod end;
 mod thread_alarm;
 mod tokio_alarm;
-mod watch;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
-use crate::runtime::Handle;
-
-use self::core::Core;
-use crate::clock::Clock;
-use crate::report::Reporter;
-use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
-pub(crate) use linger::{Life, on_a_plain_thread};
-use requests::{Request, Requests};
 use slab::Slab;
+
+use crate::clock::Clock;
+use crate::clock::next_check::NextCheck;
+use crate::clock::tick::{Moment, Tick};
+use crate::report::Reporter;
+use crate::runtime::Handle;
+use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
+use crate::sync::lock;
+use alarm::{AlarmLock, LockedAlarm, Place, SetOutcome};
+pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
-pub(crate) use watch::Watch;
 
 /// Turns the wheels of one timer.
 pub(crate) struct Driver {
-    requests: Requests,
+    alarm: AlarmLock,
+    /// When the driver reads the next expiries, at the latest. Written under the alarm's lock.
+    next_check: NextCheck,
+    /// A shard is dropped once no thread can arm on it any more and nothing is armed in it.
+    shards: OnceLock<Box<[Weak<Shard>]>>,
     clock: Arc<Clock>,
-    /// The state that the running thread works with. It is here while no thread runs the driver.
-    /// Once the driver has ended, it never is.
-    core: Mutex<Option<Core>>,
     /// What waits for its end with nothing armed. The driver takes them when it closes.
     waits: Mutex<Slab<Waker>>,
     wake_ups: AtomicU64,
     reporter: Reporter,
 }
 
+/// Why a thread that makes no turn sets the alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// An expiry was lowered to this tick.
+    Earlier(Tick),
+    /// The expiries have changed, earlier or later.
+    Changed,
+    /// The alarm is to be set again, also for the same tick.
+    Again(Place),
+}
+
 impl Driver {
     /// A driver that does nothing before it [begins](Driver::begin).
     pub(crate) fn new(clock: Arc<Clock>, reporter: Reporter) -> Driver {
         Driver {
-            requests: Requests::new(),
+            alarm: AlarmLock::new(),
+            next_check: NextCheck::new(Tick::NEVER),
+            shards: OnceLock::new(),
             clock,
-            core: Mutex::new(None),
             waits: Mutex::default(),
             wake_ups: AtomicU64::new(0),
             reporter,
@@ -118,14 +132,9 @@ impl Driver {
             Life::Ends => Some(TokioAlarm::of_ending(clock, driver)),
             Life::Ended => None,
         };
-        match alarm {
-            Some(alarm) => *self.core() = Some(Core::new(alarm, shards)),
-            None => self.close(shards.iter().cloned()),
-        }
-        if life == Life::Ends {
-            // It finds that out.
-            self.run(Request::SET_ALARM);
-        }
+        self.begin_with(shards, alarm);
+        // It may be ending.
+        self.set_alarm(Request::Changed);
     }
 
     /// Begins to drive these shards, on a thread of that name which this starts.
@@ -134,9 +143,25 @@ impl Driver {
         shards: &[Arc<Shard>],
         name: &str,
     ) -> io::Result<()> {
-        let alarm = ThreadAlarm::start(self, name)?;
-        *self.core() = Some(Core::new(alarm, shards));
+        let (clock, driver) = (self.clock.clone(), self.clone());
+        let left = move |tick| {
+            let begins = clock.start_of(tick).into_std();
+            begins.saturating_duration_since(std::time::Instant::now())
+        };
+        // The thread keeps the driver, and so neither ever ends.
+        let alarm = ThreadAlarm::start(name, left, move || driver.handle_alarm())?;
+        self.begin_with(shards, Some(alarm));
         Ok(())
+    }
+
+    fn begin_with(&self, shards: &[Arc<Shard>], alarm: Option<impl alarm::Alarm + 'static>) {
+        let weak = shards.iter().map(Arc::downgrade).collect();
+        // A driver begins once.
+        let _ = self.shards.set(weak);
+        match (alarm, self.alarm.lock()) {
+            (Some(alarm), Some(mut locked)) => locked.alarm = Some(Box::new(alarm)),
+            _ => self.close(None),
+        }
     }
 
     #[inline]
@@ -149,24 +174,238 @@ impl Driver {
         self.wake_ups.load(Ordering::Relaxed)
     }
 
-    /// The alarm has fired, within tokio's time driver or on the alarm's own thread.
+    /// The alarm has fired, within tokio's time driver or on the alarm's own thread: turns, until
+    /// the alarm is set for a time to come.
     fn handle_alarm(&self) {
         // Relaxed: a count that nothing else hangs on.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.run(Request::FIRED);
+        let mut buffer = None;
+        loop {
+            let now = self.clock.now();
+            let present = self.clock.tick().current(now);
+            let Some(mut locked) = self.alarm.lock() else {
+                return;
+            };
+            let Some(mut wakers) = buffer.take().or_else(|| locked.begin_turn()) else {
+                return;
+            };
+            let Some(alarm) = locked.alive() else {
+                return self.end(locked, true);
+            };
+            alarm.note_fired();
+            let waited_since = locked.turn_set_for;
+            // What is lowered from now on is read below.
+            self.next_check.at(Tick::FIRST);
+            let stall = self.note_progress(now);
+            drop(locked);
+            self.report(stall);
+
+            let shards: Vec<_> = self.shards().collect();
+            let now = self.fire_due(&shards, present, now, waited_since, &mut wakers);
+
+            let Some(mut locked) = self.alarm.lock() else {
+                return;
+            };
+            let next = self.next_check.begin(|| earliest_expiry(&shards));
+            self.clock.stalls().turn_ends(next, now);
+            locked.turn_set_for = next;
+            let set = self.set_for(&mut locked, next, Place::Runtime);
+            if set == SetOutcome::Ended {
+                return self.end(locked, true);
+            }
+            buffer = match set {
+                SetOutcome::Passed(_) => Some(wakers),
+                _ => locked.end_turn(wakers),
+            };
+            drop(locked);
+            self.serve_asked_within();
+            if buffer.is_none() {
+                return;
+            }
+        }
     }
+
+    /// Fires what is due at `present` in every shard, a batch of each by turns. Returns when it had
+    /// done all. Work that was left for a task would wait in a run queue, behind tasks that are
+    /// always ready.
+    fn fire_due(
+        &self,
+        shards: &[Arc<Shard>],
+        present: Tick,
+        mut now: Moment,
+        waited_since: Tick,
+        wakers: &mut Vec<Waker>,
+    ) -> Moment {
+        loop {
+            let mut is_finished = true;
+            for shard in shards.iter().filter(|shard| shard.next_expiry() <= present) {
+                let next = shard.fire_batch(present, now, waited_since, wakers);
+                is_finished &= next.is_some();
+                self.reporter.wake_all(wakers);
+                // A waker may have taken its time.
+                now = self.clock.now();
+                self.report(self.note_progress(now));
+            }
+            if is_finished {
+                return now;
+            }
+        }
+    }
+
+    /// Sets the alarm on a thread that makes no turn. Returns a tick that had passed already when
+    /// the alarm was set for it.
+    fn set_alarm(&self, request: Request) -> Option<MissedTick> {
+        // Before the lock: what is overdue has waited since then at most.
+        let now = self.clock.now();
+        let shards: Vec<_> = match request {
+            Request::Earlier(_) if !self.clock.is_pausable() => Vec::new(),
+            _ => self.shards().collect(),
+        };
+        let mut locked = self.alarm.lock()?;
+        locked.alarm.as_ref()?;
+        if locked.alive().is_none() {
+            self.end(locked, false);
+            return None;
+        }
+        if locked.is_turning() {
+            return None;
+        }
+        let before = self.next_check.tick();
+        let tick = match request {
+            // The timer of a lowered expiry may be disarmed since, and would pull virtual time
+            // along.
+            Request::Earlier(tick) if !self.clock.is_pausable() => tick.min(before),
+            _ => self.next_check.begin(|| earliest_expiry(&shards)),
+        };
+        let (place, is_set) = match request {
+            Request::Again(place) => (place, false),
+            _ => (Place::Any, tick == before),
+        };
+        if is_set {
+            self.next_check.at(tick);
+            return None;
+        }
+        let stall = self.note_wait(&mut locked, tick, now);
+        let mut set = self.set_for(&mut locked, tick, place);
+        let mut passed = None;
+        while let SetOutcome::Passed(tick) = set {
+            let present = self.clock.current_tick();
+            let next;
+            (set, next) = locked.alarm.as_mut()?.set_next_round(present);
+            self.next_check.at(next);
+            // It comes too late for the present tick too.
+            passed = passed.max(Some(if next > present { present } else { tick }));
+        }
+        let comes_at = locked.alarm.as_ref()?.at();
+        if set == SetOutcome::Ended {
+            self.end(locked, false);
+        } else {
+            drop(locked);
+        }
+        self.report(stall);
+        self.serve_asked_within();
+        passed.map(|up_to| MissedTick { up_to, comes_at })
+    }
+
+    /// Sets the alarm for a tick at which the driver reads the next expiries, or for `NEVER`.
+    fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick, place: Place) -> SetOutcome {
+        self.next_check.at(tick);
+        match &mut locked.alarm {
+            Some(alarm) => alarm.set(tick, place),
+            None => SetOutcome::Ended,
+        }
+    }
+
+    /// Foreign code may have run under the lock of the alarm, and have armed something.
+    fn serve_asked_within(&self) {
+        while self.alarm.was_asked_within() {
+            self.set_alarm(Request::Again(Place::Any));
+        }
+    }
+
+    /// No turn happens now, but the alarm is set for `tick`. What is overdue keeps waiting. If that
+    /// is gone, nothing shows its lateness later, so it is noted here.
+    fn note_wait(&self, locked: &mut LockedAlarm<'_>, tick: Tick, now: Moment) -> Option<Duration> {
+        let present = self.clock.tick().current(now);
+        let stalls = self.clock.stalls();
+        let is_late = stalls.waits_since() <= present;
+        if is_late && tick <= present {
+            return None;
+        }
+        let stall = is_late.then(|| self.note_progress(now)).flatten();
+        // A timer may be linked in the past, and has not waited. But this thread may have been held
+        // up since it read the clock.
+        locked.turn_set_for = tick.max(present);
+        stalls.wait_from(locked.turn_set_for);
+        stall
+    }
+
+    /// The driver goes on at `now`. If it was held up until then, that was a stall, whose length is
+    /// returned.
+    fn note_progress(&self, now: Moment) -> Option<Duration> {
+        let stalls = self.clock.stalls();
+        stalls.turn_begins(now, || self.clock.is_virtual())
+    }
+
+    /// Call this under no lock.
+    fn report(&self, stall: Option<Duration>) {
+        if let Some(length) = stall {
+            self.reporter.driver_was_stalled(length);
+        }
+    }
+
+    fn shards(&self) -> impl Iterator<Item = Arc<Shard>> + '_ {
+        self.shards
+            .get()
+            .into_iter()
+            .flatten()
+            .filter_map(Weak::upgrade)
+    }
+
+    /// The runtime has ended, as the calling thread has found. `is_turn` says that it makes a turn.
+    fn end(&self, mut locked: LockedAlarm<'_>, is_turn: bool) {
+        // A turn of another thread finds that out itself.
+        if !is_turn && locked.leave_to_turn() {
+            return;
+        }
+        let alarm = locked.alarm.take();
+        drop(locked);
+        self.close(alarm.as_ref().and_then(|alarm| alarm.time_driver_ended()));
+        // Under no lock: the last reference to a runtime drops what that still has.
+        drop(alarm);
+    }
+
+    /// Closes every shard, for ever. Its runtime has ended then, or now.
+    fn close(&self, ended: Option<Moment>) {
+        // Nothing need be notified any more.
+        self.next_check.at(Tick::FIRST);
+        // First, so a thread that finds a shard closed, under its lock, finds the clock ended.
+        self.clock.end(ended.unwrap_or_else(|| self.clock.now()));
+        // Nothing waits any more.
+        self.clock.stalls().wait_from(Tick::NEVER);
+        for shard in self.shards() {
+            self.reporter.wake_all(&mut shard.close());
+        }
+        let waits = std::mem::take(&mut *lock(&self.waits));
+        self.reporter
+            .wake_all(&mut waits.into_iter().map(|(_, waker)| waker).collect());
+    }
+}
+
+fn earliest_expiry(shards: &[Arc<Shard>]) -> Tick {
+    let expiries = shards.iter().map(|shard| shard.next_expiry());
+    expiries.min().unwrap_or(Tick::NEVER)
 }
 
 impl TurnRequests for Driver {
     fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick> {
-        let is_set_by = |tick| self.requests.is_set_by(tick);
         match change {
-            ExpiryChange::Earlier(tick) if !is_set_by(tick) => self.requests.ask_for(tick),
-            // The alarm is deferred too, unless it is set for an earlier tick.
-            ExpiryChange::Later(tick) if !tick.before().is_some_and(is_set_by) => {}
-            _ => return None,
+            ExpiryChange::Earlier(tick) if !self.next_check.comes_by(tick) => {
+                self.set_alarm(Request::Earlier(tick))
+            }
+            ExpiryChange::Later(_) => self.set_alarm(Request::Changed),
+            _ => None,
         }
-        self.run(Request::SET_ALARM)
     }
 
     fn wake(&self, waker: Waker) {
@@ -176,13 +415,12 @@ impl TurnRequests for Driver {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
     use std::thread;
     use std::time::Duration;
 
-    use super::core::{Alarm, SetOutcome};
+    use super::alarm::Alarm;
     use super::*;
-    use crate::clock::tick::{Tick, TickLength};
+    use crate::clock::tick::TickLength;
     use tokio::time::{Instant, sleep};
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -205,25 +443,20 @@ mod tests {
     struct Calls<F> {
         at: Tick,
         first: Option<F>,
-        /// How many ticks after the present one it is in time for, when it is set to fire next.
-        soon: u64,
     }
 
-    impl<F: FnOnce() + Send> Alarm for Calls<F> {
+    impl<F: FnOnce() -> SetOutcome + Send> Alarm for Calls<F> {
         fn at(&self) -> Tick {
             self.at
         }
 
-        fn set(&mut self, tick: Tick) -> SetOutcome {
+        fn set(&mut self, tick: Tick, _: Place) -> SetOutcome {
             self.at = tick;
-            if let Some(first) = self.first.take() {
-                first();
-            }
-            SetOutcome::Done
+            self.first.take().map_or(SetOutcome::Done, |first| first())
         }
 
-        fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
-            (SetOutcome::Done, Tick::new(now.get() + self.soon))
+        fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
+            (SetOutcome::Done, now.next())
         }
 
         fn note_fired(&mut self) {}
@@ -236,55 +469,71 @@ mod tests {
         Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
     }
 
-    /// An alarm that is unset. The call that sets it is held up, and other threads ask for
-    /// something meanwhile.
-    fn set_core(driver: &Driver, soon: u64, meanwhile: impl FnOnce() + Send + 'static) {
+    fn begin(driver: &Driver, first: impl FnOnce() -> SetOutcome + Send + 'static) {
         let alarm = Calls {
             at: Tick::NEVER,
-            first: Some(meanwhile),
-            soon,
+            first: Some(first),
         };
-        *driver.core() = Some(Core::new(alarm, &[]));
+        driver.begin_with(&[], Some(alarm));
     }
 
-    fn set_the_alarm(driver: &Driver) -> Option<MissedTick> {
+    fn set_for_an_hour(driver: &Driver) -> Option<MissedTick> {
         let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
         driver.request_turn(ExpiryChange::Earlier(in_an_hour))
     }
 
     #[test]
-    fn what_was_asked_for_while_the_running_thread_was_held_up_has_waited_since_then() {
-        for has_fired in [false, true] {
+    fn whoever_waits_for_the_lock_has_waited_since_it_came() {
+        const HELD_UP: Duration = Duration::from_millis(40);
+        let waits_since_it_came = |has_fired| {
             let driver = driver();
-            let (shared, held_up_at) = (driver.clone(), Arc::new(OnceLock::new()));
-            let note = held_up_at.clone();
-            set_core(&driver, 0, move || {
-                note.set(shared.clock.current_tick()).unwrap();
-                shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
-                thread::sleep(Duration::from_millis(20));
+            let came_at = driver.clock.current_tick();
+            let shared = driver.clone();
+            let (other, takes_other) = std::sync::mpsc::channel();
+            begin(&driver, move || {
+                let arms = thread::spawn(move || {
+                    shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+                });
+                other.send(arms).unwrap();
+                thread::sleep(HELD_UP);
+                SetOutcome::Done
             });
             if has_fired {
                 driver.handle_alarm();
             } else {
-                set_the_alarm(&driver);
+                set_for_an_hour(&driver);
             }
-            let waits_since = driver.clock.stalls().waits_since();
-            assert!(waits_since <= *held_up_at.get().unwrap());
+            takes_other.recv().unwrap().join().unwrap();
+            driver.clock.stalls().waits_since() < Tick::new(came_at.get() + 40)
+        };
+        for has_fired in [false, true] {
+            // A busy machine may let the other thread come late.
+            assert!((0..20).any(|_| waits_since_it_came(has_fired)));
         }
     }
 
-    /// The alarm fires on another thread, while this one sets it.
     #[test]
-    fn a_tick_is_missed_if_the_alarm_fires_after_it() {
-        for (soon, is_missed) in [(0, false), (1, true)] {
-            let driver = driver();
-            let (shared, before) = (driver.clone(), driver.clock.current_tick());
-            set_core(&driver, soon, move || shared.handle_alarm());
-            let missed = set_the_alarm(&driver).map(|missed| missed.up_to);
-            assert_eq!(missed.is_some(), is_missed);
-            assert!(
-                missed.is_none_or(|up_to| up_to >= before && up_to <= driver.clock.current_tick())
-            );
-        }
+    fn a_tick_is_missed_if_the_next_round_is_too_late_for_it() {
+        let driver = driver();
+        let before = driver.clock.current_tick();
+        begin(&driver, || SetOutcome::Passed(Tick::FIRST));
+        let missed = set_for_an_hour(&driver).unwrap();
+        assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
+    }
+
+    /// As a panic hook may, where tokio panics because the runtime ends.
+    #[test]
+    fn what_is_armed_under_the_lock_of_the_alarm_is_not_lost() {
+        let driver = driver();
+        let shared = driver.clone();
+        begin(&driver, move || {
+            let missed = shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+            assert!(missed.is_none());
+            SetOutcome::Done
+        });
+        set_for_an_hour(&driver);
+        // It was set again for what the shards have, and here there is none.
+        assert_eq!(driver.next_check.tick(), Tick::NEVER);
+        assert!(!driver.alarm.is_held_here());
     }
 }

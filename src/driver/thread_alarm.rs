@@ -6,35 +6,37 @@
 //!                                                      ^  |
 //!                                                      +--+ set for another tick: wakes up if that is earlier
 //! ```
+//!
+//! Invariant: a thread that sets an earlier tick wakes the waiting one, which reads the tick and
+//! goes to sleep under one hold of the lock. So it misses no earlier tick.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 use std::{io, thread};
 
-use super::Driver;
-use super::alarm_tick::AlarmTick;
-use super::core::{Alarm, SetOutcome};
+use super::alarm::{Alarm, Place, SetOutcome};
 use crate::clock::tick::Tick;
+use crate::sync::{Condvar, Mutex, lock, unpoisoned};
 
-pub(super) struct ThreadAlarm(Arc<AlarmTick>);
+pub(crate) struct ThreadAlarm(Arc<AlarmTick>);
 
 impl ThreadAlarm {
-    /// Starts the thread. It keeps the driver, and so neither ever ends.
-    pub(super) fn start(driver: &Arc<Driver>, name: &str) -> io::Result<ThreadAlarm> {
+    /// Starts the thread, which calls `fire` when the alarm's tick has begun. `left` returns how
+    /// long it is until a tick begins.
+    pub(crate) fn start(
+        name: &str,
+        left: impl Fn(Tick) -> Duration + Send + 'static,
+        fire: impl Fn() + Send + 'static,
+    ) -> io::Result<ThreadAlarm> {
         let alarm = Arc::new(AlarmTick::unset());
-        let (of_thread, driver) = (alarm.clone(), driver.clone());
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let left = |tick| {
-                    let begins = driver.clock.start_of(tick).into_std();
-                    begins.saturating_duration_since(Instant::now())
-                };
-                loop {
-                    of_thread.wait(left);
-                    driver.handle_alarm();
-                }
-            })?;
+        let of_thread = alarm.clone();
+        let run = move || {
+            loop {
+                of_thread.wait(&left);
+                fire();
+            }
+        };
+        thread::Builder::new().name(name.to_owned()).spawn(run)?;
         Ok(ThreadAlarm(alarm))
     }
 }
@@ -44,14 +46,59 @@ impl Alarm for ThreadAlarm {
         self.0.get()
     }
 
-    fn set(&mut self, tick: Tick) -> SetOutcome {
+    fn set(&mut self, tick: Tick, _: Place) -> SetOutcome {
         self.0.set(tick);
         SetOutcome::Done
     }
 
-    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
-        (self.set(now), now)
+    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
+        (self.set(now, Place::Any), now)
     }
 
     fn note_fired(&mut self) {}
+}
+
+/// The tick of the alarm, and how its thread waits for it.
+pub(crate) struct AlarmTick {
+    /// `NEVER` also once it has fired.
+    at: Mutex<Tick>,
+    is_earlier: Condvar,
+}
+
+impl AlarmTick {
+    pub(crate) fn unset() -> AlarmTick {
+        AlarmTick {
+            at: Mutex::new(Tick::NEVER),
+            is_earlier: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Tick {
+        *lock(&self.at)
+    }
+
+    pub(crate) fn set(&self, tick: Tick) {
+        let before = std::mem::replace(&mut *lock(&self.at), tick);
+        if tick < before {
+            self.is_earlier.notify_one();
+        }
+    }
+
+    /// Waits until the tick has begun, and unsets it. `left` returns how long it is until a tick
+    /// begins.
+    pub(crate) fn wait(&self, left: impl Fn(Tick) -> Duration) {
+        let mut at = lock(&self.at);
+        loop {
+            at = if *at == Tick::NEVER {
+                unpoisoned(self.is_earlier.wait(at))
+            } else {
+                let left = left(*at);
+                if left.is_zero() {
+                    *at = Tick::NEVER;
+                    return;
+                }
+                unpoisoned(self.is_earlier.wait_timeout(at, left)).0
+            };
+        }
+    }
 }

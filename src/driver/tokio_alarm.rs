@@ -10,15 +10,16 @@
 //! ```
 //!
 //! The alarm is *attached* while the time driver would wake its waker. Firing it detaches it, and
-//! so does every reset, because a reset is muted and may swallow a firing. A poll attaches it
-//! again.
+//! so does every reset, because tokio may wake the waker within a reset, on the thread that holds
+//! the alarm's lock, and such a wake is ignored. A poll attaches it again. A poll that wakes its
+//! own thread is repeated.
 //!
 //! # The end
 //!
 //! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
 //! the instant that it was last reset to lies ahead, the time driver has ended. This reading is the
 //! only sign of the end. It asks whether the sleep has elapsed, and then reads the clock, in this
-//! order. The running thread asks before all else that it does, so also when the alarm has fired.
+//! order. Whoever takes the alarm's lock asks first of all, so a turn does too.
 //!
 //! ```text
 //!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`Linger`)--> ended
@@ -33,7 +34,8 @@
 //! A clock that can be paused would run to the end of time. There a task that never ends is spawned
 //! with the alarm. A runtime that shuts down drops its tasks first, and its clock does not run any
 //! more. So the drop of that task sets the alarm for the end of time, in place of the second sleep.
-//! The task tells nothing to a waiter, because other tasks may be dropped after it.
+//! Before that the alarm tells nothing, because a thread outside of the runtime reads another
+//! clock. The task tells nothing to a waiter, because other tasks may be dropped after it.
 //!
 //! A reset or a poll may panic in the moment in which the time driver ends. Such a panic is caught,
 //! and is the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio
@@ -47,12 +49,22 @@
 //! - *The alarm's time comes in the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
 //! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset.
-//!   On tokio's alternative timer that would panic: see `linger`.
+//!   Where there is none, and on tokio's alternative timer, where the reset would panic, a task that
+//!   is refused tells it: see `end`.
 //! - *tokio's alternative timer* ends with each worker. It fires the timers of that worker before
 //!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
-//!   was set long before. See `linger` for the rest.
+//!   was set long before. See `end` for the rest.
 //!
-//! Invariant: only the running thread sets, unsets and polls it.
+//! # tokio's alternative timer
+//!
+//! There each reset makes a new timer, and that panics on a worker that shuts down, as a task does
+//! that arms something in its `Drop`. It also panics on a thread that has entered the runtime while
+//! it runs a current-thread one. Nothing tells this of a thread. So a thread in the context of the
+//! runtime spawns a task, which sets the alarm. If the runtime refuses the task, it ends. A worker
+//! that has just learnt of the end may still run the task, and then that panics, as a sleep of
+//! tokio's does that a task makes in this moment.
+//!
+//! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
 
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,12 +76,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Driver;
-use super::core::{Alarm, SetOutcome};
-use super::linger::Linger;
-use super::requests::Request;
+use super::alarm::{Alarm, Place, SetOutcome};
+use super::end::Linger;
+use super::{Driver, Request};
 use crate::clock::Clock;
-use crate::clock::tick::Tick;
+use crate::clock::tick::{Moment, Tick};
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, JoinHandle};
 
@@ -87,10 +98,13 @@ pub(super) struct TokioAlarm {
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: Tick,
     is_attached: bool,
-    has_time_driver_ended: bool,
+    /// When that was seen.
+    time_driver_ended: Option<Moment>,
     linger: Linger,
     /// On a clock that can be paused.
     last_task: Option<LastTask>,
+    /// On tokio's alternative timer.
+    by_task: Option<ByTask>,
 }
 
 impl TokioAlarm {
@@ -114,13 +128,17 @@ impl TokioAlarm {
             return None;
         }
         alarm.end_sleep = Some(sleep);
+        if let Linger::Later = alarm.linger {
+            alarm.by_task = Some(ByTask::new(runtime.clone()));
+        }
         Some(alarm)
     }
 
     /// As `new`, where the time driver may have ended, and is not to be touched.
     pub(super) fn of_ending(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
+        let now = clock.now();
         TokioAlarm {
-            has_time_driver_ended: true,
+            time_driver_ended: Some(now),
             linger: Linger::Later,
             ..TokioAlarm::unset(clock, driver)
         }
@@ -141,9 +159,10 @@ impl TokioAlarm {
             alarm_waker,
             at: Tick::NEVER,
             is_attached: false,
-            has_time_driver_ended: false,
+            time_driver_ended: None,
             linger: Linger::Not,
             last_task: None,
+            by_task: None,
         }
     }
 
@@ -159,11 +178,17 @@ impl Alarm for TokioAlarm {
 
     fn has_ended(&mut self) -> bool {
         let has_elapsed = |sleep: &Pin<Box<Sleep>>| sleep.is_elapsed();
-        if !self.has_time_driver_ended {
-            self.has_time_driver_ended = self.end_sleep.as_ref().is_some_and(has_elapsed)
-                || has_elapsed(&self.sleep) && self.is_ahead(self.instant);
+        if !self.has_time_driver_ended()
+            && (self.end_sleep.as_ref().is_some_and(has_elapsed)
+                || has_elapsed(&self.sleep) && self.is_ahead(self.instant))
+        {
+            self.time_driver_ended = Some(self.clock.now());
         }
-        self.has_time_driver_ended && self.linger.is_over(&self.end_waker)
+        self.has_time_driver_ended() && self.linger.is_over(&self.end_waker)
+    }
+
+    fn time_driver_ended(&self) -> Option<Moment> {
+        self.time_driver_ended
     }
 
     /// Its waker is spent.
@@ -172,7 +197,17 @@ impl Alarm for TokioAlarm {
         self.at = Tick::NEVER;
     }
 
-    fn set(&mut self, tick: Tick) -> SetOutcome {
+    fn set(&mut self, tick: Tick, place: Place) -> SetOutcome {
+        if let Some(by_task) = self
+            .by_task
+            .as_mut()
+            .filter(|_| self.time_driver_ended.is_none())
+        {
+            if place == Place::Any && by_task.is_entered_here() {
+                return self.set_by_task(tick);
+            }
+            by_task.is_out = false;
+        }
         if tick == Tick::NEVER {
             return self.take_out();
         }
@@ -196,7 +231,7 @@ impl Alarm for TokioAlarm {
     /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
     /// millisecond, and too late for the present tick: what is armed for that fires at once, as
     /// tokio's timers do.
-    fn set_soon(&mut self, now: Tick) -> (SetOutcome, Tick) {
+    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (SetOutcome::Done, self.at);
         }
@@ -206,15 +241,15 @@ impl Alarm for TokioAlarm {
         }
         let mut set_after = |least| {
             let soon = self.clock.now_instant() + least;
-            self.set_at(soon, now.next())
+            self.arm_at(soon, now.next())
         };
-        let set_soon = match set_after(Duration::from_nanos(1)) {
+        let next_round = match set_after(Duration::from_nanos(1)) {
             // The time driver has come by meanwhile, or ends. It lies far enough ahead to show
             // that.
             SetOutcome::Passed(_) => set_after(Duration::from_millis(1)),
             other => other,
         };
-        match set_soon {
+        match next_round {
             SetOutcome::Passed(_) => (set, now.next()),
             other => (other, now.next()),
         }
@@ -222,11 +257,26 @@ impl Alarm for TokioAlarm {
 }
 
 impl TokioAlarm {
+    /// Sets it in a task of the runtime, which reads the next expiries again.
+    fn set_by_task(&mut self, tick: Tick) -> SetOutcome {
+        self.at = tick;
+        let driver = self.alarm_waker.driver.clone();
+        let by_task = self.by_task.as_mut().filter(|task| !task.is_out);
+        if by_task.is_some_and(|task| task.is_refused(driver)) {
+            return self.end();
+        }
+        SetOutcome::Done
+    }
+
+    fn has_time_driver_ended(&self) -> bool {
+        self.time_driver_ended.is_some()
+    }
+
     fn take_out(&mut self) -> SetOutcome {
         if self.are_tasks_dropped() {
             return self.set_to(self.clock.last_tick());
         }
-        if self.at != Tick::NEVER && !self.has_time_driver_ended {
+        if self.at != Tick::NEVER && !self.has_time_driver_ended() {
             // An instant in the past elapses at once, and so tokio drops it from its timers.
             self.at = Tick::NEVER;
             self.is_attached = false;
@@ -239,18 +289,18 @@ impl TokioAlarm {
     }
 
     fn set_to(&mut self, tick: Tick) -> SetOutcome {
-        self.set_at(self.clock.start_of(tick), tick)
+        self.arm_at(self.clock.start_of(tick), tick)
     }
 
     /// Resets tokio's sleep to an instant of that tick, and attaches it.
-    fn set_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
+    fn arm_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
         self.at = tick;
-        if self.has_time_driver_ended {
+        if self.has_time_driver_ended() {
             return SetOutcome::Done;
         }
         self.instant = instant;
         let reset = self.reset();
-        let polled = reset.and_then(|()| poll(self.sleep.as_mut(), &self.waker));
+        let polled = reset.and_then(|()| self.attach());
         self.is_attached = polled == Some(Poll::Pending);
         match polled {
             Some(Poll::Pending) => SetOutcome::Done,
@@ -262,21 +312,30 @@ impl TokioAlarm {
         }
     }
 
-    /// Resets tokio's sleep to `instant`. In the past it elapses at once, and would wake the waker,
-    /// which is for the time driver alone. A wake of the time driver meanwhile is muted too, and
-    /// attaching the alarm again finds that out.
+    /// Resets tokio's sleep to `instant`. In the past it elapses at once, and wakes the waker on
+    /// this thread. Attaching the alarm finds that out.
     fn reset(&mut self) -> Option<()> {
-        // Relaxed, here and in `wake_by_ref`: it elapses within `reset`, on this thread. Another
-        // thread that fires it meanwhile fires what is being unset, and may read either.
-        self.alarm_waker.is_muted.store(true, Ordering::Relaxed);
-        let reset = reset(self.sleep.as_mut(), self.instant);
-        self.alarm_waker.is_muted.store(false, Ordering::Relaxed);
-        reset
+        reset(self.sleep.as_mut(), self.instant)
+    }
+
+    /// Polls tokio's sleep, and once more if that has woken this thread.
+    fn attach(&mut self) -> Option<Poll<()>> {
+        loop {
+            // Relaxed: this thread writes it.
+            self.alarm_waker
+                .was_woken_here
+                .store(false, Ordering::Relaxed);
+            let polled = poll(self.sleep.as_mut(), &self.waker)?;
+            if polled.is_ready() || !self.alarm_waker.was_woken_here.load(Ordering::Relaxed) {
+                return Some(polled);
+            }
+        }
     }
 
     /// The time driver has ended.
     fn end(&mut self) -> SetOutcome {
-        self.has_time_driver_ended = true;
+        let now = self.clock.now();
+        self.time_driver_ended.get_or_insert(now);
         if self.has_ended() {
             SetOutcome::Ended
         } else {
@@ -286,9 +345,8 @@ impl TokioAlarm {
 
     /// Whether an instant lies ahead, of a sleep that has elapsed before this is called.
     fn is_ahead(&self, instant: Instant) -> bool {
-        let now = self.clock.try_now();
-        // Where a clock that can be paused cannot be read, only the task tells.
-        now.map_or_else(|| self.are_tasks_dropped(), |now| now < instant)
+        let is_told = !self.clock.is_pausable() || self.are_tasks_dropped();
+        is_told && self.clock.now_instant() < instant
     }
 
     /// Whether the runtime drops its tasks, on a clock that can be paused.
@@ -345,16 +403,52 @@ impl Drop for WithTasks {
         // Release: pairs with the Acquire in `are_tasks_dropped`.
         self.0.are_tasks_dropped.store(true, Ordering::Release);
         if let Some(driver) = self.0.driver.upgrade() {
-            driver.run(Request::SET_ALARM);
+            driver.set_alarm(Request::Again(Place::Runtime));
         }
+    }
+}
+
+/// Sets the alarm in a task, on tokio's alternative timer.
+struct ByTask {
+    runtime: Handle,
+    /// A task was spawned, and has not set the alarm yet.
+    is_out: bool,
+}
+
+impl ByTask {
+    fn new(runtime: Handle) -> ByTask {
+        ByTask {
+            runtime,
+            is_out: false,
+        }
+    }
+
+    /// Whether the calling thread is in the context of the runtime.
+    fn is_entered_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id())
+    }
+
+    /// Spawns the task. Returns whether the runtime refuses it.
+    fn is_refused(&mut self, driver: Weak<Driver>) -> bool {
+        self.is_out = true;
+        let has_run = Arc::new(AtomicBool::new(false));
+        let runs = has_run.clone();
+        let task = self.runtime.spawn(async move {
+            // Release: pairs with the Acquire below.
+            runs.store(true, Ordering::Release);
+            if let Some(driver) = driver.upgrade() {
+                driver.set_alarm(Request::Again(Place::Runtime));
+            }
+        });
+        task.is_finished() && !has_run.load(Ordering::Acquire)
     }
 }
 
 /// The target of the alarm's wakes.
 struct AlarmWaker {
     driver: Weak<Driver>,
-    /// The alarm is being reset. If it elapses now, that is no firing.
-    is_muted: AtomicBool,
+    /// It was woken on a thread that held the alarm's lock.
+    was_woken_here: AtomicBool,
     are_tasks_dropped: AtomicBool,
 }
 
@@ -362,7 +456,7 @@ impl AlarmWaker {
     fn new(driver: Weak<Driver>) -> Arc<AlarmWaker> {
         Arc::new(AlarmWaker {
             driver,
-            is_muted: AtomicBool::new(false),
+            was_woken_here: AtomicBool::new(false),
             are_tasks_dropped: AtomicBool::new(false),
         })
     }
@@ -373,14 +467,14 @@ impl Wake for AlarmWaker {
         self.wake_by_ref();
     }
 
-    /// While a thread sets the alarm, that thread runs the driver already. So a thread that runs it
-    /// from here is within tokio's time driver.
+    /// A thread that holds the alarm's lock sets the alarm. Any other is within tokio's time driver.
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.is_muted.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(driver) = self.driver.upgrade() {
-            driver.handle_alarm();
+        match self.driver.upgrade() {
+            Some(driver) if driver.alarm.is_held_here() => {
+                self.was_woken_here.store(true, Ordering::Relaxed);
+            }
+            Some(driver) => driver.handle_alarm(),
+            None => {}
         }
     }
 }
@@ -392,7 +486,7 @@ mod tests {
 
     use tokio::runtime::{Builder, Runtime};
 
-    use super::{Alarm, SetOutcome, TokioAlarm};
+    use super::{Alarm, Place, SetOutcome, TokioAlarm};
     use crate::Timer;
     use crate::clock::Clock;
     use crate::clock::tick::{Tick, TickLength};
@@ -416,14 +510,14 @@ mod tests {
         let sets: [fn(&mut TokioAlarm); 4] = [
             |_| {},
             |alarm| {
-                alarm.set(Tick::new(1_000_000));
+                alarm.set(Tick::new(1_000_000), Place::Any);
             },
             |alarm| {
-                alarm.set_soon(alarm.clock.current_tick());
+                alarm.set_next_round(alarm.clock.current_tick());
             },
             |alarm| {
-                alarm.set(Tick::new(1_000_000));
-                alarm.set(Tick::NEVER);
+                alarm.set(Tick::new(1_000_000), Place::Any);
+                alarm.set(Tick::NEVER, Place::Any);
             },
         ];
         for (number, set) in sets.iter().enumerate() {
@@ -437,12 +531,13 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_set_soon_does_not_wait_for_what_it_was_set_for() {
+    fn the_next_round_does_not_wait_for_what_the_alarm_was_set_for() {
         let runtime = runtime();
         let mut alarm = alarm(&runtime).unwrap();
         let now = alarm.clock.current_tick();
-        assert_eq!(alarm.set(Tick::new(now.get() + 1_000)), SetOutcome::Done);
-        assert!(alarm.set_soon(now).1 <= now.next());
+        let later = Tick::new(now.get() + 1_000);
+        assert_eq!(alarm.set(later, Place::Any), SetOutcome::Done);
+        assert!(alarm.set_next_round(now).1 <= now.next());
         assert!(alarm.at() <= now.next());
     }
 

@@ -58,7 +58,7 @@ fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
             word.outcome()
         });
         thread::sleep(50 * MS);
-        clock.end();
+        clock.end(clock.now());
         drop(guard);
         assert!(matches!(arming.join().unwrap(), Err(NotArmed::Closed)));
         assert_eq!(word.join().unwrap(), Poll::Ready(Err(Cancelled::SHUTDOWN)));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::{Handle, worker_index};
+use crate::runtime::{Handle, try_id};
 
 use super::thread_shard::Spread;
 use super::{Inner, Timer};
@@ -115,8 +115,8 @@ impl Builder {
     /// has shut down, the timer has ended too.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let is_driven_here = grid::is_driven_here(handle);
-        let for_worker = worker_index().is_some();
-        let build = || self.build_here(handle, is_driven_here, for_worker);
+        let for_task = try_id().is_some();
+        let build = || self.build_here(handle, is_driven_here, for_task);
         // While a worker runs a task, its runtime is there to be touched. For a thread beside the
         // workers it may end meanwhile.
         if is_driven_here {
@@ -130,7 +130,7 @@ impl Builder {
         self,
         handle: &Handle,
         is_driven_here: bool,
-        for_worker: bool,
+        for_task: bool,
     ) -> Result<Timer, BuildError> {
         let (tick, shards) = self.checked()?;
         let spread = Spread::on(handle);
@@ -139,7 +139,7 @@ impl Builder {
         // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
-        let life = Life::of(handle, for_worker);
+        let life = Life::of(handle, for_task);
         let epoch = match life {
             Life::Alive => grid::epoch(handle, is_driven_here),
             Life::Ends | Life::Ended => Instant::now(),

@@ -3,6 +3,12 @@
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use loom::sync::{Condvar, LockResult, Mutex, MutexGuard};
 
+/// Loom runs all threads of a model on one.
+pub(crate) fn thread_token() -> u64 {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id())
+}
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
 }

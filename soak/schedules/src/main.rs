@@ -53,8 +53,8 @@
 //!
 //! | the change | found by |
 //! |---|---|
-//! | the running thread releases by a store, and loses requests | `deadline`, `deadline_map`, `delay_map` |
-//! | an alarm whose tick has passed requests no turn | `deadline`, `deadline_map`, `delay_map` |
+//! | the firing of an alarm is lost while another thread holds its lock | `deadline`, `deadline_map`, `delay_map` |
+//! | an alarm whose tick has passed is not set again | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |

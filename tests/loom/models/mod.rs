@@ -1,16 +1,16 @@
 //! One file for each part that is modelled. Each model names the mutation under which it was seen
 //! to fail.
 
-mod alarm_tick;
+mod alarm;
 mod earliest;
-mod requests;
 mod stalls;
 mod stream_waker;
+mod thread_alarm;
 mod turned_to;
 mod waiters;
 mod word;
 
-/// Three threads at the requests interleave in too many ways for all of them; a lost request shows
+/// Three threads at the alarm interleave in too many ways for all of them; a lost change shows
 /// with few preemptions.
 fn with_few_preemptions(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();

@@ -2,7 +2,7 @@
 //! drop very many runtimes. Each has a process of its own.
 
 use std::fs;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::thread;
 
 use futures::FutureExt;
@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use tickwheel::{DelayMap, Timer};
 use tokio::runtime::{Builder, Runtime};
 
+use super::OnDrop;
 use crate::common::{
     HOUR, MS, PATIENCE, current_thread, is_alone_in_a_process, multi_thread, poll_once,
 };
@@ -37,7 +38,7 @@ const ENDS: [fn(Runtime); 4] = [
 /// polled, because a thread that arms something in the very moment of the end may panic.
 type Use = fn(&Runtime) -> Option<BoxFuture<'static, bool>>;
 
-const USES: [Use; 6] = [
+const USES: [Use; 7] = [
     |_| None,
     |runtime| {
         let task = runtime.spawn(async { tickwheel::sleep(MS).await });
@@ -56,6 +57,21 @@ const USES: [Use; 6] = [
         let mut sleep = timer_of(runtime).sleep(HOUR);
         let end = poll_fn(move |cx| sleep.try_poll(cx));
         Some(end.map(|end| end.unwrap_err().is_shutdown()).boxed())
+    },
+    // Each task arms something earlier as it is dropped.
+    |runtime| {
+        let timer = timer_of(runtime);
+        for number in 1..10 {
+            let timer = timer.clone();
+            let arms = OnDrop(Some(move || {
+                drop([&timer, &Timer::current()].map(|on| on.deadline(HOUR / number)));
+            }));
+            runtime.spawn(async move {
+                let _arms = arms;
+                pending::<()>().await;
+            });
+        }
+        None
     },
     // Nothing is armed.
     |runtime| {

@@ -1,14 +1,18 @@
 //! After the end: what is made or restarted says that the runtime has gone.
 
-use std::sync::Barrier;
+use std::future::pending;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, mpsc};
 use std::task::Poll;
 use std::thread;
 
+use futures::executor::block_on;
 use tickwheel::error::{Cancelled, TryRecvError};
 use tickwheel::{DelayMap, Duration, Timer, sleep};
 use tokio::runtime::{Builder, Runtime};
 
+use super::{OnDrop, bounded};
 use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
 
 #[test]
@@ -43,6 +47,27 @@ fn a_stream_that_is_tried_after_the_end_says_that_nothing_comes() {
     for _ in 0..2 {
         let tried = expired.try_recv();
         assert!(matches!(tried, Err(TryRecvError::Disconnected)));
+    }
+}
+
+#[test]
+fn a_stream_of_a_timer_built_by_a_dropped_task_ends() {
+    for runtime in [current_thread(), multi_thread(1)] {
+        let (sender, built) = mpsc::channel();
+        let builds = OnDrop(Some(move || {
+            let timer = Timer::current();
+            let (map, mut expired) = DelayMap::<u8, ()>::new(&timer);
+            assert!(poll_once(&mut pin!(expired.recv())).is_pending());
+            sender.send((map, expired)).unwrap();
+        }));
+        runtime.spawn(async move {
+            let _builds = builds;
+            pending::<()>().await;
+        });
+        drop(runtime);
+        let (map, mut expired) = built.recv().unwrap();
+        bounded(move || assert!(block_on(expired.recv()).is_none()));
+        drop(map);
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::mpsc;
 use std::thread;
 
 use futures::FutureExt;
+use futures::executor::block_on;
 use tickwheel::{Instant, Timer};
 use tokio::runtime::Runtime;
 
-use super::{Armed, OnDrop};
-use crate::common::{HOUR, MS, PATIENCE, current_thread, poll_once};
+use super::{Armed, OnDrop, bounded, panics_seen_here};
+use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, poll_once};
 #[cfg(feature = "test-util")]
 use crate::paused_clock::paused;
 
@@ -44,6 +45,29 @@ fn each_clock(test: impl Fn(&Runtime, Timer)) {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         test(&runtime, timer);
     }
+}
+
+/// tokio's own sleeps panic there with its alternative timer.
+#[test]
+fn a_runtime_run_in_anothers_context_ends_no_timer() {
+    bounded(|| {
+        let (entered, runs) = (multi_thread(2), current_thread());
+        let timer = Timer::builder().build_on(entered.handle()).unwrap();
+        let before = panics_seen_here().len();
+        runs.block_on(async {
+            let _context = entered.enter();
+            for after in [HOUR, MS] {
+                let mut sleep = timer.sleep(after);
+                let _ = poll_once(&mut sleep);
+                if after == MS {
+                    sleep.await;
+                }
+            }
+        });
+        block_on(timer.sleep(MS));
+        assert!(timer.deadline(HOUR).handle().is_pending());
+        assert_eq!(panics_seen_here().len(), before);
+    });
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //!   that sets it. Its waker is woken after the lock.
 //! - The driver fires what is due one by one and works up to each on the way. It wakes the wakers
 //!   after the lock.
+//! - A poll registers its waker first, and then looks whether the timer has fired. If that happens
+//!   in between, the poll may wake its own thread.
 //! - When it ends, it fires all timers. What is set from then on fires at once.
 
 use std::collections::{BTreeMap, HashMap};
@@ -170,11 +172,16 @@ impl TimeDriver {
         let waker = cx.waker().clone();
         let mut state = self.lock();
         let entry = state.entry(number);
-        let is_set = entry.at.is_some();
+        let was_set = entry.at.is_some();
         // It keeps the waker of one that has fired too, for when it is set again.
         let replaced = entry.waker.replace(waker);
         drop(state);
         drop(replaced);
+        // Another thread may fire it here.
+        let is_set = self.is_set(number);
+        if was_set && !is_set {
+            cx.waker().wake_by_ref();
+        }
         if is_set {
             Poll::Pending
         } else {

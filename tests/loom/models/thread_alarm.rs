@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::with_few_preemptions;
 use crate::clock::tick::Tick;
-use crate::driver::alarm_tick::AlarmTick;
+use crate::driver::thread_alarm::AlarmTick;
 
 /// Seen to fail where the wait lets the lock go between reading the tick and going to sleep, and
 /// where `set` notifies nobody.

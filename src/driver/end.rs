@@ -1,0 +1,225 @@
+//! The end of a timer: how long it outlives the time driver of its runtime, and who is woken then.
+//!
+//! The end of a runtime is reported to no task of its own: these are dropped while they are
+//! pending. tokio's usual timer ends after the last of them was dropped. But its alternative timer
+//! ends with each worker: it fires the timers of that worker before the worker drops any task, and
+//! while other workers still run some. A timer that closed then would report the end to them.
+//!
+//! A runtime that has dropped its tasks refuses a new one. So a task that is refused tells that the
+//! runtime ends, also where nothing of tokio's timers may be touched. But the task that asks may be
+//! one that the runtime drops right now.
+//!
+//! tokio says nowhere that no worker runs a task any more. So in both cases a thread of its own
+//! waits for [`A_WHILE`], and then wakes the driver. A task that runs for longer than that in one
+//! poll, while its runtime shuts down, may be told.
+//!
+//! An armed timer is woken by the closing of its shard. A wait that has none takes a [`Watch`]: it
+//! waits for the tick that never comes. No wheel holds it, so it counts as no timer that is
+//! pending.
+//!
+//! Invariant: a wait that is registered when the driver closes is woken. Both take the lock of the
+//! list, and the clock has ended before the driver takes it. So a wait that comes after that finds
+//! the clock ended.
+
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use slab::Slab;
+use tokio::time::{Instant, Sleep};
+
+use super::Driver;
+use crate::clock::pausable::can_be_paused;
+use crate::runtime::{Handle, RuntimeFlavor};
+use crate::sync::lock;
+
+const A_WHILE: Duration = Duration::from_millis(100);
+
+/// Only a build of this kind has the alternative timer.
+const MAY_BE_ALTERNATIVE: bool = cfg!(tokio_unstable);
+
+fn may_be_alternative(runtime: &Handle) -> bool {
+    MAY_BE_ALTERNATIVE && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+}
+
+/// tokio's alternative timer panics if a thread enters its runtime while it runs a current-thread
+/// one, and touches it then. Nothing tells that of a thread, so another one builds the timer.
+pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() -> R + Send) -> R {
+    if !may_be_alternative(runtime) {
+        return build();
+    }
+    match thread::scope(|scope| scope.spawn(build).join()) {
+        Ok(built) => built,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Whether a timer can be built on a runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Alive,
+    /// It has dropped its tasks, but may still drop the one that asks.
+    Ends,
+    Ended,
+}
+
+impl Life {
+    /// `Alive` is also returned where tokio's timers tell the end without a panic. `for_task` says
+    /// that a task asks for the timer.
+    pub(crate) fn of(runtime: &Handle, for_task: bool) -> Life {
+        if !may_be_alternative(runtime) && !can_be_paused(runtime) {
+            return Life::Alive;
+        }
+        let task = runtime.spawn(pending::<()>());
+        let is_refused = task.is_finished();
+        task.abort();
+        match is_refused {
+            false => Life::Alive,
+            true if for_task => Life::Ends,
+            true => Life::Ended,
+        }
+    }
+}
+
+pub(super) enum Linger {
+    Not,
+    /// The time driver has not ended yet.
+    Later,
+    /// Whether the while is over.
+    Began(Arc<AtomicBool>),
+}
+
+impl Linger {
+    /// For the runtime of a sleep that is in no use. `past` is before the runtime was built.
+    pub(super) fn of(mut sleep: Pin<&mut Sleep>, past: Instant) -> Linger {
+        if !MAY_BE_ALTERNATIVE {
+            return Linger::Not;
+        }
+        sleep.as_mut().reset(past);
+        // The alternative timer fires it when its worker comes round next.
+        if sleep.is_elapsed() {
+            Linger::Not
+        } else {
+            Linger::Later
+        }
+    }
+
+    /// Whether it is over. If not, `waker` is woken when it is. Call this once the time driver has
+    /// ended.
+    pub(super) fn is_over(&mut self, waker: &Waker) -> bool {
+        match self {
+            Linger::Not => true,
+            // Acquire: pairs with the Release of the thread that waits.
+            Linger::Began(is_over) => is_over.load(Ordering::Acquire),
+            Linger::Later => {
+                let (over, waker) = (Arc::new(AtomicBool::new(false)), waker.clone());
+                *self = Linger::Began(over.clone());
+                let wait = move || {
+                    thread::sleep(A_WHILE);
+                    over.store(true, Ordering::Release);
+                    waker.wake();
+                };
+                let thread = thread::Builder::new().name("tickwheel-end".to_owned());
+                // Without a thread it ends at once.
+                thread.spawn(wait).is_err()
+            }
+        }
+    }
+}
+
+/// A place in the driver's list of waits. Dropping it gives that back.
+pub(crate) struct Watch {
+    driver: Arc<Driver>,
+    key: Option<usize>,
+}
+
+impl Watch {
+    pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
+        Watch {
+            driver: driver.clone(),
+            key: None,
+        }
+    }
+
+    /// Ready once the runtime has ended. Else `waker` is woken then.
+    pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
+        // Wakers are cloned and dropped under no lock.
+        let clone = waker.clone();
+        let mut waits = lock(&self.driver.waits);
+        if self.driver.clock.has_ended() {
+            drop(waits);
+            return Poll::Ready(());
+        }
+        let replaced = match self.key.and_then(|key| waits.get_mut(key)) {
+            Some(registered) => Some(std::mem::replace(registered, clone)),
+            None => {
+                self.key = Some(waits.insert(clone));
+                None
+            }
+        };
+        drop(waits);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some(key) = self.key else { return };
+        let mut waits = lock(&self.driver.waits);
+        let waker = waits.try_remove(key);
+        if waits.is_empty() {
+            *waits = Slab::new();
+        }
+        drop(waits);
+        drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::Timer;
+
+    #[derive(Default)]
+    struct Counts(AtomicUsize);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_watch_is_woken_by_the_end_and_keeps_no_waker_once_dropped() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let [first, second, dropped] = [(); 3].map(|()| Arc::<Counts>::default());
+        let mut watches = [(); 3].map(|()| timer.watch());
+        for (watch, counts) in watches.iter_mut().zip([&second, &first, &dropped]) {
+            assert!(watch.poll_end(&Waker::from(counts.clone())).is_pending());
+        }
+        let [mut moved, watch, gone] = watches;
+        assert!(moved.poll_end(&Waker::from(first.clone())).is_pending());
+        assert_eq!(Arc::strong_count(&second), 1, "another task waits");
+        drop(gone);
+        assert_eq!(Arc::strong_count(&dropped), 1);
+        drop(runtime);
+        let woken = [&first, &second, &dropped].map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [2, 0, 0]);
+        assert!(moved.poll_end(Waker::noop()).is_ready());
+        drop((moved, watch));
+    }
+}

@@ -1,0 +1,149 @@
+//! The lock of the alarm and the next expiries of the shards: every interleaving of arms with turns.
+//! The driver is a copy of what `driver::mod` does with the lock. Its shards are only their next
+//! expiries.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::with_few_preemptions;
+use crate::clock::next_check::NextCheck;
+use crate::clock::tick::Tick;
+use crate::driver::alarm::{Alarm, AlarmLock, Place, SetOutcome};
+use crate::shard::lock::ShardLock;
+use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
+use crate::sync::{AtomicU64, Ordering};
+
+struct Driven {
+    alarm: AlarmLock,
+    next_check: NextCheck,
+    /// Each with the lock of its shard.
+    expiries: [(NextExpiry, ShardLock<()>); 2],
+    turns: AtomicU64,
+    /// Set while a turn works with no lock.
+    is_turning: AtomicU64,
+}
+
+/// An alarm that is only a number.
+struct Number(Tick);
+
+impl Alarm for Number {
+    fn at(&self) -> Tick {
+        self.0
+    }
+
+    fn set(&mut self, tick: Tick, _: Place) -> SetOutcome {
+        self.0 = tick;
+        SetOutcome::Done
+    }
+
+    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
+        (SetOutcome::Done, now)
+    }
+
+    fn note_fired(&mut self) {
+        self.0 = Tick::NEVER;
+    }
+}
+
+impl Driven {
+    /// Its alarm is set for tick 1.
+    fn new() -> Arc<Driven> {
+        let driven = Driven {
+            alarm: AlarmLock::new(),
+            next_check: NextCheck::new(Tick::new(1)),
+            expiries: [0, 1].map(|_| (NextExpiry::never(), ShardLock::new(()))),
+            turns: AtomicU64::new(0),
+            is_turning: AtomicU64::new(0),
+        };
+        let alarm = Box::new(Number(Tick::new(1)));
+        driven.alarm.lock().unwrap().alarm = Some(alarm);
+        Arc::new(driven)
+    }
+
+    fn arm(&self, shard: usize, tick: u64) {
+        let tick = Tick::new(tick);
+        let (expiry, lock) = &self.expiries[shard];
+        let locked = lock.lock();
+        let change = expiry.lower_to(tick, locked.held());
+        drop(locked);
+        if change == ExpiryChange::None || self.next_check.comes_by(tick) {
+            return;
+        }
+        let mut locked = self.alarm.lock().unwrap();
+        if !locked.is_turning() && tick < self.next_check.tick() {
+            self.next_check.at(tick);
+            locked.alarm.as_mut().unwrap().set(tick, Place::Any);
+        }
+    }
+
+    fn fire(&self) {
+        let mut buffer = None;
+        loop {
+            let mut locked = self.alarm.lock().unwrap();
+            let Some(wakers) = buffer.take().or_else(|| locked.begin_turn()) else {
+                return;
+            };
+            locked.alive().unwrap().note_fired();
+            self.next_check.at(Tick::FIRST);
+            drop(locked);
+            assert_eq!(self.is_turning.swap(1, Ordering::Relaxed), 0, "one turns");
+            self.turns.fetch_add(1, Ordering::Relaxed);
+            self.is_turning.store(0, Ordering::Relaxed);
+            let mut locked = self.alarm.lock().unwrap();
+            let expiries = self.expiries.iter().map(|(expiry, _)| expiry.tick());
+            let next = self.next_check.begin(|| expiries.min()).unwrap();
+            self.next_check.at(next);
+            locked.alarm.as_mut().unwrap().set(next, Place::Runtime);
+            buffer = locked.end_turn(wakers);
+            if buffer.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn is_set_for(&self) -> Tick {
+        self.alarm.lock().unwrap().alarm.as_ref().unwrap().at()
+    }
+}
+
+/// Fails when `NextCheck` has no fence between its two steps, on either side, and when a turn reads
+/// the expiries before it takes the lock again.
+#[test]
+fn no_arm_is_lost_beside_a_turn_or_another_arm() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        let arms = [(0, 7), (1, 5)].map(|(shard, tick)| {
+            let driven = driven.clone();
+            thread::spawn(move || driven.arm(shard, tick))
+        });
+        driven.fire();
+        for arm in arms {
+            arm.join().unwrap();
+        }
+        assert_eq!(driven.is_set_for(), Tick::new(5));
+        assert_eq!(driven.turns.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Fails when `end_turn` forgets that the alarm has fired again, and when `begin_turn` lets two
+/// turn.
+#[test]
+fn a_turn_follows_each_firing_and_none_is_made_beside_another() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        let arms = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.arm(0, 3))
+        };
+        let fires = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.fire())
+        };
+        driven.fire();
+        fires.join().unwrap();
+        arms.join().unwrap();
+        let turns = driven.turns.load(Ordering::Relaxed);
+        assert_eq!(turns, 2);
+        assert_eq!(driven.is_set_for(), Tick::new(3));
+    });
+}
