@@ -151,7 +151,7 @@ impl AlarmLock {
 /// The alarm, while its lock is held.
 pub(crate) struct LockedAlarm<'a> {
     lock: &'a AlarmLock,
-    state: MutexGuard<'a, AlarmState>,
+    pub(crate) state: MutexGuard<'a, AlarmState>,
 }
 
 impl LockedAlarm<'_> {
@@ -194,20 +194,6 @@ impl LockedAlarm<'_> {
             self.state.turn = Turn::IsMadeAndOneMore;
         }
         is_turning
-    }
-}
-
-impl std::ops::Deref for LockedAlarm<'_> {
-    type Target = AlarmState;
-
-    fn deref(&self) -> &AlarmState {
-        &self.state
-    }
-}
-
-impl std::ops::DerefMut for LockedAlarm<'_> {
-    fn deref_mut(&mut self) -> &mut AlarmState {
-        &mut self.state
     }
 }
 

@@ -159,7 +159,7 @@ impl Driver {
         // A driver begins once.
         let _ = self.shards.set(weak);
         match (alarm, self.alarm.lock()) {
-            (Some(alarm), Some(mut locked)) => locked.alarm = Some(Box::new(alarm)),
+            (Some(alarm), Some(mut locked)) => locked.state.alarm = Some(Box::new(alarm)),
             _ => self.close(None),
         }
     }
@@ -193,7 +193,7 @@ impl Driver {
                 return self.end(locked, true);
             };
             alarm.note_fired();
-            let waited_since = locked.turn_set_for;
+            let waited_since = locked.state.turn_set_for;
             // What is lowered from now on is read below.
             self.next_check.at(Tick::FIRST);
             let stall = self.note_progress(now);
@@ -208,7 +208,7 @@ impl Driver {
             };
             let next = self.next_check.begin(|| earliest_expiry(&shards));
             self.clock.stalls().turn_ends(next, now);
-            locked.turn_set_for = next;
+            locked.state.turn_set_for = next;
             let set = self.set_for(&mut locked, next, Place::Runtime);
             if set == SetOutcome::Ended {
                 return self.end(locked, true);
@@ -262,7 +262,7 @@ impl Driver {
             _ => self.shards().collect(),
         };
         let mut locked = self.alarm.lock()?;
-        locked.alarm.as_ref()?;
+        locked.state.alarm.as_ref()?;
         if locked.alive().is_none() {
             self.end(locked, false);
             return None;
@@ -291,12 +291,12 @@ impl Driver {
         while let SetOutcome::Passed(tick) = set {
             let present = self.clock.current_tick();
             let next;
-            (set, next) = locked.alarm.as_mut()?.set_next_round(present);
+            (set, next) = locked.state.alarm.as_mut()?.set_next_round(present);
             self.next_check.at(next);
             // It comes too late for the present tick too.
             passed = passed.max(Some(if next > present { present } else { tick }));
         }
-        let comes_at = locked.alarm.as_ref()?.at();
+        let comes_at = locked.state.alarm.as_ref()?.at();
         if set == SetOutcome::Ended {
             self.end(locked, false);
         } else {
@@ -310,7 +310,7 @@ impl Driver {
     /// Sets the alarm for a tick at which the driver reads the next expiries, or for `NEVER`.
     fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick, place: Place) -> SetOutcome {
         self.next_check.at(tick);
-        match &mut locked.alarm {
+        match &mut locked.state.alarm {
             Some(alarm) => alarm.set(tick, place),
             None => SetOutcome::Ended,
         }
@@ -335,8 +335,8 @@ impl Driver {
         let stall = is_late.then(|| self.note_progress(now)).flatten();
         // A timer may be linked in the past, and has not waited. But this thread may have been held
         // up since it read the clock.
-        locked.turn_set_for = tick.max(present);
-        stalls.wait_from(locked.turn_set_for);
+        locked.state.turn_set_for = tick.max(present);
+        stalls.wait_from(locked.state.turn_set_for);
         stall
     }
 
@@ -368,7 +368,7 @@ impl Driver {
         if !is_turn && locked.leave_to_turn() {
             return;
         }
-        let alarm = locked.alarm.take();
+        let alarm = locked.state.alarm.take();
         drop(locked);
         self.close(alarm.as_ref().and_then(|alarm| alarm.time_driver_ended()));
         // Under no lock: the last reference to a runtime drops what that still has.

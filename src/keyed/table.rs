@@ -4,7 +4,7 @@
 //! so all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks.
 //!
 //! ```text
-//!   table --> groups, made when first needed --> 16 parts each, made when first needed --> lock --> contents
+//!   table --> parts, each made when first needed --> lock --> contents
 //! ```
 //!
 //! Each key has a permit. A count that many threads write is slow, so only a limit has one count
@@ -30,9 +30,8 @@ use crate::sync::lock;
 use crate::timer::Timer;
 
 pub(crate) struct Table<P> {
-    groups: Box<[OnceLock<Group<P>>]>,
-    /// How many parts there can be: a power of two, like the number of groups.
-    parts: usize,
+    /// Their number is a power of two.
+    parts: Box<[OnceLock<Box<Part<P>>>]>,
     make: fn() -> P,
     /// Locked while a part is made, and while all parts are locked.
     making: Mutex<()>,
@@ -40,11 +39,6 @@ pub(crate) struct Table<P> {
     closed: AtomicBool,
     capacity: Capacity,
 }
-
-/// The number of parts in a group, or all of them if there are fewer.
-const GROUP: usize = 16;
-
-type Group<P> = Box<[OnceLock<Box<Part<P>>>]>;
 
 /// On cache lines of its own, so that threads with different parts do not disturb each other.
 #[repr(align(128))]
@@ -91,10 +85,7 @@ impl<P> Table<P> {
     /// A table of this many parts, a power of two.
     pub(crate) fn with_parts(parts: usize, limit: usize, make: fn() -> P) -> Table<P> {
         Table {
-            groups: (0..parts.div_ceil(GROUP))
-                .map(|_| OnceLock::new())
-                .collect(),
-            parts,
+            parts: (0..parts).map(|_| OnceLock::new()).collect(),
             make,
             making: Mutex::new(()),
             closed: AtomicBool::new(false),
@@ -109,7 +100,7 @@ impl<P> Table<P> {
     #[inline]
     pub(crate) fn part_of(&self, hash: u32) -> usize {
         // The highest bits, by a product because a shift by all bits is none.
-        ((u64::from(hash) * self.parts as u64) >> u32::BITS) as usize
+        ((u64::from(hash) * self.parts() as u64) >> u32::BITS) as usize
     }
 
     /// Locks a part, and makes it first if it was not made.
@@ -129,7 +120,7 @@ impl<P> Table<P> {
 
     /// The parts that were made, in their order, one locked at a time.
     pub(crate) fn lock_each(&self) -> impl Iterator<Item = PartGuard<'_, P>> {
-        (0..self.parts).filter_map(|index| self.lock_made(index))
+        (0..self.parts()).filter_map(|index| self.lock_made(index))
     }
 
     /// Locks every part.
@@ -138,7 +129,7 @@ impl<P> Table<P> {
         let making = lock(&self.making);
         let lock = |index| Some(self.lock(self.made(index)?, index));
         AllParts {
-            parts: (0..self.parts).filter_map(lock).collect(),
+            parts: (0..self.parts()).filter_map(lock).collect(),
             closed: &self.closed,
             _making: making,
         }
@@ -161,8 +152,9 @@ impl<P> Table<P> {
         self.closed.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn parts(&self) -> usize {
-        self.parts
+        self.parts.len()
     }
 
     /// The number of permits taken, without a lock. While other threads change the table, it may be
@@ -172,12 +164,12 @@ impl<P> Table<P> {
         if self.capacity.is_limited() {
             return self.capacity.permits.load(Ordering::Acquire);
         }
-        let made = (0..self.parts).filter_map(|index| self.made(index));
+        let made = self.parts.iter().filter_map(OnceLock::get);
         made.map(|part| part.permits.load(Ordering::Acquire)).sum()
     }
 
-    /// Whether no permit is taken, at one moment of the call. A count that is not zero is proof
-    /// enough, and only their sum of zero is of no one moment.
+    /// Whether no permit is taken, at one moment of the call. A non-zero count is conclusive. A zero
+    /// sum is not, because the parts are read one after another.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0 && {
             let _all = self.lock_all();
@@ -187,17 +179,13 @@ impl<P> Table<P> {
 
     #[inline]
     fn made(&self, index: usize) -> Option<&Part<P>> {
-        Some(self.groups[index / GROUP].get()?[index % GROUP].get()?)
+        self.parts[index].get().map(|part| &**part)
     }
 
     #[cold]
     fn make(&self, index: usize) -> &Part<P> {
         let _making = lock(&self.making);
-        let group = self.groups[index / GROUP].get_or_init(|| {
-            let parts = self.parts.min(GROUP);
-            (0..parts).map(|_| OnceLock::new()).collect()
-        });
-        group[index % GROUP].get_or_init(|| {
+        self.parts[index].get_or_init(|| {
             Box::new(Part {
                 contents: Mutex::new((self.make)()),
                 permits: AtomicUsize::new(0),

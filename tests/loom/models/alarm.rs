@@ -56,7 +56,7 @@ impl Driven {
             is_turning: AtomicU64::new(0),
         };
         let alarm = Box::new(Number(Tick::new(1)));
-        driven.alarm.lock().unwrap().alarm = Some(alarm);
+        driven.alarm.lock().unwrap().state.alarm = Some(alarm);
         Arc::new(driven)
     }
 
@@ -72,7 +72,7 @@ impl Driven {
         let mut locked = self.alarm.lock().unwrap();
         if !locked.is_turning() && tick < self.next_check.tick() {
             self.next_check.at(tick);
-            locked.alarm.as_mut().unwrap().set(tick, Place::Any);
+            locked.state.alarm.as_mut().unwrap().set(tick, Place::Any);
         }
     }
 
@@ -93,7 +93,12 @@ impl Driven {
             let expiries = self.expiries.iter().map(|(expiry, _)| expiry.tick());
             let next = self.next_check.begin(|| expiries.min()).unwrap();
             self.next_check.at(next);
-            locked.alarm.as_mut().unwrap().set(next, Place::Runtime);
+            locked
+                .state
+                .alarm
+                .as_mut()
+                .unwrap()
+                .set(next, Place::Runtime);
             buffer = locked.end_turn(wakers);
             if buffer.is_none() {
                 return;
@@ -102,7 +107,14 @@ impl Driven {
     }
 
     fn is_set_for(&self) -> Tick {
-        self.alarm.lock().unwrap().alarm.as_ref().unwrap().at()
+        self.alarm
+            .lock()
+            .unwrap()
+            .state
+            .alarm
+            .as_ref()
+            .unwrap()
+            .at()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Programs in which each panic ends the process, as with `panic = "abort"`, and which make and
 //! drop very many runtimes. Each has a process of its own.
 
+use std::backtrace::Backtrace;
 use std::fs;
 use std::future::{pending, poll_fn};
 use std::thread;
@@ -112,7 +113,7 @@ fn a_program_that_aborts_on_a_panic_outlives_its_runtimes() {
     let test = "shutdown::abort::a_program_that_aborts_on_a_panic_outlives_its_runtimes";
     if is_alone_in_a_process(test) {
         std::panic::set_hook(Box::new(|info| {
-            eprintln!("{info}");
+            eprintln!("{info}\n{}", Backtrace::force_capture());
             std::process::abort();
         }));
         use_and_end(8);
