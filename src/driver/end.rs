@@ -21,12 +21,12 @@
 //! list, and the clock has ended before the driver takes it. So a wait that comes after that finds
 //! the clock ended.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::panic::resume_unwind;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -35,8 +35,9 @@ use tokio::time::{Instant, Sleep};
 
 use super::Driver;
 use crate::clock::pausable::can_be_paused;
+use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, RuntimeFlavor};
-use crate::sync::lock;
+use crate::sync::{lock, thread_token};
 
 const A_WHILE: Duration = Duration::from_millis(100);
 
@@ -95,14 +96,23 @@ pub(super) enum Linger {
 }
 
 impl Linger {
-    /// For the runtime of a sleep that is in no use. `past` is before the runtime was built.
-    pub(super) fn of(mut sleep: Pin<&mut Sleep>, past: Instant) -> Linger {
-        if !MAY_BE_ALTERNATIVE {
+    /// For a runtime, and a sleep of it that is in no use, and is set for an instant that lies ahead.
+    /// `past` is before the runtime was built.
+    pub(super) fn of(runtime: &Handle, mut sleep: Pin<&mut Sleep>, past: Instant) -> Linger {
+        if !may_be_alternative(runtime) {
             return Linger::Not;
         }
-        sleep.as_mut().reset(past);
-        // The alternative timer fires it when its worker comes round next.
-        if sleep.is_elapsed() {
+        // The usual timer fires within the reset. The alternative one does when its worker comes
+        // round next, which may be at once, but on the worker's thread.
+        let woken = Arc::new(WokenHere {
+            thread: thread_token(),
+            is_woken: AtomicBool::new(false),
+        });
+        let waker = Waker::from(woken.clone());
+        let polled = unconstrained(sleep.as_mut());
+        let _ = pin!(polled).poll(&mut Context::from_waker(&waker));
+        sleep.reset(past);
+        if woken.is_woken.load(Ordering::Relaxed) {
             Linger::Not
         } else {
             Linger::Later
@@ -128,6 +138,21 @@ impl Linger {
                 // Without a thread it ends at once.
                 thread.spawn(wait).is_err()
             }
+        }
+    }
+}
+
+/// Whether it was woken on that thread.
+struct WokenHere {
+    thread: u64,
+    is_woken: AtomicBool,
+}
+
+impl Wake for WokenHere {
+    fn wake(self: Arc<Self>) {
+        if self.thread == thread_token() {
+            // Relaxed: this thread reads it.
+            self.is_woken.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -183,8 +208,7 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
     use crate::Timer;

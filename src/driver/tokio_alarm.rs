@@ -122,7 +122,7 @@ impl TokioAlarm {
         }
         let (end_of_time, past) = (alarm.end_of_time(), alarm.clock.long_ago());
         let mut sleep = Box::pin(sleep_until(end_of_time));
-        alarm.linger = catch(|| Linger::of(sleep.as_mut(), past))?;
+        alarm.linger = catch(|| Linger::of(runtime, sleep.as_mut(), past))?;
         reset(sleep.as_mut(), end_of_time)?;
         if poll(sleep.as_mut(), &alarm.end_waker)?.is_ready() {
             return None;
