@@ -38,7 +38,7 @@
 //!   grid, a millisecond at most, as tokio's do. So a loop of zero sleeps paces, and does not spin.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
-//!   as tokio's do, or report the end by `try_poll`. A [`Deadline`] resolves to
+//!   as tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
 //!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
 //!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless
 //!   `panic = "abort"` is set.

@@ -114,11 +114,12 @@
 //! # tokio_test::block_on(async {
 //! let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
 //! let answer = timer.timeout(Duration::from_secs(1), async { "pong" }).await;
-//! println!("{answer:?}; {}", timer.snapshot()); // a line per level of its wheels
+//! println!("{answer:?}; {}", timer.snapshot()); // a row of slots per level
 //! # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
 //! ```
 //!
-//! **One timer for the process**, on a thread of its own and under any executor: [`global`].
+//! **One timer for the process**, on a thread of its own and under any executor:
+//! [`Timer::global`].
 //!
 //! **In other crates**, such as hyper, tower, axum and tonic: [where it plugs
 //! in](docs::migration#where-it-plugs-in).
@@ -152,13 +153,13 @@
 //! - **For one owner that needs no keys of its own.** There a [`DelayQueue`] takes less memory and
 //!   CPU than a [`DelayMap`].
 //! - **For a resolution below a millisecond.** tokio's clock has none.
-//! - **For another runtime's own clock.** [`global`] goes by the system's.
+//! - **For another runtime's own clock.** [`Timer::global`] goes by the system's.
 //! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] does not evict to make room.
 //!
 //! # The cost of the free functions
 //!
 //! [`sleep`] and [`timeout`] look up the current runtime each time they arm a timer. A [`Timer`]
-//! that you keep, and the functions of [`global`], do not.
+//! that you keep does not.
 //!
 //! # Features
 //!
@@ -168,7 +169,7 @@
 //! | `http-body` | [`http_body::TimeoutBody`](https://docs.rs/tickwheel/latest/tickwheel/http_body/): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`](https://docs.rs/tickwheel/latest/tickwheel/hyper/): a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
 //! | `io` | [`io::IdleTimeout`](https://docs.rs/tickwheel/latest/tickwheel/io/): an idle timeout for sockets, and separate timeouts for reading and writing |
-//! | `serde` | `Serialize` and `Deserialize` for the types of [`metrics`]: each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
+//! | `serde` | `Serialize` and `Deserialize` for [`Metrics`](metrics::Metrics) and [`DelayMapMetrics`](metrics::DelayMapMetrics): each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](https://docs.rs/tickwheel/latest/tickwheel/stream/): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`](https://docs.rs/tickwheel/latest/tickwheel/tower/): timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
@@ -204,7 +205,6 @@ pub mod future {
     // Here, and not in a file of the futures, since those know nothing of the free functions.
     pub use crate::functions::FutureExt;
 }
-pub mod global;
 mod keyed;
 pub mod metrics;
 mod report;
@@ -238,7 +238,7 @@ pub use crate::adapt::stream;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
-pub use crate::deadline::warn_before::{self, WarnBefore};
+pub use crate::deadline::warn_before;
 pub use crate::deadline::{Deadline, ResetHandle};
 pub use crate::delay_queue::DelayQueue;
 pub use crate::functions::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
@@ -249,8 +249,7 @@ pub use crate::future::timeout::Timeout;
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
 pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;
-#[doc(inline)]
-pub use crate::timer::Timer;
+pub use crate::timer::handle::Timer;
 
 #[cfg(any(doc, doctest))]
 pub mod guarantees;

@@ -1,5 +1,5 @@
 //! What a timer and a map report of themselves: [`Metrics`] and [`DelayMapMetrics`], counts of
-//! their work, and [`Snapshot`], the contents of every slot of every level.
+//! their work, and [`Snapshot`], the contents of every level.
 
 // Invariants: `armed` is the sum of `pending`, `fired` and `disarmed`, because each shard is read
 // at one moment, under its lock. Everything here is a copy, so reading it touches no timer.
@@ -19,7 +19,7 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 /// ```
 /// # use tickwheel::{Duration, Timer};
 /// # tokio_test::block_on(async {
-/// let timer = Timer::new();
+/// let timer = Timer::current();
 /// let _idle = timer.deadline(Duration::from_secs(30));
 /// assert_eq!((timer.metrics().pending, timer.metrics().disarmed), (1, 0));
 /// # });
@@ -54,13 +54,8 @@ pub struct Metrics {
     /// Deadlines that passed during a stall, or soon after it, and were given its grace
     /// ([`Builder::stall_grace`](crate::timer::Builder::stall_grace)).
     pub spared: u64,
-    /// Timers that fired at most 1, 2, 4 .. 32,768 ms late: cumulative histogram buckets
-    /// (Prometheus `le`), with `fired` as the last one. A timer is late from its due, or from when
-    /// it was armed if that was later, to the batch of wake-ups that it is in. If it was armed and
-    /// due during a stall, it is late from its due. The rounding to a tick and the time of other
-    /// wakers in the batch do not count.
-    pub fired_within: [u64; 16],
-    /// The sum of that histogram.
+    fired_within: [u64; 16],
+    /// The sum of the histogram that [`fired_within`](Metrics::fired_within) yields.
     pub fired_lateness_sum: Duration,
     /// Wakers that panicked. The panics were contained.
     pub waker_panics: u64,
@@ -100,6 +95,26 @@ impl Metrics {
         metrics.fired_lateness_sum = fired.sum();
         metrics
     }
+
+    /// How many timers fired at most 1, 2, 4 .. 32,768 ms late: the cumulative buckets of a
+    /// histogram (Prometheus `le`), with `fired` as the last one.
+    ///
+    /// A timer is late from its due, or from when it was armed if that was later, to the batch of
+    /// wake-ups that it is in. If it was armed and due during a stall, it is late from its due. The
+    /// rounding to a tick and the time of other wakers in the batch do not count.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let metrics = Timer::current().metrics();
+    /// let ends = metrics.fired_within().map(|(late, _fired)| late.as_millis());
+    /// assert!(ends.eq((0..16).map(|n| 1 << n)));
+    /// # });
+    /// ```
+    pub fn fired_within(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
+        let ends = (0..).map(|exponent| Duration::from_millis(1 << exponent));
+        ends.zip(self.fired_within)
+    }
 }
 
 /// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics).
@@ -122,8 +137,17 @@ pub struct DelayMapMetrics {
 
 /// The contents of every level of a timer's wheels: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
-/// Its [`Display`](fmt::Display) is a heading, and a line for each level of all shards together.
-/// `late` counts the timers whose time has passed. Any version may change the text.
+/// Its [`Display`](fmt::Display) is a heading and, for each level of all shards together, a line
+/// and a row of its slots, from the present one to the last that holds a timer. Any version may
+/// change the text.
+///
+/// | in a row | timers in the slot |
+/// |---|---|
+/// | `.` | none |
+/// | `1` to `9` | as many |
+/// | `X`, `C`, `M` | ten, a hundred, a thousand or more |
+///
+/// `late` counts the timers whose time has passed, which are in no row.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -131,54 +155,41 @@ pub struct DelayMapMetrics {
 /// use tickwheel::{Duration, Timer};
 ///
 /// let timer = Timer::builder().shards(1).build()?;
-/// let idle: Vec<_> = (1..=20).map(|n| timer.deadline(Duration::from_millis(12 * n))).collect();
+/// let after = |n: u64| timer.deadline(Duration::from_millis(6 * n));
+/// let soon: Vec<_> = (1..=7).map(after).collect();
+/// let later: Vec<_> = (161..=180).map(after).collect();
 /// assert_eq!(timer.snapshot().to_string(), "\
-/// timers 20, late 0, shards 1, tick 0 of 1ms
-/// level 0: 10 timers in 10 of 128 slots of 1ms, at most 1 in a slot
-/// level 1: 10 timers in 2 of 128 slots of 64ms, at most 5 in a slot");
-/// # drop(idle);
+/// timers 27, late 0, shards 1, tick 0 of 1ms
+/// level 0: 7 timers in 7 of 128 slots of 1ms, at most 1 in a slot
+///   ......1.....1.....1.....1.....1.....1.....1
+/// level 1: 20 timers in 2 of 128 slots of 64ms, at most 10 in a slot
+///   ...............XX");
+/// # drop((soon, later));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
-#[non_exhaustive]
 pub struct Snapshot {
     /// The tick at which it was taken.
-    pub now: u64,
+    now: u64,
     /// The length of a tick.
-    pub tick: Duration,
-    /// The shards.
-    pub shards: Vec<ShardSnapshot>,
-}
-
-/// The contents of one shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
-#[non_exhaustive]
-pub struct ShardSnapshot {
-    /// The levels that existed, the finest first.
-    pub levels: Vec<LevelSnapshot>,
+    tick: Duration,
+    shards: usize,
     /// Timers that were due when they were armed. They fire at the next turn.
-    pub overdue: usize,
+    overdue: usize,
+    /// Those that any shard had, the finest first.
+    levels: Vec<Level>,
 }
 
-/// The contents of one level.
+/// One level of all shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
-#[non_exhaustive]
-pub struct LevelSnapshot {
+struct Level {
     /// The time that one slot covers.
-    pub slot_width: Duration,
-    /// The number of timers in each slot.
-    pub slots: Vec<usize>,
-    /// The slot of the snapshot's tick. The slots behind it come first, then those before it.
-    pub now: usize,
+    slot_width: Duration,
+    /// The number of timers in each slot, from the slot of the snapshot's tick on.
+    slots: Vec<usize>,
     /// Timers in slots whose time has passed. The driver has not come to them yet.
-    pub late: usize,
+    late: usize,
 }
 
 impl Snapshot {
@@ -187,94 +198,96 @@ impl Snapshot {
         tick: Duration,
         shards: impl Iterator<Item = SlotCounts>,
     ) -> Snapshot {
-        let shards = shards.map(|counts| ShardSnapshot::new(now, tick, counts));
-        let shards = shards.collect();
-        Snapshot { now, tick, shards }
+        let mut snapshot = Snapshot {
+            now,
+            tick,
+            ..Snapshot::default()
+        };
+        for counts in shards {
+            snapshot.add(&counts);
+        }
+        snapshot
     }
 
-    /// How many timers were counted in all shards.
-    pub fn pending(&self) -> usize {
-        sum(self.shards.iter().map(ShardSnapshot::pending))
-    }
-}
-
-impl ShardSnapshot {
-    fn new(now: u64, tick: Duration, counts: SlotCounts) -> ShardSnapshot {
+    fn add(&mut self, counts: &SlotCounts) {
+        self.shards += 1;
+        self.overdue += counts.overdue;
         // A turn may have come since the clock was read.
-        let ticks = [now.max(counts.elapsed), counts.elapsed];
-        let (mut slot_width, mut shift) = (tick, 0);
-        let level = |slots: Vec<usize>| {
+        let ticks = [self.now.max(counts.elapsed), counts.elapsed];
+        let (mut slot_width, mut shift) = (self.tick, 0);
+        for (number, slots) in counts.levels.iter().enumerate() {
             let [now, elapsed] = ticks.map(|tick| tick.checked_shr(shift).unwrap_or(0));
-            let slot = |number: u64| (number % slots.len() as u64) as usize;
-            let passed = elapsed..now.min(elapsed.saturating_add(slots.len() as u64));
-            let level = LevelSnapshot {
-                slot_width,
-                now: slot(now),
-                late: sum(passed.map(|number| slots[slot(number)])),
-                slots,
+            let slots_of = |numbers: std::ops::Range<u64>| {
+                numbers.map(|number| slots[(number % slots.len() as u64) as usize])
             };
+            if self.levels.len() == number {
+                self.levels.push(Level {
+                    slot_width,
+                    slots: vec![0; slots.len()],
+                    late: 0,
+                });
+            }
+            let level = &mut self.levels[number];
+            let end = elapsed.saturating_add(slots.len() as u64);
+            level.late += slots_of(elapsed..now.min(end)).sum::<usize>();
+            for (sum, timers) in level.slots.iter_mut().zip(slots_of(now..end.max(now))) {
+                *sum += timers;
+            }
             shift += DIGIT_BITS;
             slot_width = slot_width.saturating_mul(1 << DIGIT_BITS);
-            level
-        };
-        ShardSnapshot {
-            levels: counts.levels.into_iter().map(level).collect(),
-            overdue: counts.overdue,
         }
     }
 
-    /// How many timers were counted in this shard.
+    /// How many timers were counted.
     pub fn pending(&self) -> usize {
-        sum(self.levels.iter().map(LevelSnapshot::pending)).saturating_add(self.overdue)
-    }
-
-    /// How many timers were counted whose time had passed.
-    fn late(&self) -> usize {
-        sum(self.levels.iter().map(|level| level.late)).saturating_add(self.overdue)
+        self.overdue + self.levels.iter().map(Level::pending).sum::<usize>()
     }
 }
 
-impl LevelSnapshot {
-    /// How many timers were counted in this level.
-    pub fn pending(&self) -> usize {
-        sum(self.slots.iter().copied())
+impl Level {
+    fn pending(&self) -> usize {
+        self.late + self.slots.iter().sum::<usize>()
     }
 }
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (timers, shards) = (self.pending(), self.shards.len());
-        let late = sum(self.shards.iter().map(ShardSnapshot::late));
-        let Snapshot { now, tick, .. } = self;
+        let timers = self.pending();
+        let late = self.overdue + self.levels.iter().map(|level| level.late).sum::<usize>();
+        let Snapshot {
+            now, tick, shards, ..
+        } = self;
         write!(
             f,
             "timers {timers}, late {late}, shards {shards}, tick {now} of {tick:?}"
         )?;
-        let levels = self.shards.iter().map(|shard| shard.levels.len()).max();
-        for number in 0..levels.unwrap_or(0) {
-            let of_shards = self.shards.iter();
-            let of_shards = of_shards.flat_map(|shard| shard.levels.get(number));
-            let width = of_shards.clone().map(|level| level.slot_width).max();
-            let slots: Vec<_> = of_shards
-                .flat_map(|level| level.slots.iter().copied())
-                .collect();
-            let taken = slots.iter().filter(|&&timers| timers > 0).count();
+        for (number, level) in self.levels.iter().enumerate() {
+            let taken = level.slots.iter().filter(|&&timers| timers > 0).count();
             write!(
                 f,
                 "\nlevel {number}: {} timers in {taken} of {} slots of {:?}, at most {} in a slot",
-                sum(slots.iter().copied()),
-                slots.len(),
-                width.unwrap_or_default(),
-                slots.iter().max().unwrap_or(&0)
+                level.pending(),
+                level.slots.len(),
+                level.slot_width,
+                level.slots.iter().max().unwrap_or(&0)
             )?;
+            if let Some(last) = level.slots.iter().rposition(|&timers| timers > 0) {
+                let row = level.slots[..=last].iter().map(|&timers| letter(timers));
+                write!(f, "\n  {}", row.collect::<String>())?;
+            }
         }
         Ok(())
     }
 }
 
-/// Saturates, because the fields are public.
-fn sum(counts: impl Iterator<Item = usize>) -> usize {
-    counts.fold(0, usize::saturating_add)
+fn letter(timers: usize) -> char {
+    match timers {
+        0 => '.',
+        1..=9 => char::from(b'0' + timers as u8),
+        10..=99 => 'X',
+        100..=999 => 'C',
+        _ => 'M',
+    }
 }
 
 #[cfg(test)]
@@ -301,22 +314,30 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_each_level_is_of_all_shards_and_tells_what_is_late() {
+    fn a_row_for_each_level_is_of_all_shards_and_begins_at_now() {
         // Now lies behind two slots of the first shard, and at the last turn of the others.
         let shards = [
             counts(
-                vec![level([(126, 4), (1, 1)]), level([(1, 1), (2, 3), (7, 2)])],
+                vec![
+                    level([(126, 4), (1, 1), (4, 12)]),
+                    level([(1, 1), (2, 3), (7, 2)]),
+                ],
                 5,
                 120,
             ),
-            counts(vec![level([(2, 1)])], 0, 129),
-            counts(vec![level([])], 0, 129),
+            counts(vec![level([(2, 1), (4, 300), (0, 7)])], 0, 129),
+            counts(vec![level([(9, 1_000)])], 0, 129),
         ];
         let snapshot = Snapshot::new(129, 10 * MS, shards.into_iter());
-        let expected = "\
-timers 17, late 10, shards 3, tick 129 of 10ms
-level 0: 6 timers in 3 of 384 slots of 10ms, at most 4 in a slot
-level 1: 6 timers in 3 of 128 slots of 640ms, at most 3 in a slot";
+        let row = format!("11.C....M{}7", ".".repeat(118));
+        let expected = format!(
+            "\
+timers 1336, late 10, shards 3, tick 129 of 10ms
+level 0: 1325 timers in 5 of 128 slots of 10ms, at most 1000 in a slot
+  {row}
+level 1: 6 timers in 2 of 128 slots of 640ms, at most 3 in a slot
+  3....2"
+        );
         assert_eq!(snapshot.to_string(), expected);
         assert_eq!(
             Snapshot::default().to_string(),
@@ -329,28 +350,27 @@ level 1: 6 timers in 3 of 128 slots of 640ms, at most 3 in a slot";
         let hour = Duration::from_secs(60 * 60);
         let twelve = counts(vec![level([]); 12], 0, 0);
         let snapshot = Snapshot::new(0, hour, [twelve].into_iter());
-        let highest = snapshot.shards[0].levels.last().unwrap();
-        assert_eq!(highest.slot_width, Duration::MAX);
+        assert_eq!(snapshot.levels.last().unwrap().slot_width, Duration::MAX);
     }
 
     #[test]
-    fn now_lies_in_a_slot_of_each_level_and_what_lies_before_it_is_late() {
-        let levels = || vec![level([(127, 1)]), level([]), level([(7, 1)])];
-        let now = |now, elapsed| {
-            let snapshot = Snapshot::new(now, MS, [counts(levels(), 0, elapsed)].into_iter());
-            let levels = snapshot.shards[0].levels.iter();
-            Vec::from_iter(levels.map(|level| (level.now, level.late)))
+    fn what_lies_before_now_is_late_and_all_else_has_its_distance() {
+        let shown = |now, elapsed| {
+            let levels = vec![level([(127, 1)]), level([]), level([(7, 1)])];
+            let snapshot = Snapshot::new(now, MS, [counts(levels, 0, elapsed)].into_iter());
+            assert_eq!(snapshot.pending(), 2);
+            let levels = snapshot.levels.into_iter();
+            let place = |level: Level| level.slots.iter().position(|&timers| timers > 0);
+            Vec::from_iter(levels.map(|level| (level.late, place(level))))
         };
-        // A slot behind now is to come, the one before it too.
-        assert_eq!(now(67, 64), [(67, 0), (1, 0), (0, 0)]);
-        assert_eq!(now(129, 128), [(1, 0), (2, 0), (0, 0)]);
-        assert_eq!(now(129, 127), [(1, 1), (2, 0), (0, 0)]);
-        assert_eq!(now(8 << 12, 127), [(0, 1), (0, 0), (8, 1)]);
+        assert_eq!(shown(67, 64), [(0, Some(60)), (0, None), (0, Some(7))]);
+        assert_eq!(shown(129, 128), [(0, Some(126)), (0, None), (0, Some(7))]);
+        assert_eq!(shown(129, 127), [(1, None), (0, None), (0, Some(7))]);
+        assert_eq!(shown(8 << 12, 127), [(1, None), (0, None), (1, None)]);
         // The wheel was turned after the clock was read.
-        assert_eq!(now(127, 129), [(1, 0), (2, 0), (0, 0)]);
+        assert_eq!(shown(127, 129), [(0, Some(126)), (0, None), (0, Some(7))]);
         let top = vec![level([(1, 1)]); 12];
         let snapshot = Snapshot::new(u64::MAX, MS, [counts(top, 0, u64::MAX)].into_iter());
-        let levels = &snapshot.shards[0].levels;
-        assert!(levels.iter().all(|level| level.late == 0));
+        assert!(snapshot.levels.iter().all(|level| level.late == 0));
     }
 }

@@ -116,7 +116,7 @@ fn a_timer_with_nothing_due_soon_does_not_wake() {
     for count in [0, 100_000] {
         for runtime in [current_thread(), multi_thread(2)] {
             runtime.block_on(async {
-                let timer = Timer::new();
+                let timer = Timer::builder().build().unwrap();
                 timer.sleep(MS).await;
                 let mut random = fastrand::Rng::with_seed(7);
                 let deadlines: Vec<_> = (0..count)
@@ -219,7 +219,7 @@ fn no_task_of_the_timers_is_alive() {
     for (runtime, own, another) in runtimes() {
         let metrics = runtime.metrics();
         runtime.block_on(async {
-            let built = Timer::new();
+            let built = Timer::builder().build().unwrap();
             for timer in [Timer::current(), built.clone()] {
                 timer.sleep(MS).await;
                 assert!(timer.timeout(MS, pending::<()>()).await.is_err());

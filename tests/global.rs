@@ -14,7 +14,7 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 
 use futures::executor::block_on;
-use tickwheel::{DeadlineMap, DelayMap, Duration, Sleep, Timer, global};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Sleep, Timer};
 
 use crate::common::{HOUR, MS, PATIENCE, alone, current_thread, multi_thread, poll_once};
 use crate::paused_clock::paused;
@@ -74,7 +74,7 @@ fn woken_on() -> Thread {
 /// one over at its first poll, and then makes another.
 fn armed_sleep(waker: &Waker) -> Sleep {
     loop {
-        let mut sleep = global::sleep(5 * MS);
+        let mut sleep = Timer::global().sleep(5 * MS);
         let mut context = std::task::Context::from_waker(waker);
         if Pin::new(&mut sleep).poll(&mut context).is_pending() {
             return sleep;
@@ -115,23 +115,30 @@ fn everything_works_under_an_executor_that_is_not_tokios() {
     let _turn = turn();
     block_on(async {
         let begin = Instant::now();
-        global::sleep(20 * MS).await;
+        Timer::global().sleep(20 * MS).await;
         assert!(begin.elapsed() >= 20 * MS, "early");
-        global::sleep_until((Instant::now() + 5 * MS).into()).await;
-        assert!(global::timeout(5 * MS, pending::<()>()).await.is_err());
-        assert_eq!(global::timeout(HOUR, async { 7 }).await, Ok(7));
+        Timer::global()
+            .sleep_until((Instant::now() + 5 * MS).into())
+            .await;
+        assert!(
+            Timer::global()
+                .timeout(5 * MS, pending::<()>())
+                .await
+                .is_err()
+        );
+        assert_eq!(Timer::global().timeout(HOUR, async { 7 }).await, Ok(7));
         let at = Instant::now() + 5 * MS;
-        let late = global::timeout_at(at.into(), pending::<()>()).await;
+        let late = Timer::global().timeout_at(at.into(), pending::<()>()).await;
         assert!(late.is_err());
         assert!(Instant::now() >= at, "early");
 
-        let mut beat = global::interval(3 * MS);
+        let mut beat = Timer::global().interval(3 * MS);
         let first = beat.tick().await;
         assert_eq!(beat.tick().await, first + 3 * MS);
         let start = tickwheel::Instant::now() + 5 * MS;
-        assert_eq!(global::interval_at(start, MS).tick().await, start);
+        assert_eq!(Timer::global().interval_at(start, MS).tick().await, start);
 
-        let idle = global::timer().deadline(20 * MS);
+        let idle = Timer::global().deadline(20 * MS);
         let handle = idle.handle();
         let keeper = thread::spawn(move || {
             for _ in 0..5 {
@@ -160,7 +167,7 @@ fn a_paused_clock_neither_hastens_nor_stops_it() {
         tickwheel::sleep(HOUR).await;
         sleep.await;
         assert!(begin <= due && due <= Instant::now(), "early");
-        global::sleep(5 * MS).await;
+        Timer::global().sleep(5 * MS).await;
         assert_eq!(paused.elapsed(), HOUR);
     });
 }
@@ -170,7 +177,7 @@ fn an_interval_goes_by_its_own_clock_beside_a_paused_one() {
     let _turn = turn();
     paused().block_on(async {
         tokio::time::advance(HOUR).await;
-        let mut interval = global::interval(2 * MS);
+        let mut interval = Timer::global().interval(2 * MS);
         interval.set_missed_tick_behavior(tickwheel::MissedTickBehavior::Delay);
         let first = interval.tick().await;
         // The second tick is late, and the third one counts from then.
@@ -184,13 +191,13 @@ fn an_interval_goes_by_its_own_clock_beside_a_paused_one() {
 #[test]
 fn what_is_armed_for_earlier_wakes_a_timer_that_sleeps_longer() {
     let _turn = turn();
-    let mut later = global::sleep(HOUR);
+    let mut later = Timer::global().sleep(HOUR);
     assert!(poll_once(&mut later).is_pending());
     // The thread sleeps for that by now.
     thread::sleep(20 * MS);
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        block_on(global::sleep(10 * MS));
+        block_on(Timer::global().sleep(10 * MS));
         sender.send(()).unwrap();
     });
     let woken = receiver.recv_timeout(Duration::from_secs(20));
@@ -205,13 +212,13 @@ fn a_runtime_whose_only_worker_is_blocked_does_not_stall_it() {
     let (sender, receiver) = go_on;
     let at = blocked.clone();
     let task = runtime.spawn(async move {
-        let sleep = global::sleep(10 * MS);
+        let sleep = Timer::global().sleep(10 * MS);
         at.wait();
         receiver.recv().unwrap();
         sleep.await;
     });
     blocked.wait();
-    block_on(global::sleep(20 * MS));
+    block_on(Timer::global().sleep(20 * MS));
     assert!(!task.is_finished());
     sender.send(()).unwrap();
     runtime.block_on(task).unwrap();
@@ -225,10 +232,10 @@ fn what_was_armed_in_a_runtime_fires_after_its_end() {
     let sleep = armed_sleep(Waker::noop());
     drop(entered);
     drop(ended);
-    let idle = global::timer().deadline(30 * MS);
+    let idle = Timer::global().deadline(30 * MS);
     let runtime = current_thread();
     runtime.spawn(async {
-        let mut lost = global::sleep(HOUR);
+        let mut lost = Timer::global().sleep(HOUR);
         assert!(poll_once(&mut lost).is_pending());
         lost.await;
     });
@@ -248,9 +255,9 @@ fn a_sleep_that_is_reset_to_the_past_is_ready_when_the_call_returns() {
     let _turn = turn();
     for _ in 0..20 {
         let passed = tickwheel::Instant::now();
-        let mut nap = global::sleep(HOUR);
+        let mut nap = Timer::global().sleep(HOUR);
         assert!(poll_once(&mut nap).is_pending());
-        block_on(global::sleep(5 * MS));
+        block_on(Timer::global().sleep(5 * MS));
         nap.reset_at(passed);
         assert!(nap.is_elapsed());
     }
@@ -276,5 +283,5 @@ fn a_waker_that_panics_stops_nothing() {
 #[should_panic(expected = "zero")]
 fn a_period_of_zero_panics() {
     let _turn = turn();
-    let _ = global::interval(Duration::ZERO);
+    let _ = Timer::global().interval(Duration::ZERO);
 }

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tickwheel::future::FutureExt;
-use tickwheel::{Duration, Instant, Timer, global};
+use tickwheel::{Duration, Instant, Timer};
 use tokio::time as tokios;
 
 use crate::common::{again, current_thread};
@@ -68,17 +68,19 @@ const WAYS: &[(&str, fn())] = &[
     ("Timer::timeout_at", || {
         poll!(Timer::current().timeout_at(at(), large()));
     }),
-    ("global::timeout", || {
-        poll!(global::timeout(MINUTE, large()));
+    ("Timer::global().timeout", || {
+        poll!(Timer::global().timeout(MINUTE, large()));
     }),
-    ("global::timeout_at", || {
-        poll!(global::timeout_at(at(), large()));
+    ("Timer::global().timeout_at", || {
+        poll!(Timer::global().timeout_at(at(), large()));
     }),
     ("scope", || poll!(tickwheel::scope(at(), large()))),
     ("Timer::scope", || {
         poll!(Timer::current().scope(at(), large()));
     }),
-    ("global::scope", || poll!(global::scope(at(), large()))),
+    ("Timer::global().scope", || {
+        poll!(Timer::global().scope(at(), large()));
+    }),
     #[cfg(feature = "tower")]
     ("tower::Timeout", || poll!(in_tower::call())),
 ];

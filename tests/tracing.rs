@@ -130,7 +130,7 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
 
     // A paused clock that is advanced looks late, and is not told.
     paused().block_on(async {
-        let timer = Timer::new();
+        let timer = Timer::builder().build().unwrap();
         let sleep = tokio::spawn(timer.sleep(10 * MS));
         tokio::task::yield_now().await;
         tokio::time::advance(5 * SECOND).await;

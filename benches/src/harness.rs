@@ -633,7 +633,7 @@ mod tests {
     #[test]
     fn arms_as_often_as_it_says() {
         runtime(2).block_on(async {
-            let timer = Timer::new();
+            let timer = Timer::builder().build().unwrap();
             for (ready, armed) in [(true, 0), (false, 5_000)] {
                 let mut hand: Box<dyn Operation> = if ready {
                     let timer = timer.clone();

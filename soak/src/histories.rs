@@ -10,7 +10,7 @@
 //! before it. How late they are says something only beside tokio's, and only if it is worse
 //! in each of three tries.
 
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
@@ -442,7 +442,7 @@ async fn values(book: Book, mut random: fastrand::Rng) {
             }
         });
         let mut seen = vec![false; keys as usize];
-        while let Some(expired) = poll_fn(|cx| expirations.poll_recv(cx)).await {
+        while let Some(expired) = expirations.recv().await {
             book.judge(Whose::Ours, "a value", expired.deadline);
             let was_seen = std::mem::replace(&mut seen[expired.key as usize], true);
             assert!(!was_seen, "value {} came out twice", expired.key);

@@ -16,9 +16,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Wake, Waker};
 use std::thread;
 
+use tickwheel::warn_before::{Stage, WarnBefore};
 use tickwheel::{
-    Deadline, DeadlineMap, Duration, Instant, ResetHandle, Sleep, Timer, WarnBefore,
-    timer::Builder, warn_before::Stage,
+    Deadline, DeadlineMap, Duration, Instant, ResetHandle, Sleep, Timer, timer::Builder,
 };
 use tokio::runtime::Runtime;
 
@@ -283,7 +283,7 @@ fn in_each_grace(is_kept: fn(&ResetHandle, &DeadlineMap<u8>) -> bool) {
 fn in_its_grace_a_deadline_is_moved_as_a_call_says() {
     // A timeout that is no shorter ends nothing.
     in_each_grace(|handle, _| handle.set_timeout(200 * MS) && handle.reset());
-    in_each_grace(|_, map| map.set_timeout(&1, 250 * MS) && map.reset(&1));
+    in_each_grace(|handle, map| handle.set_timeout(250 * MS) && map.reset(&1));
     in_each_grace(|handle, _| handle.set_timeout(400 * MS) && handle.reset());
     // An extension counts from now, and is rounded up to its tick.
     in_each_grace(|handle, _| {
@@ -629,7 +629,7 @@ fn what_a_turn_itself_takes_is_no_stall() {
 async fn on_a_virtual_clock_nothing_is_a_stall() {
     // It is behind the system's clock, and then ahead of it.
     for (standstill, step) in [(600 * MS, 300 * MS), (Duration::ZERO, HOUR)] {
-        let timer = Timer::new();
+        let timer = Timer::builder().build().unwrap();
         let (mut deadline, handle) = short_deadline(&timer).await;
         let (other, other_handle) = short_deadline(&timer).await;
         thread::sleep(standstill);

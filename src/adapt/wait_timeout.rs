@@ -18,8 +18,7 @@ use crate::error::Cancelled;
 use crate::{Sleep, Timer};
 
 #[derive(Debug)]
-#[cfg_attr(not(feature = "io"), allow(unreachable_pub))] // In the type of `io::TimeoutStream`.
-pub struct WaitTimeout {
+pub(super) struct WaitTimeout {
     timer: Timer,
     timeout: Option<Duration>,
     /// The task of the operation that waits.

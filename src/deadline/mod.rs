@@ -14,12 +14,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_core::FusedFuture;
-use tokio::time::Instant;
-
 use crate::error::Cancelled;
 use crate::shard::Shard;
 use crate::shard::word::MapTag;
+use futures_core::FusedFuture;
 pub use handle::ResetHandle;
 
 /// A deadline that one task awaits and any task pushes back:
@@ -77,17 +75,6 @@ impl Deadline {
     /// A handle that resets, cancels or expires this deadline from anywhere.
     pub fn handle(&self) -> ResetHandle {
         self.handle.clone()
-    }
-
-    /// When it expires if nothing resets it, as [`ResetHandle::deadline`]. `None` once it is no
-    /// longer pending.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.handle.deadline()
-    }
-
-    /// The time that is left, as [`ResetHandle::remaining`]. `None` once it is no longer pending.
-    pub fn remaining(&self) -> Option<Duration> {
-        self.handle.remaining()
     }
 
     /// Makes the deadline pending again, after any outcome. It then expires when its timeout has

@@ -101,13 +101,13 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// Waits for the next warning, or for the end of the deadline, which it returns again and again
     /// until the deadline is restarted. It returns [`Cancelled`] as the deadline itself does.
     ///
-    /// It is cancel-safe: if it is dropped before it completes, nothing is lost.
+    /// It is cancel-safe: if it is dropped before it completes, nothing is lost. The task that waited
+    /// last is woken.
     pub async fn wait(&mut self) -> Result<Stage, Cancelled> {
         poll_fn(|cx| self.poll_wait(cx)).await
     }
 
-    /// Polls as [`wait`](WarnBefore::wait) waits. The task that polled last is woken.
-    pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Stage, Cancelled>> {
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Stage, Cancelled>> {
         if let Poll::Ready(outcome) = Pin::new(&mut self.deadline).poll(cx) {
             (self.check, self.warned_of) = (None, None);
             return Poll::Ready(outcome.map(|()| Stage::Expired));
@@ -153,19 +153,9 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
         )
     }
 
-    /// How long before the deadline the warning comes.
-    pub fn notice(&self) -> Duration {
-        self.notice
-    }
-
     /// The deadline.
     pub fn get_ref(&self) -> &D {
         &self.deadline
-    }
-
-    /// The deadline, without the warning.
-    pub fn into_inner(self) -> D {
-        self.deadline
     }
 
     /// Makes the deadline pending again, as [`Deadline::restart`](crate::Deadline::restart).

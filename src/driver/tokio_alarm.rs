@@ -551,7 +551,7 @@ mod tests {
                 .build()
                 .unwrap();
             let timer = workers.block_on(async {
-                let timer = Timer::new();
+                let timer = Timer::builder().build().unwrap();
                 if is_used {
                     timer.sleep(Duration::from_millis(1)).await;
                 }

@@ -73,14 +73,13 @@ impl Interval {
         Poll::Ready(tick.unwrap_or_else(|_| panic_shut_down()))
     }
 
-    /// As [`poll_tick`](Interval::poll_tick), but it reports the end of the runtime that drives the
-    /// timer where that one panics.
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`] if that runtime has shut down, as for [`Sleep::try_poll`], with an example.
+    /// As [`poll_tick`](Interval::poll_tick), but it reports the end of the runtime where that one
+    /// panics.
     #[inline]
-    pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
+    pub(crate) fn try_poll_tick(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Instant, Cancelled>> {
         if let Err(cancelled) = ready!(self.sleep.poll_to_move_on(cx)) {
             return Poll::Ready(Err(cancelled));
         }

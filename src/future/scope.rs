@@ -107,24 +107,13 @@ impl<F> Scope<F> {
         Scope { future, end }
     }
 
-    /// When the scope ends: at its deadline, or with the scope that it was made in, if that ends
-    /// earlier.
-    pub fn deadline(&self) -> Instant {
-        self.end.deadline
-    }
-
     access_within!(future: F);
 }
 
+#[cfg(feature = "tower")]
 impl<F: Future> Scope<F> {
-    /// Polls as the future does, but reports the end of the runtime that drives the timer where the
-    /// future panics.
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`] if that runtime has shut down while the future within was pending, as for
-    /// [`Timeout::try_poll`](crate::Timeout::try_poll), with an example.
-    pub fn try_poll(
+    /// Polls as the future does, but reports the end of the runtime where the future panics.
+    pub(crate) fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {

@@ -62,25 +62,10 @@ impl<F> Timeout<F> {
     access_within!(future: F);
 }
 
+#[cfg(feature = "tower")]
 impl<F: Future> Timeout<F> {
-    /// Polls as the future does, but reports the end of the runtime that drives the timer where the
-    /// future panics.
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`] if that runtime has shut down while the inner future was pending, as for
-    /// [`Sleep::try_poll`]. The inner future may be polled further with
-    /// [`get_mut`](Timeout::get_mut) or [`into_inner`](Timeout::into_inner).
-    ///
-    /// ```
-    /// # use tickwheel::{Duration, timeout};
-    /// # tokio_test::block_on(async {
-    /// let mut bounded = std::pin::pin!(timeout(Duration::from_secs(1), async { 7 }));
-    /// let end = std::future::poll_fn(|cx| bounded.as_mut().try_poll(cx)).await;
-    /// assert_eq!(end, Ok(Ok(7)));
-    /// # });
-    /// ```
-    pub fn try_poll(
+    /// Polls as the future does, but reports the end of the runtime where the future panics.
+    pub(crate) fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {

@@ -15,8 +15,7 @@
 //!   after one was taken out, with no user code between the two. So no panic costs a permit.
 //! - An entry has a `KeyedDeadline` from before it is inserted. If a panic drops that, it takes the
 //!   entry out.
-//! - The only code of a key that runs under a part's lock is in a look-up, which changes nothing,
-//!   and its `Clone` in `keys`.
+//! - The only code of a key that runs under a part's lock is in a look-up, which changes nothing.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -57,8 +56,8 @@ use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::keyed::not_occupied;
 use crate::keyed::table::{DefaultHashBuilder, PartGuard, Reentry, Table, hash_of};
+use crate::shard::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
-use crate::shard::{Change, DeadlineRef, Shard};
 use crate::timer::Timer;
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
@@ -73,11 +72,13 @@ use crate::timer::Timer;
 /// | call | cost |
 /// |---|---|
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
-/// | other calls by key | the same, and the lock of a shard |
+/// | [`insert`](DeadlineMap::insert), [`expire`](DeadlineMap::expire), [`remove`](DeadlineMap::remove) | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`keys`](DeadlineMap::keys), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
+/// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// To reset one key often, keep its [`handle`](DeadlineMap::handle), which needs no look-up.
+/// All that a [`ResetHandle`] does beyond a reset goes through [`handle`](DeadlineMap::handle), such
+/// as `map.handle(&key)?.extend(by)`. It acts on the deadline that was the key's then. Keep the
+/// handle to reset one key often, because it needs no look-up.
 ///
 /// A new map takes some hundred bytes, and each of its parts some hundred more once it has held a
 /// key. The map gives memory back as keys go, in any order. No call moves more than two thousand
@@ -90,10 +91,10 @@ use crate::timer::Timer;
 /// # Closures
 ///
 /// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do
-/// a key's `Eq` and `Borrow`, and its `Clone` in [`keys`](DeadlineMap::keys). They must not call
-/// the map, nor drop a [`KeyedDeadline`] of it, nor wait for a task that does: the call would never
-/// return. In debug builds it panics. They may format the map by `{map:?}`, which takes no lock,
-/// and call other maps, unless the closures of those call this one.
+/// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
+/// wait for a task that does: the call would never return. In debug builds it panics. They may
+/// format the map by `{map:?}`, which takes no lock, and call other maps, unless the closures of
+/// those call this one.
 ///
 /// # Example
 ///
@@ -112,7 +113,7 @@ use crate::timer::Timer;
 /// assert!(session.await.unwrap_err().is_replaced());
 /// let operator = sessions.handle("alice").expect("it is in the map");
 /// assert!(operator.extend(10 * minute));
-/// assert_eq!(sessions.remaining("alice"), Some(11 * minute));
+/// assert_eq!(operator.remaining(), Some(11 * minute));
 /// newer.await?;
 /// assert!(sessions.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
@@ -142,15 +143,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// [`InsertError::AtCapacity`] if the key is new and the map is at its limit.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
         let hash = self.hash(&key);
-        let put = self.put(hash, key, |_, _| timeout, true);
-        put.map_err(not_occupied)
-    }
-
-    /// As [`insert`](DeadlineMap::insert), but the deadline expires at an instant, or at once if
-    /// that has passed. Its timeout, which a later reset counts, is the time from now to then.
-    pub fn insert_at(&self, key: K, deadline: Instant) -> Result<KeyedDeadline<K>, InsertError<K>> {
-        let hash = self.hash(&key);
-        let timeout = |shard: &Shard, now| shard.clock().moment(deadline).since(now);
         self.put(hash, key, timeout, true).map_err(not_occupied)
     }
 
@@ -173,7 +165,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             // Found before a deadline was armed for it.
             return Err(InsertIfAbsentError::Occupied(key));
         }
-        self.put(hash, key, |_, _| timeout, false)
+        self.put(hash, key, timeout, false)
     }
 
     /// Arms a deadline, and inserts an entry for it. `replaces` says whether it replaces the
@@ -182,7 +174,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         &self,
         hash: u32,
         key: K,
-        timeout: impl FnOnce(&Shard, Moment) -> Duration,
+        timeout: Duration,
         replaces: bool,
     ) -> Result<KeyedDeadline<K>, InsertIfAbsentError<K>> {
         let inner = &self.inner;
@@ -196,7 +188,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             shard: shard.index() as u32,
         };
         let keyed = KeyedDeadline {
-            word: shard.arm_deadline(now, timeout(shard, now), tag),
+            word: shard.arm_deadline(now, timeout, tag),
             key,
             inner: inner.clone(),
             has_ended: false,
@@ -230,7 +222,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 
     /// Removes a key and cancels its deadline, if that is pending. `false` if the key is not in the
-    /// map. [`cancel`](DeadlineMap::cancel) keeps the key, so that its deadline can be restarted.
+    /// map. [`ResetHandle::cancel`] keeps the key, so that its deadline can be restarted.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -308,26 +300,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         })
     }
 
-    /// Changes the timeout, as [`ResetHandle::set_timeout`]. `false` if the key is not in the
-    /// map.
-    pub fn set_timeout<Q: Hash + Eq + ?Sized>(&self, key: &Q, timeout: Duration) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.attempt(key, |deadline| deadline.change(Change::SetTimeout(timeout)))
-    }
-
-    /// Cancels the deadline of a key, as [`ResetHandle::cancel`]. `false` if the key is not in
-    /// the map.
-    pub fn cancel<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let cancelled = Err(Cancelled::BY_HANDLE);
-        self.act(key, |deadline| deadline.settle(cancelled))
-            .is_some()
-    }
-
     /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` if the key is not
     /// in the map.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
@@ -337,25 +309,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.act(key, |deadline| deadline.settle(EXPIRED)).is_some()
     }
 
-    /// When the deadline of a key expires, as [`ResetHandle::deadline`]. `None` if it is not
-    /// pending, or the key is not in the map.
-    pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
-    where
-        K: Borrow<Q>,
-    {
-        self.act(key, |deadline| deadline.deadline())
-    }
-
-    /// The time that the deadline of a key has left, as [`ResetHandle::remaining`]. `None` if it is
-    /// not pending, or the key is not in the map.
-    pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
-    where
-        K: Borrow<Q>,
-    {
-        self.act(key, |deadline| deadline.remaining())
-    }
-
-    /// The handle of a key's deadline. It has more calls, and needs no look-up.
+    /// The handle of a key's deadline, with all of its calls. It stays with that deadline: after a
+    /// newer one has replaced it, its calls return `false`. `None` if the key is not in the map.
     pub fn handle<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<ResetHandle>
     where
         K: Borrow<Q>,
@@ -370,14 +325,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         K: Borrow<Q>,
     {
         self.inner.find(self.hash(key), key, |_| ()).is_some()
-    }
-
-    fn attempt<Q: Hash + Eq + ?Sized>(&self, key: &Q, act: impl Fn(DeadlineRef<'_>) -> bool) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let act = |deadline: DeadlineRef<'_>| act(deadline).then_some(());
-        self.act(key, act).is_some()
     }
 
     /// Acts on the deadline of a key, under no lock of the map.
@@ -483,16 +430,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         expired
     }
 
-    /// The keys of the map, their deadlines pending or not, in no order. Each was in the map at
-    /// some moment of the call.
-    pub fn keys(&self) -> Vec<K> {
-        let mut keys = Vec::with_capacity(self.inner.table.len());
-        for part in self.inner.table.lock_each() {
-            keys.extend(part.iter().map(|entry| entry.key.clone()));
-        }
-        keys
-    }
-
     /// Calls `f` with each key, its deadline pending or not, and that deadline's handle, in no
     /// order.
     ///
@@ -522,17 +459,6 @@ impl<K, S> DeadlineMap<K, S> {
     /// seems empty, and then those of all parts.
     pub fn is_empty(&self) -> bool {
         self.inner.table.is_empty()
-    }
-
-    /// Whether the map was [closed](DeadlineMap::close), so that every insert is rejected. It
-    /// takes no lock.
-    pub fn is_closed(&self) -> bool {
-        self.inner.table.is_closed()
-    }
-
-    /// The timer that the map is on.
-    pub fn timer(&self) -> &Timer {
-        &self.inner.timer
     }
 }
 
@@ -591,16 +517,6 @@ impl<K> KeyedDeadline<K> {
     /// As [`Deadline::handle`](crate::Deadline::handle).
     pub fn handle(&self) -> ResetHandle {
         ResetHandle::of(self.deadline_ref())
-    }
-
-    /// As [`Deadline::deadline`](crate::Deadline::deadline).
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline_ref().deadline()
-    }
-
-    /// As [`Deadline::remaining`](crate::Deadline::remaining).
-    pub fn remaining(&self) -> Option<Duration> {
-        self.deadline_ref().remaining()
     }
 
     /// As [`Deadline::warn_before`](crate::Deadline::warn_before).

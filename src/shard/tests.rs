@@ -70,7 +70,7 @@ fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_is_left_after_a_reset_is_at_most_the_timeout() {
     let timeout = Duration::from_secs(60);
-    let deadline = Timer::new().deadline(timeout);
+    let deadline = Timer::builder().build().unwrap().deadline(timeout);
     let handle = deadline.handle();
     for _ in 0..1_000 {
         assert!(handle.reset());

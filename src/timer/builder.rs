@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 use crate::runtime::{Handle, try_id};
 
+use super::Timer;
+use super::handle::Inner;
 use super::thread_shard::Spread;
-use super::{Inner, Timer};
 use crate::clock::tick::TickLength;
 use crate::clock::{Clock, grid};
 use crate::driver::{Driver, Life, on_a_plain_thread};

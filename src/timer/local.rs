@@ -295,7 +295,7 @@ fn started() -> io::Result<&'static Timer> {
 fn panic_without_thread(error: &io::Error) -> ! {
     panic!(
         "tickwheel's global timer cannot start its thread: {error}. Call \
-         `tickwheel::global::timer()` early, before the process uses up its threads"
+         `Timer::global()` early, before the process uses up its threads"
     )
 }
 

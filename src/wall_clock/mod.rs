@@ -55,7 +55,7 @@ pub use sleep_until::{SleepUntil, sleep_until};
 /// for (key, value, due) in saved {
 ///     jobs.insert_at(key, value, clock.instant(due))?;
 /// }
-/// assert!(jobs.remaining("mail") <= Some(Duration::from_secs(91)));
+/// assert!(jobs.deadline("mail") <= Some(Instant::now() + Duration::from_secs(91)));
 /// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

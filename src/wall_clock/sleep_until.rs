@@ -104,11 +104,6 @@ impl SleepUntil {
         self
     }
 
-    /// The time until which it waits.
-    pub fn time(&self) -> SystemTime {
-        self.time
-    }
-
     /// When to read the clock again. `None` if it shows the time.
     fn check(&self) -> Option<Instant> {
         let virtual_clock = || {

@@ -35,7 +35,7 @@ impl HyperSleep for Foreign {}
 
 #[tokio::test(start_paused = true)]
 async fn sleeps_end_at_their_deadline_by_tokios_clock() {
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let hyper: &dyn HyperTimer = &timer;
     let start = hyper.now();
     assert_eq!(Instant::from_std(start), Instant::now());
@@ -56,7 +56,7 @@ async fn sleeps_end_at_their_deadline_by_tokios_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn now_is_the_clock_of_the_timers_runtime() {
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     tokio::time::advance(3600 * SECOND).await;
     let here = HyperTimer::now(&timer);
     let elsewhere = timer.clone();
@@ -72,7 +72,7 @@ async fn now_is_the_clock_of_the_timers_runtime() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let sleeps: [(Boxed, bool); 3] = [
         (HyperTimer::sleep(&timer, Duration::MAX), true),
         (Box::pin(timer.sleep(60 * SECOND)), true),

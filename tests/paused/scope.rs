@@ -16,8 +16,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use tickwheel::error::Elapsed;
 use tickwheel::{
-    Duration, Instant, Scope, Timer, global, remaining, scope, scope_deadline, sleep, timeout,
-    timeout_at,
+    Duration, Instant, Scope, Timer, remaining, scope, scope_deadline, sleep, timeout, timeout_at,
 };
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
@@ -52,7 +51,7 @@ async fn a_ready_future_wins_over_a_passed_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_of_timeout_within_is_bounded() {
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let long = 60 * SECOND;
     for kind in 0..4 {
         let start = Instant::now();
@@ -77,16 +76,16 @@ async fn every_kind_of_timeout_within_is_bounded() {
 fn loops_that_take_what_is_left_end_without_a_budget() {
     type Try = fn() -> tickwheel::Timeout<std::future::Pending<()>>;
     const TRIES: [Try; 4] = [
-        || global::timeout(remaining().unwrap(), pending()),
-        || global::timeout_at(scope_deadline().unwrap(), pending()),
-        || global::timeout(Duration::ZERO, pending()),
-        || global::timeout_at(Instant::now() - SECOND, pending()),
+        || Timer::global().timeout(remaining().unwrap(), pending()),
+        || Timer::global().timeout_at(scope_deadline().unwrap(), pending()),
+        || Timer::global().timeout(Duration::ZERO, pending()),
+        || Timer::global().timeout_at(Instant::now() - SECOND, pending()),
     ];
     for attempt in TRIES {
         let (ends, end) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let deadline = Instant::now() + Duration::from_millis(30);
-            let within = global::scope(deadline, async move {
+            let within = Timer::global().scope(deadline, async move {
                 loop {
                     let _ = attempt().await;
                 }
@@ -108,7 +107,6 @@ async fn of_nested_scopes_the_earliest_deadline_holds() {
                 assert_eq!(remaining(), Some(2 * SECOND));
                 timeout(60 * SECOND, pending::<()>()).await
             });
-            assert_eq!(nested.deadline(), start + 2 * SECOND);
             let nested = nested.await;
             assert_eq!(
                 remaining(),
@@ -264,7 +262,7 @@ async fn the_process_timer_within_is_bounded_by_its_own_clock() {
     let system = std::time::Instant::now();
     let deadline = Instant::now() + Duration::from_millis(50);
     let mut within = task::spawn(scope(deadline, async {
-        global::timeout(60 * SECOND, pending::<()>()).await
+        Timer::global().timeout(60 * SECOND, pending::<()>()).await
     }));
     assert_pending!(within.poll());
     while !within.is_woken() {
@@ -350,7 +348,7 @@ fn waits(timer: &Timer) -> Vec<(&'static str, LocalBoxFuture<'static, ()>)> {
 fn by_the_systems_clock_a_scope_waits_for_what_is_left() {
     let system = multi_thread(1);
     let timers = [
-        global::timer(),
+        Timer::global(),
         Timer::builder().build_on(system.handle()).unwrap(),
     ];
     for (clock, caller) in [("ahead", ahead()), ("behind", behind())] {

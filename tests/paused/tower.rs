@@ -77,8 +77,10 @@ async fn zero_polls_once_and_the_longest_never_elapses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_given_timer_is_the_one_that_is_used() {
-    let timer = Timer::new();
-    let fixed = Timeout::new(service_fn(seconds), 60 * SECOND).with_timer(timer.clone());
+    let timer = Timer::builder().build().unwrap();
+    let fixed = TimeoutLayer::new(60 * SECOND)
+        .with_timer(timer.clone())
+        .layer(service_fn(seconds));
     let per_request = TimeoutLayer::per_request(|_: &u32| Some(60 * SECOND))
         .with_timer(timer.clone())
         .layer(service_fn(seconds));

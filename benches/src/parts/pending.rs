@@ -56,7 +56,8 @@ fn race(threads: usize) -> Race {
         polled_once(false, |after| tickwheel::timeout(after, Never))
     });
     race.enter(name::GLOBAL, || {
-        polled_once(false, |after| tickwheel::global::timeout(after, Never))
+        let timer = Timer::global();
+        polled_once(false, move |after| timer.timeout(after, Never))
     });
     race.enter(name::TOKIO, || {
         polled_once(false, |after| tokio::time::timeout(after, Never))

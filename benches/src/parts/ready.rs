@@ -43,7 +43,8 @@ fn race(threads: usize) -> Race {
         polled_once(true, |after| tickwheel::timeout(after, Once))
     });
     race.enter(name::GLOBAL, || {
-        polled_once(true, |after| tickwheel::global::timeout(after, Once))
+        let timer = Timer::global();
+        polled_once(true, move |after| timer.timeout(after, Once))
     });
     race.enter(name::TOKIO, || {
         polled_once(true, |after| tokio::time::timeout(after, Once))

@@ -55,7 +55,10 @@ fn contenders(held: Timer) -> Vec<(&'static str, Make)> {
         ),
         (
             name::GLOBAL,
-            make(|| polled_once(false, |after| tickwheel::global::timeout(after, Never))),
+            make(|| {
+                let timer = Timer::global();
+                polled_once(false, move |after| timer.timeout(after, Never))
+            }),
         ),
         (
             name::TOKIO,

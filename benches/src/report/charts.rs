@@ -79,19 +79,26 @@ fn class(contender: &str) -> String {
     known.map_or_else(|| "grey".to_owned(), |number| format!("c{number}"))
 }
 
+/// Plain colours alone: viewers of images know no `var()`, and draw black.
 fn style() -> String {
     let colors = |dark: bool| {
         let of = |(light, other): (&'static str, &'static str)| if dark { other } else { light };
-        let mut rules = format!(".grey{{--c:{}}}", of(GREY));
+        let mut rules = String::new();
+        let mut rule = |class: &str, color: &str| {
+            let _ = write!(
+                rules,
+                ".dot.{class}{{fill:{color}}}.line.{class}{{stroke:{color}}}"
+            );
+        };
+        rule("grey", of(GREY));
         for (number, (_, light, other)) in COLORS.iter().enumerate() {
-            let _ = write!(rules, ".c{number}{{--c:{}}}", of((light, other)));
+            rule(&format!("c{number}"), of((light, other)));
         }
         rules
     };
     format!(
         "<style>text{{fill:#1f2328}}.quiet{{fill:#59636e}}.ground{{fill:#fff}}.grid{{stroke:#d1d9e0}}\
-         .bar,.dot{{fill:var(--c)}}.strong{{font-weight:600}}\
-         .line{{fill:none;stroke:var(--c);stroke-width:2.5;stroke-linejoin:round}}{}\
+         .strong{{font-weight:600}}.line{{fill:none;stroke-width:2.5;stroke-linejoin:round}}{}\
          @media(prefers-color-scheme:dark){{text{{fill:#f0f6fc}}.quiet{{fill:#9198a1}}.ground{{fill:#0d1117}}\
          .grid{{stroke:#3d444d}}{}}}</style>\n",
         colors(false),
@@ -103,7 +110,7 @@ fn style() -> String {
 const LEGEND: [(&str, &str); 3] = [
     (name::TICKWHEEL, "a Timer that the task keeps."),
     (name::DROP_IN, "as after a change of use."),
-    (name::GLOBAL, "tickwheel::global."),
+    (name::GLOBAL, "Timer::global."),
 ];
 /// Its height.
 const LEGEND_ROOM: f64 = 24.0;
@@ -222,7 +229,8 @@ impl Lines {
             }
         }
         let middle = ((left + right) / 2.0, bottom + 38.0);
-        svg.text(middle, "middle", "quiet", self.along);
+        let along = format!("{} (logarithmic)", self.along);
+        svg.text(middle, "middle", "quiet", &along);
 
         for (number, (contender, points)) in series.iter().enumerate() {
             let class = class(contender);

@@ -29,7 +29,7 @@ pub fn markdown(run: &Run) -> String {
          Figures are medians.\n\n\
          - **held timer**: a `Timer` that the task keeps, its deadlines and its maps.\n\
          - **free function**: `tickwheel::timeout` and the like, as after a change of `use`.\n\
-         - **global timer**: the functions of `tickwheel::global`.\n\
+         - **global timer**: `Timer::global`.\n\
          - **tickwheel is**: how many times better tickwheel is. This is the median of the rounds\' ratios, and not the\n  \
            ratio of the medians. Below 1 the peer is ahead. «equal» is a ratio whose quartiles lie on both sides of 1.\n\n\
          {}\n\n\

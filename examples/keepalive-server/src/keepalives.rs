@@ -36,7 +36,7 @@ impl TimerKind {
 /// The deadlines of all connections.
 pub(crate) enum Keepalives {
     /// By the client's address.
-    Tickwheel(DeadlineMap<SocketAddr>),
+    Tickwheel(Timer, DeadlineMap<SocketAddr>),
     Tokio,
 }
 
@@ -56,7 +56,11 @@ pub(crate) enum Handle {
 impl Keepalives {
     pub(crate) fn new(kind: TimerKind) -> Keepalives {
         match kind {
-            TimerKind::Tickwheel => Keepalives::Tickwheel(DeadlineMap::new(&Timer::current())),
+            TimerKind::Tickwheel => {
+                let timer = Timer::current();
+                let map = DeadlineMap::new(&timer);
+                Keepalives::Tickwheel(timer, map)
+            }
             TimerKind::Tokio => Keepalives::Tokio,
         }
     }
@@ -64,7 +68,7 @@ impl Keepalives {
     /// Arms the deadline of a new connection.
     pub(crate) fn insert(&self, client: SocketAddr, timeout: Duration) -> Keepalive {
         match self {
-            Keepalives::Tickwheel(map) => {
+            Keepalives::Tickwheel(_, map) => {
                 let deadline = map.insert(client, timeout);
                 Keepalive::Tickwheel(deadline.expect("the map has no limit and is never closed"))
             }
@@ -75,7 +79,7 @@ impl Keepalives {
     /// What tickwheel's timer has done; tokio's does not tell.
     pub(crate) fn metrics(&self) -> Option<Metrics> {
         match self {
-            Keepalives::Tickwheel(map) => Some(map.timer().metrics()),
+            Keepalives::Tickwheel(timer, _) => Some(timer.metrics()),
             Keepalives::Tokio => None,
         }
     }

@@ -119,14 +119,14 @@ impl fmt::Display for Summary {
         row("heartbeats", &counters.heartbeats.get())?;
         row("resets", &counters.resets.get())?;
         row("closed by deadline", &counters.closed_by_deadline.get())?;
+        let after_stall = server.late_after_stall.len();
+        row("of these, closed after a stall", &after_stall)?;
         row("closed by the client", &counters.closed_by_client.get())?;
         let [p50, p99, max] = late(&server.late);
         row("closed late by, p50", &p50)?;
         row("closed late by, p99", &p99)?;
         row("closed late by, max", &max)?;
         let [_, _, max] = late(&server.late_after_stall);
-        let after_stall = server.late_after_stall.len();
-        row("closed after a stall, not in the above", &after_stall)?;
         row("closed after a stall, late by, max", &max)?;
         row(
             "silent clients that were closed",

@@ -44,7 +44,7 @@ pub(crate) async fn get_text(url: String) -> (StatusCode, String) {
 
 #[tokio::test]
 async fn a_handler_that_hangs_is_answered_for() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let layer = TimeoutLayer::new(SHORT).with_timer(timer.clone());
     let by_layer = layer.clone();
     let by_layer =
@@ -70,7 +70,7 @@ async fn a_handler_that_hangs_is_answered_for() {
 
 #[tokio::test]
 async fn panics_and_clients_that_vanish_leave_nothing_armed() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let layer = TimeoutLayer::new(PATIENCE)
         .with_timer(timer.clone())
         .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));

@@ -139,7 +139,7 @@ async fn vanish(pair: &Pair, client: &Connection, server: &Connection) -> Durati
 
 #[tokio::test(start_paused = true)]
 async fn data_arrives_whole_though_packets_are_lost() {
-    let pair = Pair::new(&Timer::new(), transport(IDLE), Some(5));
+    let pair = Pair::new(&Timer::current(), transport(IDLE), Some(5));
     let (client, server) = pair.connect().await;
     assert_arrives(&client, &server, &payload(1 << 20)).await;
     assert_arrives(&server, &client, &payload(1 << 20)).await;
@@ -153,7 +153,7 @@ async fn data_arrives_whole_though_packets_are_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn the_idle_timeout_fires_when_the_peer_vanishes() {
-    let pair = Pair::new(&Timer::new(), transport(IDLE), None);
+    let pair = Pair::new(&Timer::current(), transport(IDLE), None);
     let (client, server) = pair.connect().await;
     let silent = vanish(&pair, &client, &server).await;
     let in_time = IDLE..IDLE + Duration::from_secs(10);
@@ -164,7 +164,7 @@ async fn the_idle_timeout_fires_when_the_peer_vanishes() {
 async fn keep_alive_packets_hold_an_unused_connection_open() {
     let mut transport = transport(IDLE);
     transport.keep_alive_interval(Some(IDLE / 3));
-    let pair = Pair::new(&Timer::new(), transport, Some(10));
+    let pair = Pair::new(&Timer::current(), transport, Some(10));
     let (client, server) = pair.connect().await;
     sleep(100 * IDLE).await;
     assert_eq!(client.close_reason(), None);

@@ -19,7 +19,7 @@ use jiff::Zoned;
 use tempfile::TempDir;
 use tickwheel::tower::TimeoutLayer;
 use tickwheel::wall_clock::WallClock;
-use tickwheel::{Duration, Instant, Timer, remaining, scope};
+use tickwheel::{DeadlineMap, Duration, Instant, Timer, remaining, scope};
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
@@ -34,6 +34,9 @@ use crate::tonic::{call, connect, serve as serve_grpc, waiting};
 
 mod ping_close {
     include!(concat!(env!("OUT_DIR"), "/ping_close.rs"));
+}
+mod one_session {
+    include!(concat!(env!("OUT_DIR"), "/one_session.rs"));
 }
 mod http_deadline {
     include!(concat!(env!("OUT_DIR"), "/http_deadline.rs"));
@@ -77,6 +80,40 @@ async fn websocket(
     tokio::spawn(async move { report.send(attending.await.unwrap().ok()) });
     let client = client_async("ws://localhost/", ours).await.unwrap().0;
     (client, async move { reported.recv().await.unwrap() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_log_in_ends_the_first_session_or_is_refused() {
+    use one_session::{End, first_wins, log_out, newest_wins};
+    let users = DeadlineMap::new(&Timer::current());
+    let serve = |name: &'static str| {
+        let users = users.clone();
+        tokio::spawn(async move { newest_wins(&users, name).await.unwrap() })
+    };
+    let begin = Instant::now();
+    let (first, bob) = (serve("alice"), serve("bob"));
+    sleep(Duration::from_secs(1)).await;
+    let second = serve("alice");
+    assert_eq!(first.await.unwrap(), End::LoggedInElsewhere);
+    assert!(first_wins(&users, "alice").is_err() && users.reset("alice"));
+    assert!(users.remove("bob"));
+    assert_eq!(bob.await.unwrap(), End::LoggedOut);
+    assert_eq!(second.await.unwrap(), End::Silent);
+    assert_eq!(begin.elapsed(), Duration::from_secs(61));
+
+    let mut own = first_wins(&users, "alice").unwrap();
+    assert!(users.expire("alice") && first_wins(&users, "alice").is_err());
+    let newer = serve("alice");
+    sleep(Duration::from_secs(1)).await;
+    assert!(!log_out(&users, &own) && users.contains_key("alice"));
+    own.restart();
+    assert!(!log_out(&users, &own), "it has no key any more");
+    users.close();
+    assert_eq!(newer.await.unwrap(), End::ServerCloses);
+    assert!(first_wins(&users, "alice").is_err());
+    let users = DeadlineMap::new(&Timer::current());
+    let own = first_wins(&users, "alice").unwrap();
+    assert!(log_out(&users, &own) && !users.contains_key("alice"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,7 +196,7 @@ async fn a_deadline_goes_on_to_a_call_over_plain_http() {
 /// Opens the queue, and runs it until nothing was due for a while. A job's first runs end as
 /// `outcomes` tells: `Some` whether it is done, and `None` by a crash of the process.
 async fn run_queue(path: &Path, outcomes: &[Option<bool>]) -> Vec<String> {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let (queue, expirations) = durable_queue::Queue::open(path, &timer).unwrap();
     let (ran, mut runs) = unbounded_channel();
     let (crash, mut crashed) = unbounded_channel();
@@ -192,7 +229,7 @@ async fn a_job_survives_each_crash_until_it_is_done() {
     let path = folder.path().join("jobs");
     {
         // Two jobs are added, and the process ends before they are due.
-        let (queue, _) = durable_queue::Queue::open(&path, &Timer::new()).unwrap();
+        let (queue, _) = durable_queue::Queue::open(&path, &Timer::current()).unwrap();
         queue.add("a", "mail bob", SECOND).unwrap();
         queue.add("b", "mail eve", 2 * SECOND).unwrap();
     }
@@ -206,7 +243,7 @@ async fn a_job_survives_each_crash_until_it_is_done() {
     assert!(run_queue(&path, &[]).await.is_empty(), "nothing is left");
 
     // A queue runs in a task too.
-    let (queue, expirations) = durable_queue::Queue::open(&path, &Timer::new()).unwrap();
+    let (queue, expirations) = durable_queue::Queue::open(&path, &Timer::current()).unwrap();
     let work = async |_: &str, _: &str| true;
     let running = tokio::spawn(async move { queue.run(expirations, work).await.is_ok() });
     running.abort();
@@ -345,7 +382,7 @@ async fn tonics_own_timer_ends_with_status_1_and_the_recipe_with_4() {
 
 #[tokio::test]
 async fn the_recipe_for_tonic_sends_its_own_limit() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let address = serve_grpc(&timer, async |request: Request<String>| {
         let header = request.metadata().get("grpc-timeout").unwrap();
         Ok(Response::new(header.to_str().unwrap().to_owned()))

@@ -108,7 +108,7 @@ pub(crate) fn waiting(duration: Duration) -> Request<String> {
 
 #[tokio::test]
 async fn a_method_that_hangs_exceeds_its_deadline() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let address = serve(&timer, async |_| pending().await).await;
     let start = Instant::now();
     let status = call(connect(address).await, waiting(Duration::from_secs(20))).await;
@@ -122,7 +122,7 @@ async fn a_method_that_hangs_exceeds_its_deadline() {
 /// The recipe of the migration guide for a client.
 #[tokio::test]
 async fn a_clients_layer_can_answer_with_a_status_too() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let address = serve(&timer, async |_| pending().await).await;
     let layer = TimeoutLayer::new(Duration::from_millis(100))
         .with_timer(timer.clone())
@@ -135,7 +135,7 @@ async fn a_clients_layer_can_answer_with_a_status_too() {
 
 #[tokio::test]
 async fn a_call_within_a_call_is_sent_what_is_left() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let back = serve(&timer, async |request: Request<String>| {
         let header = request.metadata().get("grpc-timeout").unwrap();
         Ok(Response::new(header.to_str().unwrap().to_owned()))

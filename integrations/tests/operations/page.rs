@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../../docs/OPERATIONS.md");
 
 /// The names of what the recipe for Prometheus exports, each as a query has it.
 fn exported() -> Vec<String> {
-    let page = exported_to_prometheus(vec![Timer::new()]);
+    let page = exported_to_prometheus(vec![Timer::current()]);
     let samples = page.lines().filter(|line| !line.starts_with('#'));
     let names = samples.filter_map(|line| Some(line.split_once('{')?.0.to_owned()));
     names.collect()

@@ -53,7 +53,7 @@ pub(crate) fn exported_to_prometheus(timers: Vec<Timer>) -> String {
 async fn prometheus_client_exports_every_timer() {
     let (first, _pending) = used_timer("first").await;
     let second = Timer::builder().name("second").build().unwrap();
-    let page = exported_to_prometheus(vec![first, second, Timer::new()]);
+    let page = exported_to_prometheus(vec![first, second, Timer::current()]);
     for line in [
         "tickwheel_armed_total{timer=\"first\"} 4.0",
         "tickwheel_fired_total{timer=\"first\"} 2.0",

@@ -105,7 +105,7 @@ async fn tonic_server() {
 
 #[tokio::test]
 async fn tonic_client() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let channel = Endpoint::from_shared(silent_server().await).unwrap();
     let channel = ServiceBuilder::new()
         .layer(layer(&timer, SHORT))
@@ -124,7 +124,7 @@ async fn tonic_client() {
 
 #[tokio::test]
 async fn reqwest_service() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let mut client = ServiceBuilder::new()
         .layer(layer(&timer, SHORT))
         .service(reqwest::Client::builder().no_proxy().build().unwrap());
@@ -138,7 +138,7 @@ async fn reqwest_service() {
 
 #[tokio::test]
 async fn reqwest_connector() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     // A layer further in that never connects, as a network that loses all packets.
     let never = tower::layer::layer_fn(|connect| {
         tower::util::MapFuture::new(connect, |_connecting| pending())

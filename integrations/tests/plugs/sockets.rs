@@ -52,7 +52,7 @@ impl Listener for IdleListener {
 
 #[tokio::test]
 async fn axum_serve() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let listener = IdleListener {

@@ -62,7 +62,7 @@ async fn axum_sse() {
 
 #[tokio::test]
 async fn reqwest_body() {
-    let timer = Timer::new();
+    let timer = Timer::current();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let routes = Router::new().route(

@@ -132,7 +132,7 @@ async fn hyper_util_client() {
         connection.await
     });
 
-    let timer = Timer::new();
+    let timer = Timer::current();
     let client = legacy::Client::builder(TokioExecutor::new())
         .timer(timer.clone())
         .pool_timer(timer.clone())

@@ -6,12 +6,13 @@
 //! grace of a due that it may have had, and there is at most one for each of them.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tickwheel::error::Cancelled;
-use tickwheel::{Deadline, Instant, ResetHandle, WarnBefore, warn_before::Stage};
+use tickwheel::warn_before::{Stage, WarnBefore};
+use tickwheel::{Deadline, Instant, ResetHandle};
 use under_std::time::passed;
 
 use crate::due::{self, Act, Move};
@@ -83,7 +84,7 @@ impl Future for Warned {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            let (polled, span) = Span::of(|| self.deadline.poll_wait(cx));
+            let (polled, span) = Span::of(|| pin!(self.deadline.wait()).poll(cx));
             match ready!(polled)? {
                 Stage::Warning => self.warnings.push(span),
                 Stage::Expired => return Poll::Ready(Ok(())),

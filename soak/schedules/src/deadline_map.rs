@@ -104,12 +104,12 @@ fn replace() {
     });
     let resets: Vec<_> = (0..2)
         .map(|_| {
-            let (map, ends_early) = (map.clone(), world.ends_early);
+            let (map, ends_early, origin) = (map.clone(), world.ends_early, world.origin);
             world.place().spawn(move || {
                 for _ in 0..3 {
                     let is_found = match below(3) {
-                        0 => map.deadline(&KEY).is_some(),
-                        1 => map.set_timeout(&KEY, Duration::MAX),
+                        0 => map.handle(&KEY).is_some(),
+                        1 => map.reset_from(&KEY, origin),
                         _ => map.reset(&KEY),
                     };
                     assert!(is_found || ends_early, "the key is pending all the time");
@@ -199,11 +199,15 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64, origin: Instant) ->
                 (is_moved, Did::Moved(key, act))
             }),
             12 => Span::of(|| {
-                let is_set = map.set_timeout(&key, delay);
+                let handle = map.handle(&key);
+                let is_set = handle.is_some_and(|handle| handle.set_timeout(delay));
                 (is_set, Did::Moved(key, Act::SetTimeout(delay)))
             }),
             13 => Span::of(|| (map.expire(&key), Did::Expired(key))),
-            14 => Span::of(|| (map.cancel(&key), Did::Cancelled)),
+            14 => Span::of(|| {
+                let handle = map.handle(&key);
+                (handle.is_some_and(|handle| handle.cancel()), Did::Cancelled)
+            }),
             15 => Span::of(|| (true, Did::ExpiredAll(map.expire_all()))),
             16 => Span::of(|| (true, Did::Drained(map.drain().len()))),
             17 if one_in(2) => {
@@ -219,7 +223,10 @@ fn act(place: &Place, map: &Map, books: &Books, number: u64, origin: Instant) ->
                 }
                 continue;
             }
-            _ => Span::of(|| (map.remaining(&key).is_some(), Did::Nothing)),
+            _ => Span::of(|| {
+                let left = map.handle(&key).and_then(|handle| handle.remaining());
+                (left.is_some(), Did::Nothing)
+            }),
         };
         books.note(if answer { did } else { Did::Nothing }, span);
     }

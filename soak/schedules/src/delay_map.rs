@@ -6,7 +6,8 @@
 //! that is closed, and in the end nothing is left.
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ fn remove_beside_the_stream() {
     // The runtime may have ended.
     let _ = map.insert(0, 0, 20 * MS);
     let consumer = world.place().spawn(move || {
-        let poll = |cx: &mut Context<'_>| Span::of(|| stream.poll_recv(cx)).0;
+        let poll = |cx: &mut Context<'_>| Span::of(|| pin!(stream.recv()).poll(cx)).0;
         block_on(poll_fn(poll)).is_some()
     });
     let remover = {
@@ -185,7 +186,8 @@ fn consume(
             let noting = noting.get_or_insert_with(|| Noting::new(cx.waker()));
             let woken = waits_since.zip(noting.take());
             let waker = Waker::from(noting.clone());
-            let (polled, span) = Span::of(|| stream.poll_recv(&mut Context::from_waker(&waker)));
+            let (polled, span) =
+                Span::of(|| pin!(stream.recv()).poll(&mut Context::from_waker(&waker)));
             waits_since = polled.is_pending().then_some(span.ended);
             polled.map(|expired| (expired, span, woken))
         }));

@@ -236,7 +236,7 @@ fn a_task_that_arms_and_blocks_stalls_no_timer() {
     let other = multi_thread(1);
     for other in [None, Some(&other)] {
         for first in [None, Some(20 * MS)] {
-            for make in [Timer::new, Timer::current] {
+            for make in [|| Timer::builder().build().unwrap(), Timer::current] {
                 let slept = slept_beside_a_blocked_worker(|runtime| {
                     let timer = block_a_worker(runtime, other, make, first);
                     sleep_in_a_task(runtime, timer.sleep(SLEPT))

@@ -109,11 +109,6 @@ impl<T> IdleTimeout<T> {
         self.idle.handle().clone()
     }
 
-    /// The timeout.
-    pub fn timeout(&self) -> Duration {
-        self.idle.handle().timeout()
-    }
-
     /// Changes the timeout, which counts from the next byte moved.
     ///
     /// If the present deadline lies beyond the new timeout from now, it moves there. Otherwise it
@@ -130,11 +125,6 @@ impl<T> IdleTimeout<T> {
     /// After the timer's runtime has shut down it does nothing.
     pub fn restart(&mut self) {
         self.idle.restart();
-    }
-
-    /// As [`restart`](IdleTimeout::restart), for a stream that is pinned.
-    pub fn restart_pinned(self: Pin<&mut Self>) {
-        self.project().idle.restart();
     }
 
     access_within!(pinned stream: T);

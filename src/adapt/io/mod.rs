@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | [`IdleTimeout`] | when no byte was moved for its timeout, in either direction | idle connections of a server or a proxy |
 //! | [`TimeoutStream`] | when one read, or one write, has waited for its timeout | a client that waits for an answer; tokio-io-timeout's users |
-//! | [`TimeoutReader`], [`TimeoutWriter`] | the same for one direction | the halves of a socket |
 //!
 //! The I/O is polled first, and a deadline only when the I/O has to wait. So ready I/O wins over a
 //! deadline that has passed, and pays for no poll of a timer. An operation that was not tried,
@@ -25,7 +24,7 @@ mod waiters;
 use std::io;
 
 pub use idle_timeout::IdleTimeout;
-pub use timeout::{TimeoutIo, TimeoutReader, TimeoutStream, TimeoutWriter};
+pub use timeout::TimeoutStream;
 
 use crate::error::{Cancelled, Elapsed};
 

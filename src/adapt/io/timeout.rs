@@ -1,7 +1,7 @@
-//! Separate timeouts for reading and writing: [`TimeoutStream`], [`TimeoutReader`] and
-//! [`TimeoutWriter`], with the names and the methods of the crate tokio-io-timeout.
+//! Separate timeouts for reading and writing: [`TimeoutStream`], with the name and the methods of
+//! the crate tokio-io-timeout.
 //!
-//! Invariant: each poll goes through [`Bound::poll`], which polls the I/O first.
+//! Invariant: each poll goes through [`bounded`], which polls the I/O first.
 
 use std::io;
 use std::io::{IoSlice, SeekFrom};
@@ -19,138 +19,94 @@ use crate::adapt::budget::poll_tried;
 use crate::adapt::wait_timeout::WaitTimeout;
 use crate::future::access::access_within;
 
-/// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they wait
-/// too long.
-///
-/// It has the names and the methods of tokio-io-timeout's, and starts without a timeout. The time
-/// of an operation begins when it first has to wait, and ends with the operation. A connection that
-/// is neither read nor written never times out: see [`IdleTimeout`](super::IdleTimeout).
-///
-/// - **The I/O is polled first.** Ready I/O wins, even when the time is over.
-/// - **Armed only while it waits.** An operation that does not wait costs nothing. A timeout of
-///   zero lets only such operations pass. [`Duration::MAX`] never times out.
-/// - **Each operation has the whole time**, also after one that timed out, as with a blocking
-///   socket.
-/// - **A flush and a shutdown are writes**, and time out as a write does.
-/// - **Dropping a read or a write that waits** does not end its time, because a stream cannot see
-///   the drop. The next operation of that direction has what is left. After the timeout was set, it
-///   has the whole from its own start.
-/// - **Setting a timeout while an operation waits** bounds that operation, in full from then on.
-///   Its task is woken, because only a poll can arm the timer.
-///
-/// Its errors are those of the stream, and those [of the deadline](super#errors). It buffers
-/// nothing, so it is as cancel safe as the stream. An operation that has to wait takes two short
-/// locks of the timer's shard, and one for each further poll. Nothing is allocated.
-///
-/// ```
-/// use tickwheel::{Duration, io::TimeoutStream};
-/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
-///
-/// # tokio_test::block_on(async { tokio::time::pause();
-/// let (stream, _silent_peer) = tokio::io::duplex(64);
-/// let mut stream = TimeoutStream::new(stream);
-/// stream.set_read_timeout(Some(Duration::from_secs(5)));
-/// stream.write_all(b"request").await?;
-/// assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
-/// # std::io::Result::Ok(()) }).unwrap();
-/// ```
-pub type TimeoutStream<S> = TimeoutIo<S, WaitTimeout, WaitTimeout>;
-
-/// A [`TimeoutStream`] that bounds reads alone. Writes and seeks pass without a timeout.
-pub type TimeoutReader<R> = TimeoutIo<R, WaitTimeout, Unbounded>;
-
-/// A [`TimeoutStream`] that bounds writes, flushes and shutdowns alone. Reads and seeks pass
-/// without a timeout.
-pub type TimeoutWriter<W> = TimeoutIo<W, Unbounded, WaitTimeout>;
-
 pin_project! {
-    /// A [`TimeoutStream`], a [`TimeoutReader`] or a [`TimeoutWriter`].
+    /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they
+    /// wait too long.
+    ///
+    /// It has the names and the methods of tokio-io-timeout's, and starts without a timeout. The
+    /// time of an operation begins when it first has to wait, and ends with the operation. A
+    /// connection that is neither read nor written never times out: see
+    /// [`IdleTimeout`](super::IdleTimeout).
+    ///
+    /// - **The I/O is polled first.** Ready I/O wins, even when the time is over.
+    /// - **Armed only while it waits.** An operation that does not wait costs nothing. A timeout of
+    ///   zero lets only such operations pass. [`Duration::MAX`] never times out.
+    /// - **Each operation has the whole time**, also after one that timed out, as with a blocking
+    ///   socket.
+    /// - **A flush and a shutdown are writes**, and time out as a write does.
+    /// - **Dropping a read or a write that waits** does not end its time, because a stream cannot
+    ///   see the drop. The next operation of that direction has what is left. After the timeout was
+    ///   set, it has the whole from its own start.
+    /// - **Setting a timeout while an operation waits** bounds that operation, in full from then
+    ///   on. Its task is woken, because only a poll can arm the timer.
+    ///
+    /// Its errors are those of the stream, and those [of the deadline](super#errors). It buffers
+    /// nothing, so it is as cancel safe as the stream. An operation that has to wait takes two
+    /// short locks of the timer's shard, and one for each further poll. Nothing is allocated.
+    ///
+    /// ```
+    /// use tickwheel::{Duration, io::TimeoutStream};
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (stream, _silent_peer) = tokio::io::duplex(64);
+    /// let mut stream = TimeoutStream::new(stream);
+    /// stream.set_read_timeout(Some(Duration::from_secs(5)));
+    /// stream.write_all(b"request").await?;
+    /// assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[derive(Debug)]
-    pub struct TimeoutIo<T, R, W> {
+    pub struct TimeoutStream<S> {
         #[pin]
-        io: T,
-        read: R,
-        write: W,
+        stream: S,
+        read: WaitTimeout,
+        write: WaitTimeout,
     }
 }
 
-/// A timeout for one direction, or none. Only the three types above name one.
-pub trait Bound {
-    fn new(timer: &Timer) -> Self;
-
-    /// Polls the I/O. If that has to wait, polls the timeout too.
-    fn poll<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
-    ) -> Poll<io::Result<R>>;
+/// Polls the I/O. If that has to wait, polls the timeout too.
+#[inline]
+fn bounded<R>(
+    timeout: &mut WaitTimeout,
+    cx: &mut Context<'_>,
+    poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
+) -> Poll<io::Result<R>> {
+    let had_budget = coop::has_budget_remaining();
+    let result = poll_io(cx);
+    if result.is_pending() {
+        ready!(poll_tried(had_budget, cx));
+        let end = timeout.poll(cx);
+        return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
+    }
+    timeout.stop();
+    result
 }
 
-impl Bound for WaitTimeout {
-    fn new(timer: &Timer) -> WaitTimeout {
-        WaitTimeout::new(timer)
-    }
-
-    #[inline]
-    fn poll<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
-    ) -> Poll<io::Result<R>> {
-        let had_budget = coop::has_budget_remaining();
-        let result = poll_io(cx);
-        if result.is_pending() {
-            ready!(poll_tried(had_budget, cx));
-            let end = self.poll(cx);
-            return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
-        }
-        self.stop();
-        result
-    }
-}
-
-#[derive(Debug)]
-pub struct Unbounded;
-
-impl Bound for Unbounded {
-    fn new(_: &Timer) -> Unbounded {
-        Unbounded
-    }
-
-    #[inline]
-    fn poll<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
-    ) -> Poll<io::Result<R>> {
-        poll_io(cx)
-    }
-}
-
-impl<T, R: Bound, W: Bound> TimeoutIo<T, R, W> {
-    /// Wraps `io`, without a timeout, on the current runtime's own timer.
-    /// It panics as [`Timer::current`] does.
+impl<S> TimeoutStream<S> {
+    /// Wraps a stream, without a timeout, on the current runtime's own timer. It panics as
+    /// [`Timer::current`] does.
     #[track_caller]
-    pub fn new(io: T) -> Self {
-        Self::new_on(&Timer::current(), io)
+    pub fn new(stream: S) -> TimeoutStream<S> {
+        TimeoutStream::new_on(&Timer::current(), stream)
     }
 
-    /// As [`new`](Self::new), on this timer.
-    pub fn new_on(timer: &Timer, io: T) -> Self {
-        TimeoutIo {
-            io,
-            read: R::new(timer),
-            write: W::new(timer),
+    /// As [`new`](TimeoutStream::new), on this timer.
+    pub fn new_on(timer: &Timer, stream: S) -> TimeoutStream<S> {
+        TimeoutStream {
+            stream,
+            read: WaitTimeout::new(timer),
+            write: WaitTimeout::new(timer),
         }
     }
 
-    access_within!(pinned io: T);
+    access_within!(pinned stream: S);
 }
 
 /// The methods of one direction's timeout.
 macro_rules! timeout_methods {
-    ($type:ty, $direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
-        impl<T> $type {
+    ($direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
+        impl<S> TimeoutStream<S> {
             /// The timeout of an operation; `None` if it has none.
             pub fn $get(&self) -> Option<Duration> {
                 self.$direction.timeout()
@@ -170,40 +126,38 @@ macro_rules! timeout_methods {
     };
 }
 
-timeout_methods!(TimeoutReader<T>, read: timeout, set_timeout, set_timeout_pinned);
-timeout_methods!(TimeoutWriter<T>, write: timeout, set_timeout, set_timeout_pinned);
-timeout_methods!(TimeoutStream<T>, read: read_timeout, set_read_timeout, set_read_timeout_pinned);
-timeout_methods!(TimeoutStream<T>, write: write_timeout, set_write_timeout, set_write_timeout_pinned);
+timeout_methods!(read: read_timeout, set_read_timeout, set_read_timeout_pinned);
+timeout_methods!(write: write_timeout, set_write_timeout, set_write_timeout_pinned);
 
-impl<T: AsyncRead, R: Bound, W> AsyncRead for TimeoutIo<T, R, W> {
+impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.project();
-        this.read.poll(cx, |cx| this.io.poll_read(cx, buf))
+        bounded(this.read, cx, |cx| this.stream.poll_read(cx, buf))
     }
 }
 
-impl<T: AsyncWrite, R, W: Bound> AsyncWrite for TimeoutIo<T, R, W> {
+impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        this.write.poll(cx, |cx| this.io.poll_write(cx, buf))
+        bounded(this.write, cx, |cx| this.stream.poll_write(cx, buf))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        this.write.poll(cx, |cx| this.io.poll_flush(cx))
+        bounded(this.write, cx, |cx| this.stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        this.write.poll(cx, |cx| this.io.poll_shutdown(cx))
+        bounded(this.write, cx, |cx| this.stream.poll_shutdown(cx))
     }
 
     fn poll_write_vectored(
@@ -212,22 +166,23 @@ impl<T: AsyncWrite, R, W: Bound> AsyncWrite for TimeoutIo<T, R, W> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        this.write
-            .poll(cx, |cx| this.io.poll_write_vectored(cx, bufs))
+        bounded(this.write, cx, |cx| {
+            this.stream.poll_write_vectored(cx, bufs)
+        })
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 }
 
 /// A seek has no timeout.
-impl<T: AsyncSeek, R, W> AsyncSeek for TimeoutIo<T, R, W> {
+impl<S: AsyncSeek> AsyncSeek for TimeoutStream<S> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
-        self.project().io.start_seek(position)
+        self.project().stream.start_seek(position)
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        self.project().io.poll_complete(cx)
+        self.project().stream.poll_complete(cx)
     }
 }

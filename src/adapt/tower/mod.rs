@@ -29,7 +29,7 @@ mod grpc;
 mod timeout;
 
 pub use grpc::{GrpcResponseFuture, GrpcTimeout, GrpcTimeoutLayer, grpc_timeout};
-pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
+pub use timeout::{Answer, Bound, ResponseFuture, Timeout, TimeoutLayer};
 
 /// An error of any type, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -22,8 +22,8 @@ use crate::{Instant, Scope, Timer};
 
 /// Puts a [`Timeout`] around a service.
 ///
-/// `B` is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request). `A` is the
-/// closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing.
+/// `B` is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request): a [`Bound`].
+/// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing: an [`Answer`].
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {
@@ -162,15 +162,6 @@ impl<S> Timeout<S> {
 }
 
 impl<S, B, A> Timeout<S, B, A> {
-    /// Uses this timer instead of the current runtime's own.
-    #[must_use = "this gives the changed service back"]
-    pub fn with_timer(self, timer: Timer) -> Self {
-        Timeout {
-            layer: self.layer.with_timer(timer),
-            ..self
-        }
-    }
-
     access_within!(inner: S);
 }
 
@@ -268,11 +259,45 @@ fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-/// The policy that bounds a call: one duration for all, or what a closure reads in the request.
-pub trait Bound<Request> {
+/// Each trait has the name of the public one that it seals.
+mod sealed {
+    use super::{Duration, Elapsed};
+
+    pub trait Bound<Request> {}
+    impl<Request> Bound<Request> for Duration {}
+    impl<F: Fn(&Request) -> Option<Duration>, Request> Bound<Request> for F {}
+
+    pub trait Answer<Response, Error> {}
+    impl<Response, Error> Answer<Response, Error> for () {}
+    impl<F, Response, Error> Answer<Response, Error> for F where
+        F: FnOnce(Elapsed) -> Result<Response, Error>
+    {
+    }
+}
+
+/// What bounds a call: one duration for all, or what a closure reads in the request.
+///
+/// It is the bound of a function that takes any [`TimeoutLayer`]. No other type can implement it.
+///
+/// ```
+/// # use tickwheel::tower::{Answer, Bound, Timeout, TimeoutLayer};
+/// # use tower::{Layer, Service};
+/// fn bounded<S, R, B, A>(inner: S, layer: &TimeoutLayer<B, A>) -> impl Service<R> + use<S, R, B, A>
+/// where
+///     S: Service<R>,
+///     B: Bound<R> + Clone,
+///     A: Answer<S::Response, S::Error> + Clone,
+/// {
+///     layer.layer(inner)
+/// }
+/// # let _ = bounded::<tower::util::BoxService<(), (), tower::BoxError>, _, std::time::Duration, ()>;
+/// ```
+pub trait Bound<Request>: sealed::Bound<Request> {
     /// Whether the call is a scope.
+    #[doc(hidden)]
     const IS_SCOPE: bool;
 
+    #[doc(hidden)]
     fn limit(&self, request: &Request) -> Option<Duration>;
 }
 
@@ -295,14 +320,19 @@ where
     }
 }
 
-/// The result of a call that was not answered in time: a boxed error, or that of a closure.
-pub trait Answer<Response, Error> {
+/// The result of a call that was not answered in time: a boxed error for `()`, or what a closure
+/// returns. A function that takes any [`TimeoutLayer`] names it: [`Bound`]. No other type can
+/// implement it.
+pub trait Answer<Response, Error>: sealed::Answer<Response, Error> {
+    /// The error of the service with the timeout.
     type Error;
 
     /// Converts the service's own error.
+    #[doc(hidden)]
     fn error(error: Error) -> Self::Error;
 
     /// The end of a call that was not answered in time, or waits when the runtime shuts down.
+    #[doc(hidden)]
     fn late(self, shut_down: Option<Cancelled>) -> Result<Response, Self::Error>;
 }
 
@@ -380,7 +410,7 @@ where
 /// The time of a call alone. The call is beside it and not within, because it may be large.
 type Time = crate::Timeout<Pending<Infallible>>;
 
-/// As [`try_poll`](crate::Timeout::try_poll) of a timeout around the call.
+/// As `try_poll` of a timeout around the call.
 fn poll_in_time<F: Future>(
     call: Pin<&mut F>,
     time: &mut Option<Time>,

@@ -259,8 +259,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let deadline = |_, now: Moment| now.after(delay);
-        self.change_due(key, |_| (), deadline).is_some()
+        self.touch(key, delay, |_| ()).is_some()
     }
 
     /// As [`reset`](DelayMap::reset), to come out at an instant.
@@ -269,48 +268,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
     {
         let deadline = self.inner.clock().moment(deadline);
-        self.change_due(key, |_| (), |_, _| deadline).is_some()
+        let Some((part, index, now)) = self.find_pending(key) else {
+            return false;
+        };
+        self.touch_at(part, index, |_| (), deadline, now);
+        true
     }
 
-    /// Makes the value of a key come out `by` later, but within its time to live. `false` if the
-    /// key is not in the map, or its value is due. It is atomic beside resets from other tasks.
-    pub fn extend<Q: Hash + Eq + ?Sized>(&self, key: &Q, by: Duration) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let deadline = |present: Moment, _| present.after(by);
-        self.change_due(key, |_| (), deadline).is_some()
-    }
-
-    /// Calls `act` with the value of a key that is pending, and then sets the deadline that
-    /// `deadline` makes of the present one and the time.
-    fn change_due<Q: Hash + Eq + ?Sized, R>(
-        &self,
-        key: &Q,
-        act: impl FnOnce(&mut V) -> R,
-        deadline: impl FnOnce(Moment, Moment) -> Moment,
-    ) -> Option<R>
-    where
-        K: Borrow<Q>,
-    {
-        let (part, index, now) = self.find_pending(key)?;
-        let deadline = |present| deadline(present, now);
-        Some(self.touch_at(part, index, act, deadline, now))
-    }
-
-    /// The rest of it, for an item that is pending at `now`. Unlocks its part.
+    /// Calls `act` with the value of an item that is pending at `now`, and sets its deadline.
+    /// Unlocks its part.
     fn touch_at<R>(
         &self,
         mut part: LockedPart<'_, K, V>,
         index: u32,
         act: impl FnOnce(&mut V) -> R,
-        deadline: impl FnOnce(Moment) -> Moment,
+        deadline: Moment,
         now: Moment,
     ) -> R {
         let item = part.items.at_mut(index);
         let result = act(&mut item.value);
-        let deadline = deadline(item.deadline).min(item.end);
-        let setting = self.inner.setting(now, deadline);
+        let setting = self.inner.setting(now, deadline.min(item.end));
         part.set(index, setting);
         self.inner.finish_set(part, setting);
         result
@@ -376,17 +353,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(self.inner.clock().instant(at))
     }
 
-    /// The time until the value of a key comes out. `None` if the key is not in the map, or its
-    /// value is due.
-    pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
-    where
-        K: Borrow<Q>,
-    {
-        // The clock was read under the lock, after the last reset, so this is no more than was set.
-        let (part, index, now) = self.find_pending(key)?;
-        Some(part.items.at(index).deadline.since(now))
-    }
-
     /// Reads or changes the value of a key. `None` if the key is not in the map, or its value is
     /// due. The delay goes on.
     ///
@@ -424,7 +390,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.change_due(key, act, |_, now| now.after(delay))
+        let (part, index, now) = self.find_pending(key)?;
+        Some(self.touch_at(part, index, act, now.after(delay), now))
     }
 
     /// [`touch`](DelayMap::touch) for a key that may be new: calls `act` with its value and
@@ -477,7 +444,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let now = inner.now();
         let pending = found.filter(|&index| part.items.at(index).is_pending(now));
         if let Some(index) = pending {
-            let result = self.touch_at(part, index, act, |_| now.after(delay), now);
+            let result = self.touch_at(part, index, act, now.after(delay), now);
             // If this panics, the result is dropped and not lost.
             drop(key);
             return Ok((result, None));
@@ -634,12 +601,6 @@ impl<K, V, S> DelayMap<K, V, S> {
             metrics.expired += part.expired;
         }
         metrics
-    }
-
-    /// Whether every insert is rejected, because the map is closed or the timer's runtime has shut
-    /// down. It takes no lock.
-    pub fn is_closed(&self) -> bool {
-        self.inner.is_closed()
     }
 }
 

@@ -85,8 +85,7 @@ impl<K, V> Expirations<K, V> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Polls for the next value. The task is woken when there is one, or when the stream has ended.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
         let mut next = None;
         let taken = self.poll_due(cx, 1, |expired| next = Some(expired));
         taken.map(|_| next)
@@ -126,8 +125,7 @@ impl<K, V> Expirations<K, V> {
         poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
     }
 
-    /// Polls as [`recv_many`](Expirations::recv_many) waits.
-    pub fn poll_recv_many(
+    fn poll_recv_many(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut Vec<Expired<K, V>>,

@@ -12,6 +12,7 @@ use std::task::{Context, Waker};
 use std::thread;
 
 use fastrand::Rng;
+use futures::StreamExt;
 use tickwheel::{DeadlineMap, DelayMap, Duration, KeyedDeadline, Timer, WeakDelayMap};
 
 use super::{on_paused_clock, settle};
@@ -128,7 +129,7 @@ pub(crate) fn run(seed: u64) -> Result<(), String> {
 
 async fn values(seed: u64) {
     let mut random = Rng::with_seed(seed);
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let (map, mut stream) = DelayMap::with_limit(&timer, LIMIT);
     MAP.set(Some(map.downgrade()));
     // The value of each key.
@@ -198,7 +199,9 @@ async fn values(seed: u64) {
                 try_to(at, || {
                     let waker = Waker::noop();
                     let mut cx = Context::from_waker(waker);
-                    while let std::task::Poll::Ready(Some(expired)) = stream.poll_recv(&mut cx) {
+                    while let std::task::Poll::Ready(Some(expired)) =
+                        stream.poll_next_unpin(&mut cx)
+                    {
                         drop(expired);
                     }
                 });
@@ -243,7 +246,7 @@ async fn values(seed: u64) {
 
 async fn deadlines(seed: u64) {
     let mut random = Rng::with_seed(seed);
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let map = DeadlineMap::with_limit(&timer, LIMIT);
     let mut all: Vec<KeyedDeadline<Key>> = Vec::new();
     for _ in 0..300 {
@@ -263,7 +266,9 @@ async fn deadlines(seed: u64) {
                 all.extend(inserted.flatten());
             }
             7 => try_to(at, || map.reset(&Key(key))),
-            8 => try_to(at, || map.cancel(&Key(key))),
+            8 => try_to(at, || {
+                map.handle(&Key(key)).is_some_and(|handle| handle.cancel())
+            }),
             9 => try_to(at, || map.expire(&Key(key))),
             10 | 11 if !all.is_empty() => {
                 let keyed = all.swap_remove(random.usize(..all.len()));
@@ -280,7 +285,6 @@ async fn deadlines(seed: u64) {
                 try_to(at, || map.drain());
             }
             14 => try_to(at, || {
-                let _ = map.keys();
                 map.for_each(|_, handle| {
                     assert!(!handle.timeout().is_zero());
                     call();

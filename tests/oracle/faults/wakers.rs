@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use fastrand::Rng;
+use futures::StreamExt;
 use tickwheel::{
     Deadline, DeadlineMap, DelayMap, Duration, Expirations, Instant, ResetHandle, Sleep, Timer,
 };
@@ -261,7 +262,7 @@ fn take_values(stream: &mut Expirations<u32, u32>, waker: &Arc<Faulty>) {
     let waker = Waker::from(waker.clone());
     let mut cx = Context::from_waker(&waker);
     for _ in 0..10_000 {
-        if stream.poll_recv(&mut cx).is_pending() {
+        if stream.poll_next_unpin(&mut cx).is_pending() {
             return;
         }
     }

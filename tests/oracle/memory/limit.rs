@@ -10,7 +10,7 @@ const LIMIT: u64 = 1_000;
 const REFUSED: u64 = 100_000;
 
 pub(crate) async fn a_refused_insert_allocates_nothing_that_stays() {
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let (values, _stream) = DelayMap::with_limit(&timer, LIMIT as usize);
     assert!((0..LIMIT).all(|key| values.insert(key, key, HOUR).is_ok()));
     let keys = DeadlineMap::with_limit(&timer, LIMIT as usize);

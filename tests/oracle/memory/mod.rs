@@ -67,7 +67,7 @@ struct Held {
 /// Fills a timer and its maps, and empties them in random order, again and again.
 async fn fill_and_empty(seed: u64) {
     let mut random = Rng::with_seed(seed);
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let deadlines = DeadlineMap::new(&timer);
     let (values, mut stream) = DelayMap::new(&timer);
     // What a program sets up once.

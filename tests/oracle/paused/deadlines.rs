@@ -326,19 +326,15 @@ impl Timed {
         timeout: Duration,
         now: Now,
     ) -> Result<(), String> {
-        let told = match by {
-            By::Handle => self.handle.set_timeout(timeout),
-            By::Key(map, key) => map.set_timeout(&key, timeout),
-        };
+        let told = by.call(&self.handle, |handle| handle.set_timeout(timeout));
         same("set_timeout", told, self.model.set_timeout(timeout, now.at))
     }
 
     pub(crate) fn settle(&mut self, by: By<'_>, end: End, now: Now) -> Result<(), String> {
         let told = match (by, end) {
             (By::Handle, End::Expired) => self.handle.expire(),
-            (By::Handle, _) => self.handle.cancel(),
             (By::Key(map, key), End::Expired) => map.expire(&key),
-            (By::Key(map, key), _) => map.cancel(&key),
+            (by, _) => by.call(&self.handle, ResetHandle::cancel),
         };
         same("cancel or expire", told, self.model.settle(now.at, end))
     }
@@ -378,10 +374,11 @@ impl Timed {
     /// What can be asked at any time. To ask is to look, so the program says when.
     pub(crate) fn ask(&mut self, by: By<'_>, now: Now, clock: Clock) -> Result<(), String> {
         let is_pending = self.model.look(now.at);
-        let (told, left) = match by {
-            By::Handle => (self.handle.deadline(), self.handle.remaining()),
-            By::Key(map, key) => (map.deadline(&key), map.remaining(&key)),
+        let handle = match by {
+            By::Handle => self.handle.clone(),
+            By::Key(map, key) => map.handle(&key).ok_or("the map has no handle")?,
         };
+        let (told, left) = (handle.deadline(), handle.remaining());
         same("is_pending", self.handle.is_pending(), is_pending)?;
         if self.handle.timeout() != self.model.timeout {
             return Err(format!("tells a timeout of {:?}", self.handle.timeout()));

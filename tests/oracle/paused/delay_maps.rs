@@ -1,9 +1,11 @@
 //! The model of `DelayMap` and its stream, beside the real ones.
 
 use std::collections::{BTreeSet, HashMap};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::Poll;
 
 use fastrand::Rng;
+use futures::{FutureExt, StreamExt};
 use tickwheel::error::{InsertError, InsertIfAbsentError, TryRecvError};
 use tickwheel::{DelayMap, Duration, Expirations, Expired, Timer, WeakDelayMap};
 
@@ -182,7 +184,7 @@ impl Delayed {
         Ok(())
     }
 
-    /// Sets a delay, by `reset`, `reset_at`, `touch` or `extend`.
+    /// Sets a delay, by `reset`, `reset_at` or `touch`.
     pub(crate) fn delay(&mut self, key: u32, how: Delay, now: Now) -> Result<(), String> {
         let Some(map) = self.map() else { return Ok(()) };
         let item = self.pending(key, now);
@@ -195,10 +197,6 @@ impl Delayed {
                     return Err(format!("touch shows {told:?}"));
                 }
                 (told.is_some(), after(now.at, delay))
-            }
-            Delay::Extend(by) => {
-                let present = item.map_or(now.at, |item| item.deadline);
-                (map.extend(&key, by), after(present, by))
             }
         };
         if told != item.is_some() {
@@ -491,7 +489,7 @@ impl Delayed {
             };
             self.was_polled = true;
             self.waiter.forget_wakes(which);
-            match self.waiter.poll(which, |cx| stream.poll_recv(cx)) {
+            match self.waiter.poll(which, |cx| stream.poll_next_unpin(cx)) {
                 Poll::Ready(Some(expired)) => return self.came_out(expired, now).map(|()| true),
                 Poll::Ready(None) => return self.ends().map(|()| false),
                 Poll::Pending if self.waiter.forget_wakes(which) > 0 => {}
@@ -508,16 +506,14 @@ impl Delayed {
         };
         self.was_polled = true;
         if limit == 0 {
-            let polled =
-                stream.poll_recv_many(&mut Context::from_waker(Waker::noop()), &mut buffer, 0);
-            return match polled {
-                Poll::Ready(0) => Ok(()),
-                _ => Err(format!("recv_many of nothing tells {polled:?}")),
+            return match stream.recv_many(&mut buffer, 0).now_or_never() {
+                Some(0) => Ok(()),
+                polled => Err(format!("recv_many of nothing tells {polled:?}")),
             };
         }
-        let polled = self
-            .waiter
-            .poll(which, |cx| stream.poll_recv_many(cx, &mut buffer, limit));
+        let polled = self.waiter.poll(which, |cx| {
+            pin!(stream.recv_many(&mut buffer, limit)).poll(cx)
+        });
         let taken = buffer.len();
         for expired in buffer {
             self.came_out(expired, now)?;
@@ -575,7 +571,10 @@ impl Delayed {
         if self.has_ended {
             return Ok(None);
         }
-        match self.waiter.poll_spent(which, |cx| stream.poll_recv(cx)) {
+        match self
+            .waiter
+            .poll_spent(which, |cx| stream.poll_next_unpin(cx))
+        {
             Poll::Ready(_) => Err("ready without a budget".to_owned()),
             Poll::Pending => Ok(Some(which)),
         }
@@ -625,11 +624,6 @@ impl Delayed {
         if told.map(|told| told.min(FAR)) != item.map(|item| item.deadline) {
             return Err(format!("tells the deadline {told:?} of {item:?}"));
         }
-        let left = item.map(|item| Duration::from_nanos(item.deadline.saturating_sub(now.at)));
-        let is_far = item.is_some_and(|item| item.deadline >= FAR);
-        if map.remaining(&key) != left && !is_far {
-            return Err(format!("tells {:?} left of {item:?}", map.remaining(&key)));
-        }
         Ok(())
     }
 
@@ -663,7 +657,7 @@ impl Delayed {
             self.stream = self.map().and_then(DelayMap::expirations);
         }
         if let Some(stream) = &mut self.stream {
-            let polled = self.waiter.poll(0, |cx| stream.poll_recv(cx));
+            let polled = self.waiter.poll(0, |cx| stream.poll_next_unpin(cx));
             if !matches!(polled, Poll::Ready(None)) {
                 return Err(format!(
                     "the runtime is gone, and the stream tells {polled:?}"
@@ -711,5 +705,4 @@ pub(crate) enum Delay {
     After(Duration),
     Until(At),
     Touch(Duration),
-    Extend(Duration),
 }

@@ -64,7 +64,6 @@ pub(crate) enum Op {
     // Deadlines, with and without a key.
     Deadline(TimerNumber, Micros),
     Insert(Key, Micros),
-    InsertAt(Key, Offset),
     InsertIfAbsent(Key, Micros),
     PollDeadline(Nth, WakerNumber),
     PollDeadlineSpent(Nth),
@@ -105,7 +104,6 @@ pub(crate) enum Op {
     DelayUntil(ValueKey, Offset),
     Touch(ValueKey, Micros),
     TouchOrPut(ValueKey, Micros),
-    ExtendValue(ValueKey, Micros),
     ExpireValue(ValueKey),
     Take(ValueKey),
     /// The keys with that rest, of three.
@@ -405,8 +403,7 @@ impl Maker {
         let key = self.random.u8(..) % self.keys.min(24) as u8;
         match self.random.u8(..100) {
             0..8 => Op::Deadline(timer, self.micros()),
-            8..18 => Op::Insert(key, self.micros()),
-            18..21 => Op::InsertAt(key, self.offset()),
+            8..21 => Op::Insert(key, self.micros()),
             21..24 => Op::InsertIfAbsent(key, self.micros()),
             24..44 => Op::PollDeadline(nth, waker),
             44..46 => Op::PollDeadlineSpent(nth),
@@ -464,8 +461,7 @@ impl Maker {
             ),
             31..41 => Op::Delay(key, self.micros()),
             41..46 => Op::DelayUntil(key, self.offset()),
-            46 => Op::Touch(key, self.micros()),
-            47 => Op::ExtendValue(key, self.micros()),
+            46 | 47 => Op::Touch(key, self.micros()),
             48 => Op::Update(key),
             49..53 => Op::ExpireValue(key),
             53..60 => Op::Take(key),

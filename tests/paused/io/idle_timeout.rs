@@ -90,7 +90,7 @@ async fn an_untold_expiry_is_told_at_once_or_forgiven_by_a_restart() {
         let mut stream = pin!(stream);
         sleep(HOUR).await;
         if is_restarted {
-            stream.as_mut().restart_pinned();
+            stream.as_mut().restart();
         }
         read_times_out_in(u32::from(is_restarted) * SECOND, &mut stream).await;
     }
@@ -110,7 +110,7 @@ async fn the_timeout_can_be_changed_while_a_read_waits() {
     });
     read_times_out_in(800 * MS, &mut stream).await;
     stream.set_timeout(2 * SECOND);
-    assert_eq!(stream.timeout(), 2 * SECOND);
+    assert_eq!(stream.handle().timeout(), 2 * SECOND);
     read_times_out_in(2 * SECOND, &mut stream).await;
 }
 
@@ -150,7 +150,11 @@ async fn a_cancelled_stream_waits_for_nothing() {
 fn the_end_of_the_timers_runtime_is_an_error() {
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::current() });
-    let mut stream = task::spawn(IdleTimeout::new_on(&timer, Scripted::default(), HOUR));
+    let mut stream = task::spawn(IdleTimeout::new_on(
+        &timer,
+        Box::pin(Scripted::default()),
+        HOUR,
+    ));
     let poll = |stream: &mut task::Spawn<IdleTimeout<_>>| {
         stream.enter(|cx, mut stream| pin!(stream.read(&mut [0])).poll(cx))
     };
@@ -159,7 +163,7 @@ fn the_end_of_the_timers_runtime_is_an_error() {
     for _ in 0..2 {
         assert!(assert_cancelled(assert_ready!(poll(&mut stream))).is_shutdown());
     }
-    stream.enter(|_, stream| stream.restart_pinned());
+    stream.enter(|_, mut stream| stream.restart());
     assert!(assert_cancelled(assert_ready!(poll(&mut stream))).is_shutdown());
 }
 
@@ -178,7 +182,7 @@ async fn a_writer_that_was_aborted_leaves_the_reader_its_wake() {
 async fn a_writer_that_finds_the_expiry_wakes_the_reader() {
     let mut halves = Halves::new();
     assert_pending!(halves.poll(Way::Read));
-    halves.stream.as_mut().restart_pinned();
+    halves.stream.restart();
     move_the_clock_only(SECOND);
     assert_timed_out(assert_ready!(halves.poll(Way::Write)));
     assert_eq!(halves.run_woken(), [Way::Read]);
@@ -241,7 +245,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 struct Halves {
     io: Scripted,
-    stream: Pin<Box<IdleTimeout<Scripted>>>,
+    stream: IdleTimeout<Pin<Box<Scripted>>>,
     sides: [Side; 2],
     /// Those that waited when the other one was told. No byte was moved since then.
     owed: Vec<Way>,
@@ -255,7 +259,7 @@ impl Halves {
             waits: false,
         };
         Halves {
-            stream: Box::pin(IdleTimeout::new(io.clone(), SECOND)),
+            stream: IdleTimeout::new(Box::pin(io.clone()), SECOND),
             io,
             sides: [side(), side()],
             owed: Vec::new(),
@@ -341,7 +345,7 @@ async fn whoever_waits_is_told(steps: Vec<Step>) {
             Step::Reset => drop(handle.reset()),
             Step::Expire => drop(handle.expire()),
             Step::Restart => {
-                halves.stream.as_mut().restart_pinned();
+                halves.stream.restart();
                 halves.owed.clear();
             }
         }

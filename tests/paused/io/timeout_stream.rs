@@ -1,11 +1,11 @@
-//! `TimeoutReader`, `TimeoutWriter` and `TimeoutStream`.
+//! The separate timeouts of a `TimeoutStream`.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, SeekFrom};
 use std::pin::pin;
 use std::task::Poll;
 
-use tickwheel::io::{TimeoutReader, TimeoutStream, TimeoutWriter};
+use tickwheel::io::TimeoutStream;
 use tickwheel::{Duration, Instant, Timer, sleep};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -70,12 +70,12 @@ async fn each_operation_has_the_whole_time_and_leaves_nothing_armed() {
     }
 }
 
-type WaitingReader = task::Spawn<TimeoutReader<Scripted>>;
+type WaitingReader = task::Spawn<TimeoutStream<Scripted>>;
 
 /// A reader whose read waits since now.
 fn waiting_reader(timeout: Option<Duration>) -> WaitingReader {
-    let mut reader = TimeoutReader::new(Scripted::default());
-    reader.set_timeout(timeout);
+    let mut reader = TimeoutStream::new(Scripted::default());
+    reader.set_read_timeout(timeout);
     let mut reader = task::spawn(reader);
     assert_pending!(poll_read(&mut reader));
     reader
@@ -86,7 +86,7 @@ fn poll_read(reader: &mut WaitingReader) -> Poll<io::Result<u8>> {
 }
 
 fn set(reader: &mut WaitingReader, timeout: Option<Duration>) {
-    reader.enter(|_, reader| reader.set_timeout_pinned(timeout));
+    reader.enter(|_, reader| reader.set_read_timeout_pinned(timeout));
 }
 
 /// The read that waits times out after that time, in a task that polls when it is woken.
@@ -134,7 +134,7 @@ async fn a_timeout_set_while_a_read_waits_without_one_bounds_it() {
     let mut reader = waiting_reader(None);
     reader.enter(|_, mut reader| {
         for timeout in [Some(SECOND), None, Some(SECOND)] {
-            reader.as_mut().set_timeout_pinned(timeout);
+            reader.as_mut().set_read_timeout_pinned(timeout);
         }
     });
     times_out_in(SECOND, &mut reader).await;
@@ -149,14 +149,14 @@ async fn a_timeout_that_bounds_no_read_begins_with_the_next_one() {
     assert_pending!(poll_read(&mut reader), "it has expired before");
     times_out_in(2 * SECOND, &mut reader).await;
 
-    let mut dropped = pin!(TimeoutReader::new(Scripted::default()));
+    let mut dropped = pin!(TimeoutStream::new(Scripted::default()));
     assert_pending!(task::spawn(dropped.read_u8()).poll());
-    dropped.as_mut().set_timeout_pinned(Some(SECOND));
+    dropped.as_mut().set_read_timeout_pinned(Some(SECOND));
     sleep(HOUR).await;
     read_times_out_in(SECOND, &mut dropped).await;
 
     let io = Scripted::default();
-    let mut ended = task::spawn(TimeoutReader::new(io.clone()));
+    let mut ended = task::spawn(TimeoutStream::new(io.clone()));
     assert_pending!(poll_read(&mut ended));
     io.script().reads.push_back(Ok(1));
     assert_ready!(poll_read(&mut ended)).unwrap();
@@ -208,10 +208,10 @@ async fn timeouts_set_while_both_directions_wait_bound_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_can_be_read_written_and_sought_through_both_halves() {
+async fn a_file_can_be_read_written_and_sought() {
     let file = std::io::Cursor::new(b"0123456789".to_vec());
-    let mut file = TimeoutReader::new(TimeoutWriter::new(file));
-    file.set_timeout(Some(SECOND));
+    let mut file = TimeoutStream::new(file);
+    file.set_read_timeout(Some(SECOND));
     assert_eq!(file.seek(SeekFrom::Start(7)).await.unwrap(), 7);
     assert_eq!(file.read_u8().await.unwrap(), b'7');
     file.write_all(b"x").await.unwrap();
@@ -221,12 +221,16 @@ async fn a_file_can_be_read_written_and_sought_through_both_halves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_other_direction_of_one_half_has_no_timeout() {
+async fn a_direction_that_has_no_timeout_waits_on() {
     let io = Scripted::default();
-    let mut reader = pin!(TimeoutReader::new(io.clone()));
-    let mut writer = pin!(TimeoutWriter::new(io.clone()));
-    reader.as_mut().set_timeout_pinned(Some(Duration::ZERO));
-    writer.as_mut().set_timeout_pinned(Some(Duration::ZERO));
+    let mut reader = pin!(TimeoutStream::new(io.clone()));
+    let mut writer = pin!(TimeoutStream::new(io.clone()));
+    reader
+        .as_mut()
+        .set_read_timeout_pinned(Some(Duration::ZERO));
+    writer
+        .as_mut()
+        .set_write_timeout_pinned(Some(Duration::ZERO));
     assert_pending!(task::spawn(reader.write(&[0])).poll());
     assert_pending!(task::spawn(reader.flush()).poll());
     assert_pending!(task::spawn(reader.shutdown()).poll());
@@ -238,8 +242,8 @@ async fn the_other_direction_of_one_half_has_no_timeout() {
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_stream_ends_the_operation() {
     let io = Scripted::default();
-    let mut reader = pin!(TimeoutReader::new(io.clone()));
-    reader.as_mut().set_timeout_pinned(Some(SECOND));
+    let mut reader = pin!(TimeoutStream::new(io.clone()));
+    reader.as_mut().set_read_timeout_pinned(Some(SECOND));
     assert_pending!(task::spawn(reader.read_u8()).poll());
     let reset = ErrorKind::ConnectionReset;
     io.script().reads.push_back(Err(reset.into()));
@@ -251,8 +255,8 @@ async fn an_error_of_the_stream_ends_the_operation() {
 fn the_end_of_the_timers_runtime_is_an_error() {
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::current() });
-    let mut reader = TimeoutReader::new_on(&timer, Scripted::default());
-    reader.set_timeout(Some(HOUR));
+    let mut reader = TimeoutStream::new_on(&timer, Scripted::default());
+    reader.set_read_timeout(Some(HOUR));
     let mut reader = task::spawn(reader);
     assert_pending!(poll_read(&mut reader));
     drop(runtime);

@@ -32,8 +32,8 @@ async fn the_waiters_of_passed_deadlines_are_woken_under_no_lock() {
     }
     let acts: [fn(&DeadlineMap<u32>); 7] = [
         |map| assert!(!map.reset(&1)),
-        |map| assert!(!map.set_timeout(&1, HOUR)),
-        |map| assert!(!map.cancel(&1)),
+        |map| assert!(!map.handle(&1).unwrap().set_timeout(HOUR)),
+        |map| assert!(!map.handle(&1).unwrap().cancel()),
         |map| assert!(!map.expire(&1)),
         |map| assert_eq!(map.expire_all(), 0),
         |map| assert_eq!(map.drain(), []),

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tickwheel::error::BuildError;
-use tickwheel::{Deadline, DeadlineMap, Duration, Instant, Sleep, Timer};
+use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, SECOND, current_thread};
@@ -51,7 +51,7 @@ pub(crate) fn panic_of<R>(misuse: impl FnOnce() -> R) -> (String, String) {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_is_armed_fired_and_disarmed() {
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let told = || {
         let metrics = timer.metrics();
         let sum = metrics.pending as u64 + metrics.fired + metrics.disarmed;
@@ -83,21 +83,6 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
     assert_eq!(told(), (0, 50, 51));
 }
 
-#[tokio::test(start_paused = true)]
-async fn deadlines_and_keyed_ones_tell_what_their_handles_do() {
-    let timer = Timer::current();
-    let map = DeadlineMap::new(&timer);
-    let plain = timer.deadline(60 * MS);
-    let keyed = map.insert("alice", 60 * MS).unwrap();
-    for ends in [false, true] {
-        tokio::time::advance(20 * MS).await;
-        assert!(!ends || plain.handle().expire() && keyed.handle().expire());
-        let expected = (!ends).then(|| (Instant::now() + 40 * MS, 40 * MS)).unzip();
-        assert_eq!((plain.deadline(), plain.remaining()), expected);
-        assert_eq!((keyed.deadline(), keyed.remaining()), expected);
-    }
-}
-
 /// The oracle's timers have round numbers.
 #[tokio::test(start_paused = true)]
 async fn any_tick_keeps_time_with_any_shards() {
@@ -123,7 +108,7 @@ async fn any_tick_keeps_time_with_any_shards() {
 #[tokio::test(start_paused = true)]
 async fn a_hundred_years_of_uptime_change_nothing() {
     let year = 365 * 24 * HOUR;
-    let timer = Timer::new();
+    let timer = Timer::builder().build().unwrap();
     let mut forever = task::spawn(timer.sleep(Duration::MAX));
     assert_pending!(forever.poll());
     for _ in 0..100 {
@@ -181,7 +166,7 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
 #[tokio::test(start_paused = true)]
 async fn no_heartbeat_takes_an_extension_back() {
     let start = Instant::now();
-    let deadline = Timer::new().deadline(30 * SECOND);
+    let deadline = Timer::builder().build().unwrap().deadline(30 * SECOND);
     let handle = deadline.handle();
     assert!(
         handle.extend(600 * SECOND),
@@ -199,7 +184,7 @@ async fn no_heartbeat_takes_an_extension_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_deadline_is_always_ready_lets_others_run() {
-    let mut deadline = Timer::new().deadline(Duration::ZERO);
+    let mut deadline = Timer::builder().build().unwrap().deadline(Duration::ZERO);
     let expired = poll_fn(|cx| {
         let mut is_ready = || {
             let is_ready = Pin::new(&mut deadline).poll(cx).is_ready();

@@ -190,7 +190,7 @@ fn a_plain_thread_goes_by_the_clock_of_the_timers_runtime() {
 
 #[tokio::test(start_paused = true)]
 async fn blocking_work_holds_the_paused_clock_off() {
-    let deadline = Timer::new().deadline(HOUR);
+    let deadline = Timer::builder().build().unwrap().deadline(HOUR);
     let start = Instant::now();
     spawn_blocking(|| thread::sleep(20 * MS)).await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);

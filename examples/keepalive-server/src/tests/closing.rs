@@ -64,10 +64,7 @@ async fn a_closing_after_a_stall_of_the_driver_is_told_apart() {
     assert!(summary.server.late.is_empty());
     assert_eq!(summary.server.late_after_stall.len(), 1);
     assert_eq!(summary.figure("deadlines given a grace by a stall"), "1");
-    assert_eq!(
-        summary.figure("closed after a stall, not in the above"),
-        "1"
-    );
+    assert_eq!(summary.figure("of these, closed after a stall"), "1");
     let table = summary.to_string();
     assert!(!table.contains("closed late by"), "no row is 0: {table}");
 }

@@ -62,7 +62,7 @@ impl Running {
     }
 
     fn handle(&self, client: &TcpStream) -> Option<ResetHandle> {
-        let Keepalives::Tickwheel(map) = &self.server.site.keepalives else {
+        let Keepalives::Tickwheel(_, map) = &self.server.site.keepalives else {
             panic!("tokio's timers have no handles");
         };
         map.handle(&client.local_addr().unwrap())

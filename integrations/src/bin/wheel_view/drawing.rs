@@ -3,7 +3,9 @@
 //! Invariant: a drawing is a copy. The counts of its slots add up to what is pending, but for
 //! timers that were overdue when they were armed.
 
-use tickwheel::{Duration, Timer, metrics::LevelSnapshot};
+use tickwheel::{Duration, Timer};
+
+use crate::running::TICK;
 
 /// What is shown at one moment.
 #[derive(Clone, Debug)]
@@ -27,9 +29,59 @@ pub struct Row {
 #[derive(Clone, Debug)]
 pub enum Look {
     /// Its slots, in a circle.
-    Level(LevelSnapshot),
-    /// A bar of this colour in `frame.svg`.
+    Level(Level),
+    /// A bar of this colour of `frame.svg`.
     Count(&'static str),
+}
+
+/// One level of the wheels.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// The time that one slot covers.
+    slot_width: Duration,
+    timers: u64,
+    /// The number of timers in each slot.
+    pub slots: Vec<usize>,
+    /// The present slot.
+    pub now: usize,
+}
+
+/// A level has this many slots, and these many in a rotation.
+const SLOTS: usize = 128;
+const ROTATION: u64 = 64;
+
+/// The levels of a timer with one shard, the finest first, and the present tick. They are read from
+/// the text of its snapshot, which this repository alone may do: it may change with any version.
+fn levels(text: &str, tick: Duration) -> Option<(u64, Vec<Level>)> {
+    let (heading, lines) = text.split_once('\n')?;
+    let (_, now) = heading.split_once("tick ")?;
+    let now: u64 = now.split(' ').next()?.parse().ok()?;
+    let mut levels: Vec<Level> = Vec::new();
+    let (mut slot_width, mut present) = (tick, now);
+    for line in lines.lines() {
+        if let Some((_, level)) = line.split_once(": ").filter(|_| line.starts_with("level ")) {
+            levels.push(Level {
+                slot_width,
+                timers: level.split(' ').next()?.parse().ok()?,
+                slots: vec![0; SLOTS],
+                now: (present % SLOTS as u64) as usize,
+            });
+            slot_width = slot_width.saturating_mul(ROTATION as u32);
+            present /= ROTATION;
+        } else {
+            let level = levels.last_mut()?;
+            for (ahead, letter) in line.trim_start().chars().enumerate() {
+                // A slot of ten or more shows ten dots.
+                let timers = if letter == '.' {
+                    Some(0)
+                } else {
+                    letter.to_digit(10)
+                };
+                level.slots[(level.now + ahead) % SLOTS] = timers.unwrap_or(10) as usize;
+            }
+        }
+    }
+    Some((now, levels))
 }
 
 impl Drawing {
@@ -49,20 +101,21 @@ impl Drawing {
             timers,
             look: Look::Count(colour),
         });
-        let shard = snapshot.shards.into_iter().next().unwrap_or_default();
-        let levels = shard.levels.into_iter().enumerate().rev();
+        let text = snapshot.to_string();
+        let (now, levels) = levels(&text, TICK).expect("the text is of this version");
+        let levels = levels.into_iter().enumerate().rev();
         let levels = levels.map(|(number, level)| {
             let slots = u32::try_from(level.slots.len()).unwrap_or(u32::MAX);
             let around = short(level.slot_width.saturating_mul(slots));
             Row {
                 name: format!("level {number}"),
                 about: format!("{} a slot, {around} around", short(level.slot_width)),
-                timers: level.pending() as u64,
+                timers: level.timers,
                 look: Look::Level(level),
             }
         });
         Drawing {
-            now: snapshot.now,
+            now,
             rows: levels.chain(counts).collect(),
         }
     }
@@ -83,7 +136,7 @@ impl Drawing {
     }
 
     /// The finest level comes first.
-    pub fn levels(&self) -> impl Iterator<Item = &LevelSnapshot> {
+    pub fn levels(&self) -> impl Iterator<Item = &Level> {
         self.rows.iter().rev().filter_map(|row| match &row.look {
             Look::Level(level) => Some(level),
             Look::Count(_) => None,
@@ -123,6 +176,31 @@ pub fn short(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_of_a_snapshot_is_read_as_it_was_counted() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let timer = Timer::builder().tick(TICK).shards(1);
+        let timer = timer.build_on(runtime.handle()).unwrap();
+        runtime.block_on(tokio::time::advance(70 * TICK));
+        let after = |ticks: u32| timer.deadline(ticks * TICK);
+        let _armed: Vec<_> = [3, 3, 50, 640, 640].map(after).into();
+        let _many: Vec<_> = (0..20).map(|_| after(5)).collect();
+        let (now, levels) = levels(&timer.snapshot().to_string(), TICK).unwrap();
+        assert_eq!((now, levels.len()), (70, 2));
+        let places = levels
+            .iter()
+            .map(|level| (level.timers, level.now, level.slot_width));
+        let places: Vec<_> = places.collect();
+        assert_eq!(places, [(23, 70, TICK), (2, 1, 64 * TICK)]);
+        let (fine, coarse) = (&levels[0].slots, &levels[1].slots);
+        assert_eq!((fine[73], fine[75], fine[70 + 50]), (2, 10, 1));
+        assert_eq!((coarse[11], coarse.iter().sum()), (2, 2));
+    }
 
     #[test]
     fn durations_are_short_and_numbers_grouped() {

@@ -37,6 +37,9 @@ const ACCEPTED_WITHIN: f64 = 4.0;
 const TICKS: u64 = 100;
 /// A slot of level 2 comes 6 s after the beginning.
 const WARM_UP: u64 = 64 * 64 - 60;
+/// What becomes of the timers is counted from so many ticks before the picture, so that its first
+/// frame, which a viewer without animation shows, has counts.
+const COUNTED_BEFORE: u64 = 200;
 /// Within the ten seconds: a timer of an hour, for which there is no level yet.
 const FAR_ARMED: u64 = 27;
 const FAR_CANCELLED: u64 = 86;
@@ -63,8 +66,9 @@ struct Connection {
 /// A drawing for each tick of ten seconds, and one for the beginning.
 pub fn ten_seconds(seed: u64) -> io::Result<Vec<Drawing>> {
     let mut running = Running::new(seed)?;
-    (0..WARM_UP).for_each(|_| running.step());
+    (0..WARM_UP - COUNTED_BEFORE).for_each(|_| running.step());
     let before = running.look();
+    (0..COUNTED_BEFORE).for_each(|_| running.step());
     let mut far = None;
     let drawings = (0..=TICKS).map(|tick| {
         if tick > 0 {

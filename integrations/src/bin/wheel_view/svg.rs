@@ -17,9 +17,7 @@
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-use tickwheel::metrics::LevelSnapshot;
-
-use crate::drawing::{Drawing, Look, grouped};
+use crate::drawing::{Drawing, Level, Look, grouped};
 use crate::running::LOAD;
 
 const RADII: [f64; 4] = [64.0, 101.0, 138.0, 175.0];
@@ -60,7 +58,7 @@ struct Film<'a> {
 }
 
 impl<'a> Film<'a> {
-    fn level(self, level: usize, tick: usize) -> Option<&'a LevelSnapshot> {
+    fn level(self, level: usize, tick: usize) -> Option<&'a Level> {
         self.drawings[tick].levels().nth(level)
     }
 
@@ -262,7 +260,7 @@ impl Svg {
                      <text class=\"s\" x=\"508\" y=\"{y}\">{about}</text>"
                     ),
                     Some(colour) => format!(
-                        "<circle cx=\"455\" cy=\"{}\" r=\"4.4\" fill=\"var(--{colour})\"/>\
+                        "<circle cx=\"455\" cy=\"{}\" r=\"4.4\" class=\"c-{colour}\"/>\
                      <text x=\"468\" y=\"{y}\">{name}</text>",
                         y - 5
                     ),
@@ -272,7 +270,7 @@ impl Svg {
                 let bar = colour.map_or(String::new(), |colour| {
                     format!(
                         "<rect x=\"572\" y=\"{}\" width=\"{:.0}\" height=\"9\" rx=\"2\" \
-                         fill=\"var(--{colour})\"/>",
+                         class=\"c-{colour}\"/>",
                         y - 9,
                         160.0 * timers as f64 / most
                     )

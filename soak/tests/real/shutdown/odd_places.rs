@@ -107,7 +107,7 @@ fn a_cancel_in_a_refused_futures_drop_wakes_who_waits() {
     let (ends, ended) = mpsc::channel();
     thread::spawn(move || {
         current_thread().block_on(async {
-            let mut deadline = Timer::new().deadline(HOUR);
+            let mut deadline = Timer::builder().build().unwrap().deadline(HOUR);
             assert!(poll_once(&mut deadline).is_pending());
             sender.send(deadline.handle()).unwrap();
             ends.send(deadline.await).unwrap();

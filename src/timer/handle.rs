@@ -1,0 +1,279 @@
+//! The [`Timer`], the handle that makes all futures.
+
+// Invariant: a future takes only its shard from the timer. So a call that makes one touches no
+// reference count that all workers share.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::deadline::Deadline;
+use crate::driver::{Driver, Watch};
+use crate::future::interval::{Interval, assert_period};
+use crate::future::limit;
+use crate::future::scope::{End, Scope};
+use crate::future::sleep::Sleep;
+use crate::future::timeout::Timeout;
+use crate::metrics::{Metrics, Snapshot};
+use crate::report::Reporter;
+use crate::shard::Shard;
+use crate::timer::thread_shard::Spread;
+use crate::timer::{Builder, local};
+
+/// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
+///
+/// A clone is cheap. A timer can be used from any thread, inside or outside of its runtime. Its
+/// futures always go by its own runtime's clock. Timers fire even if every handle is dropped.
+///
+/// Most programs need no timer of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout)
+/// and [`Timer::current`] use the current runtime's. A program that keeps a `Timer` saves the
+/// look-up.
+///
+/// ```
+/// use tickwheel::{Duration, Timer};
+///
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let timer = Timer::current();
+/// let slow = timer.timeout(Duration::from_secs(30), std::future::pending::<()>()).await;
+/// assert!(slow.is_err());
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// A handle that does not keep the timer.
+#[derive(Clone)]
+pub(crate) struct WeakTimer {
+    inner: Weak<Inner>,
+}
+
+impl WeakTimer {
+    pub(crate) fn upgrade(&self) -> Option<Timer> {
+        self.inner.upgrade().map(|inner| Timer { inner })
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.inner.strong_count() > 0
+    }
+}
+
+pub(super) struct Inner {
+    /// Their number is a power of two.
+    pub(super) shards: Box<[Arc<Shard>]>,
+    /// Over the shards.
+    pub(super) spread: Spread,
+    pub(super) clock: Arc<Clock>,
+    pub(super) driver: Arc<Driver>,
+}
+
+impl Timer {
+    /// A builder of a timer with settings of its own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The current runtime's own timer, which the free functions use. The first use makes it, with
+    /// the defaults.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in one without a time driver.
+    #[track_caller]
+    pub fn current() -> Timer {
+        local::timer()
+    }
+
+    /// The process's own timer, on a thread of its own, for every executor. The first use starts
+    /// the thread, and it never ends.
+    ///
+    /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
+    /// |---|---|---|
+    /// | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
+    /// | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static, and counts a handle: keep it |
+    /// | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, which sends each woken task to another thread |
+    /// | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
+    /// | tokio's paused clock | is followed | is not followed: time is the system's |
+    ///
+    /// In a tokio program of one runtime use the runtime's own timer, above all if many timers fire
+    /// or if the tests pause the clock. Use this one outside of tokio, where several runtimes or
+    /// executors share deadlines, and where a timeout must fire although its runtime is stalled.
+    ///
+    /// ```
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// futures::executor::block_on(async {
+    ///     let timer = Timer::global();
+    ///     timer.sleep(Duration::from_millis(5)).await;
+    ///     let slow = std::future::pending::<()>();
+    ///     assert!(timer.timeout(Duration::from_millis(5), slow).await.is_err());
+    /// });
+    /// ```
+    ///
+    /// The thread sleeps until the next timer is due, and wakes tasks in the context of no runtime.
+    /// A waker that blocks delays the timers after it. A forked child process has no such thread,
+    /// so its sleeps never end.
+    ///
+    /// A paused tokio clock does not see this timer and runs on to the next of its own timers. So
+    /// `tokio::time::timeout` around one of its sleeps may elapse at once there. Instants of this
+    /// timer are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
+    /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled. The rest of it
+    /// passes in the system's time.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot start the thread. A later use tries again.
+    #[track_caller]
+    pub fn global() -> Timer {
+        local::global_timer().clone()
+    }
+
+    /// As [`tickwheel::sleep`](crate::sleep), on this timer.
+    #[inline]
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::after(self.shard().clone(), duration)
+    }
+
+    /// As [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::until(self.shard().clone(), deadline)
+    }
+
+    /// As [`tickwheel::timeout`](crate::timeout), on this timer.
+    #[inline]
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        let sleep = limit::sleep_after(self.shard().clone(), duration);
+        Timeout::new(sleep, future.into_future())
+    }
+
+    /// As [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
+    #[inline]
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        let sleep = limit::sleep_until(self.shard().clone(), deadline);
+        Timeout::new(sleep, future.into_future())
+    }
+
+    /// As [`tickwheel::scope`](crate::scope), on this timer. `deadline` is an instant of the clock
+    /// that [`Instant::now`] reads where the scope is polled. [`Scope`] says what happens if the
+    /// timer has another clock.
+    #[inline]
+    pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
+        let sleep = self.sleep_until(deadline);
+        Scope::new(End::new(sleep, deadline), future.into_future())
+    }
+
+    /// As [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        assert_period(period);
+        Interval::new(self.sleep_until(self.now()), period)
+    }
+
+    /// As [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is
+    /// zero.
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        assert_period(period);
+        Interval::new(self.sleep_until(start), period)
+    }
+
+    /// A deadline that expires when `timeout` has passed since its last reset. It is armed at once.
+    /// It is [`Cancelled`](crate::error::Cancelled) if the timer's runtime has shut down.
+    pub fn deadline(&self, timeout: Duration) -> Deadline {
+        Deadline::new(self.shard().clone(), timeout)
+    }
+
+    /// The present instant of the timer's clock: its runtime's, also while that is paused, and the
+    /// system's for [`Timer::global`]. [`Instant::now`] reads the clock of the calling thread's
+    /// runtime, which may be another one.
+    pub fn now(&self) -> Instant {
+        self.inner.clock.now_instant()
+    }
+
+    /// Counts of the timer's work, past and present. It takes the lock of each shard briefly: less
+    /// than a microsecond for a few shards.
+    pub fn metrics(&self) -> Metrics {
+        let shards = self.inner.shards.iter().map(|shard| shard.counts());
+        Metrics::new(shards, &self.inner.driver, &self.inner.clock)
+    }
+
+    /// The name that the timer was given: [`Builder::name`]. A runtime's own timer has the name of
+    /// its runtime, if that has one.
+    pub fn name(&self) -> Option<&str> {
+        self.reporter().name().map(|name| &**name)
+    }
+
+    /// The contents of every slot of every level. It takes the lock of each shard for some
+    /// microseconds, however many timers there are. Each shard is counted atomically, one after the
+    /// other.
+    pub fn snapshot(&self) -> Snapshot {
+        let clock = &self.inner.clock;
+        let now = clock.current_tick().get();
+        let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
+        Snapshot::new(now, clock.tick().as_duration(), shards)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakTimer {
+        WeakTimer {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
+    /// The calling thread's shard. A worker that is handed over to another thread takes its shard
+    /// along.
+    #[inline]
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        let shards = &self.inner.shards;
+        &shards[self.inner.spread.number() & (shards.len() - 1)]
+    }
+
+    #[inline]
+    pub(crate) fn shard_of_number(&self, number: usize) -> &Arc<Shard> {
+        &self.inner.shards[number]
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
+    pub(crate) fn reporter(&self) -> &Reporter {
+        self.inner.driver.reporter()
+    }
+
+    /// Wakes a wait with nothing armed when the runtime ends.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(&self.inner.driver)
+    }
+
+    /// Whether the clock of its runtime can be paused.
+    pub(crate) fn is_pausable(&self) -> bool {
+        self.inner.clock.is_pausable()
+    }
+
+    /// Whether the driver has noticed that the runtime has shut down.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.inner.clock.has_ended()
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metrics = self.metrics();
+        f.debug_struct("Timer")
+            .field("tick", &self.inner.clock.tick().as_duration())
+            .field("shards", &metrics.shards)
+            .field("pending", &metrics.pending)
+            .finish_non_exhaustive()
+    }
+}
