@@ -38,6 +38,16 @@ pin_project! {
     /// - **Zero** lets only those operations pass that do not wait. [`Duration::MAX`] never times
     ///   out.
     ///
+    /// # Where to put it
+    ///
+    /// - **Around both sides of a relay.** Only an operation of the wrapped stream can fail. With one
+    ///   side wrapped, [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the other
+    ///   one alone, such as when this side has sent its end, and then it waits for ever.
+    /// - **Not around the connections of a server whose answers take longer.** No byte moves while
+    ///   hyper or axum waits for a handler, so the answer is cut off. There make the timeout longer
+    ///   than the longest answer, or bound the heads and the bodies instead: `header_read_timeout`
+    ///   of hyper, and `http_body::TimeoutBody`.
+    ///
     /// # After the time is over
     ///
     /// | event | what follows |
@@ -53,7 +63,7 @@ pin_project! {
     ///
     /// | call | effect on the stream |
     /// |---|---|
-    /// | `reset()` | as if a byte was moved |
+    /// | `reset()` | as if a byte was moved, but an error that the other half has yet to see stays: only a byte clears that |
     /// | `expire()` | as if it was idle for too long; bytes that are ready still win |
     /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
     /// | `set_timeout(Duration::MAX)`, then `reset()` | it never times out |

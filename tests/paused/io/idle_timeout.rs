@@ -437,3 +437,23 @@ async fn a_reader_may_poll_within_its_wake() {
         "it was told within its wake"
     );
 }
+
+/// A client has sent its end, and the server of a relay stays silent, as both have since.
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_is_wrapped_on_one_side_may_wait_for_ever() {
+    for both in [false, true] {
+        let (mut client, near) = duplex(8);
+        let (far, _server) = duplex(8);
+        let mut near = IdleTimeout::new(near, SECOND);
+        let far_timeout = if both { SECOND } else { Duration::MAX };
+        let mut far = IdleTimeout::new(far, far_timeout);
+        let relay = async { tokio::io::copy_bidirectional(&mut near, &mut far).await };
+        client.shutdown().await.unwrap();
+        let ended = tokio::time::timeout(HOUR, relay).await;
+        match ended {
+            Ok(relayed) if both => assert_timed_out(relayed),
+            Err(_) if !both => {}
+            ended => panic!("both: {both}, {ended:?}"),
+        }
+    }
+}

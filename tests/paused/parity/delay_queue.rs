@@ -259,3 +259,19 @@ async fn a_crowd_that_is_reset_puts_no_earlier_value_off() {
     let first = assert_ready!(queue.poll_next()).unwrap();
     assert_eq!(first.into_inner(), 0);
 }
+
+/// As the page of the queue and MIGRATION tell. tokio-util's are as in the version in the lock file.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_queue_and_its_keys_are_as_large_as_the_pages_tell() {
+    use tickwheel::time::delay_queue;
+    use tokio_util::time::delay_queue as peers;
+
+    let ours = (
+        size_of::<delay_queue::DelayQueue<u64>>(),
+        size_of::<delay_queue::Key>(),
+    );
+    assert_eq!(ours, (272, 16));
+    let theirs = (size_of::<peers::DelayQueue<u64>>(), size_of::<peers::Key>());
+    assert_eq!(theirs, (192, 8));
+}
