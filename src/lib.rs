@@ -137,12 +137,13 @@
 //! - **Exactly one outcome**: a reset succeeds or comes too late, and its return value says which.
 //! - **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once.
 //! - **Any duration**, from zero to [`Duration::MAX`], after any uptime.
-//! - **The end of the runtime is reported** to all that waits elsewhere, and nothing hangs.
-//! - **Isolation**: a panic in a waker, or in a key's `Hash`, `Eq`, `Clone` or `Drop`, harms no
-//!   other timer.
+//! - **The end of the runtime is reported** to all that waits elsewhere.
+//! - **Isolation**: one panic in a waker, or in a key's `Hash`, `Eq`, `Clone` or `Drop`, harms no
+//!   other timer. Two at once abort the process.
 //! - **Reports are true**: no deadline is reported too early, and no remaining time too long.
-//! - **Memory follows what is pending**, in whatever order timers go. No single insert, reset or
-//!   removal takes longer than a millisecond, with [one exception](guarantees#what-each-covers).
+//! - **Memory follows what is pending**, in whatever order timers go. A single insert, reset or
+//!   removal moves a bounded number of entries, with [one
+//!   exception](guarantees#what-each-covers).
 //! - **A paused clock** is deterministic, under tokio's `test-util`.
 //! - **Idle costs nothing**: with nothing armed, nothing wakes up.
 //!
@@ -175,8 +176,8 @@
 //! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
-//! `tower-layer`, `tower-service`, `tracing` and `futures-core` have no 1.0 yet. A breaking release
-//! of one of them leads to one of this crate.
+//! `tower-layer`, `tower-service` and `futures-core` have no 1.0 yet. A breaking release of one of
+//! them leads to one of this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -285,6 +286,8 @@ pub mod docs {
     #[doc = include_str!("../docs/RECIPES.md")]
     pub mod recipes {}
 
+    // For tokio's maintainers and not for users. Its programs are tests.
+    #[cfg(doctest)]
     #[doc = include_str!("../docs/UPSTREAM.md")]
     pub mod upstream {}
 

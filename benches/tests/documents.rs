@@ -160,7 +160,7 @@ fn pages() -> impl Iterator<Item = (String, String)> {
         documents.map(move |name| format!("{folder}/{name}"))
     });
     let documents = documents.map(|name| (read(&name), name));
-    let landing = ["src/lib.rs", "src/global.rs", "src/time.rs"];
+    let landing = ["src/lib.rs", "src/guarantees.rs", "src/time.rs"];
     let heads = landing.into_iter().map(|name| {
         let source = read(name);
         let lines = source.lines().filter_map(|line| line.strip_prefix("//!"));

@@ -35,7 +35,7 @@
 //! ```
 //!
 //! The tick that the wheel has worked up to is called `elapsed`. A timer lives in the finest level
-//! that reaches its due: the present slot of the level and the 127 behind it. So a timer cascades
+//! that reaches its due: the present slot of the level and the 127 after it. So a timer cascades
 //! by how far ahead it was armed, and not by where a boundary of the levels happens to lie. One
 //! that is at most 127 ticks ahead never does. The code rests on two things that follow:
 //!
