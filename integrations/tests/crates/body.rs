@@ -1,4 +1,4 @@
-//! `TimeoutBody` under axum and hyper, on real sockets.
+//! `TimeoutBody` under axum and hyper, on real sockets; and what an `IdleTimeout` does there.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -8,10 +8,16 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use futures::{StreamExt, stream};
+use http::{Request, Response};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use tickwheel::Timer;
 use tickwheel::http_body::TimeoutBody;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tickwheel::io::IdleTimeout;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::assert_nothing_stays_armed;
@@ -84,5 +90,24 @@ async fn a_client_that_falls_silent_or_drips_in_its_body_is_told() {
         dripping.abort();
         drop(read);
         assert_nothing_stays_armed(&Timer::current()).await;
+    }
+}
+
+/// An `IdleTimeout` around the socket: no byte moves while a handler works.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_takes_longer_than_the_idle_time_is_cut_off() {
+    for (works, is_answered) in [(MINUTE / 2, true), (2 * MINUTE, false)] {
+        let (mut peer, socket) = duplex(4096);
+        peer.write_all(GET).await.unwrap();
+        let socket = TokioIo::new(IdleTimeout::new(socket, MINUTE));
+        let answer = service_fn(async |_: Request<Incoming>| {
+            tokio::time::sleep(works).await;
+            Ok::<_, Infallible>(Response::new(String::new()))
+        });
+        let served = http1::Builder::new().serve_connection(socket, answer);
+        assert_eq!(served.await.is_ok(), is_answered);
+        let mut heard = String::new();
+        peer.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard.starts_with("HTTP/1.1 200"), is_answered, "{heard}");
     }
 }

@@ -63,7 +63,7 @@ pin_project! {
     ///
     /// | call | effect on the stream |
     /// |---|---|
-    /// | `reset()` | as if a byte was moved, but an error that the other half has yet to see stays: only a byte clears that |
+    /// | `reset()` | as if a byte was moved, but an error that the other half has yet to see stays: a byte or a `restart` clears that |
     /// | `expire()` | as if it was idle for too long; bytes that are ready still win |
     /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
     /// | `set_timeout(Duration::MAX)`, then `reset()` | it never times out |
