@@ -22,7 +22,7 @@ fn main() {
     clap::Command::new("wheel_by_hand")
         .about("Simulates a shop's day on a wheel without async")
         .get_matches(); // for --help
-    let mut day = Wheel::new();
+    let mut day = Wheel::new().starting_at(7 * HOUR); // its first tick
     day.insert(8 * HOUR, Event::Opens);
     let closing: Key = day.insert(18 * HOUR, Event::Closes);
     assert!(day.reset(closing, 12 * HOUR)); // a half holiday: `reset` moves it, `remove` takes it
@@ -31,8 +31,8 @@ fn main() {
     let mut turns = 0;
     while let Some(tick) = day.next_turn() {
         turns += 1;
-        let due: Vec<_> = day.advance(tick).collect(); // in the order of their dues
-        for (due, event) in due {
+        // In the order of their dues. `advance` gives them as an iterator, which borrows the wheel.
+        while let Some((_key, due, event)) = day.pop_due(tick) {
             print!("{:02}:{:02} ", due / HOUR, due / 60 % 60);
             match event {
                 Event::Opens => {
@@ -52,5 +52,5 @@ fn main() {
             }
         }
     }
-    println!("{} seconds in {turns} turns", day.now());
+    println!("{} seconds in {turns} turns", day.now() - 7 * HOUR);
 }
