@@ -65,8 +65,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
 /// was moved to another runtime before that uses that runtime's timer (tokio's would not), and a
-/// thread without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the same
-/// instant. If one of the two clocks is paused, that instant may come much later or earlier.
+/// thread without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the
+/// same instant. If one of the two clocks is paused, that instant may come much later or earlier.
 ///
 /// # Panics
 ///

@@ -42,15 +42,16 @@
 //!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
 //!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless
 //!   `panic = "abort"` is set. Two waits hang, as they do on tokio's timers. One is in a task that
-//!   calls `block_in_place` just after its runtime was told to shut down ([tokio#6463]). The other is
-//!   in a `Drop` on the thread that shuts the runtime down. In a `Drop`, wait by [`Timer::global`].
+//!   calls `block_in_place` just after its runtime was told to shut down ([tokio#6463]). The other
+//!   is in a `Drop` on the thread that shuts the runtime down. In a `Drop`, wait by
+//!   [`Timer::global`].
 //! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **A single insert, reset or removal moves a bounded number of entries**, at any number of
-//!   timers. So it takes well under a millisecond unless its thread is preempted, which was measured
-//!   up to two million. There is one exception. With glibc's allocator, one drop among millions that
-//!   go at once may take a few milliseconds for a [`Sleep`], and far longer for a keyed deadline.
-//!   `drain`, `close` and `expire_all` visit every key, and have no bound.
+//!   timers. So it takes well under a millisecond unless its thread is preempted, which was
+//!   measured up to two million. There is one exception. With glibc's allocator, one drop among
+//!   millions that go at once may take a few milliseconds for a [`Sleep`], and far longer for a
+//!   keyed deadline. `drain`, `close` and `expire_all` visit every key, and have no bound.
 //!
 //! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md
 //! [tokio#6463]: https://github.com/tokio-rs/tokio/issues/6463

@@ -101,8 +101,8 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// Waits for the next warning, or for the end of the deadline, which it returns again and again
     /// until the deadline is restarted. It returns [`Cancelled`] as the deadline itself does.
     ///
-    /// It is cancel-safe: if it is dropped before it completes, nothing is lost. The task that waited
-    /// last is woken.
+    /// It is cancel-safe: if it is dropped before it completes, nothing is lost. The task that
+    /// waited last is woken.
     pub async fn wait(&mut self) -> Result<Stage, Cancelled> {
         poll_fn(|cx| self.poll_wait(cx)).await
     }

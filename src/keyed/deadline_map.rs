@@ -76,9 +76,9 @@ use crate::timer::Timer;
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// All that a [`ResetHandle`] does beyond a reset goes through [`handle`](DeadlineMap::handle), such
-/// as `map.handle(&key)?.extend(by)`. It acts on the deadline that was the key's then. Keep the
-/// handle to reset one key often, because it needs no look-up.
+/// All that a [`ResetHandle`] does beyond a reset goes through [`handle`](DeadlineMap::handle),
+/// such as `map.handle(&key)?.extend(by)`. It acts on the deadline that was the key's then. Keep
+/// the handle to reset one key often, because it needs no look-up.
 ///
 /// A new map takes some hundred bytes, and each of its parts some hundred more once it has held a
 /// key. The map gives memory back as keys go, in any order. No call moves more than two thousand

@@ -40,9 +40,9 @@ pin_project! {
     ///
     /// # Where to put it
     ///
-    /// - **Around both sides of a relay.** Only an operation of the wrapped stream can fail. With one
-    ///   side wrapped, [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the other
-    ///   one alone, such as when this side has sent its end, and then it waits for ever.
+    /// - **Around both sides of a relay.** Only an operation of the wrapped stream can fail. With
+    ///   one side wrapped, [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the
+    ///   other one alone, such as when this side has sent its end, and then it waits for ever.
     /// - **Not around the connections of a server whose answers take longer.** No byte moves while
     ///   hyper or axum waits for a handler, so the answer is cut off. There make the timeout longer
     ///   than the longest answer, or bound the heads and the bodies instead: `header_read_timeout`
