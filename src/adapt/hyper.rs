@@ -16,15 +16,14 @@
 //! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
 //!
 //! hyper compares the instants of `now` with those that it passes to `sleep_until` and `reset`, so
-//! all three go by the clock of the timer's runtime. While that runtime runs, a sleep that hyper
-//! finds elapsed has a deadline that `now` has passed.
+//! all three go by the timer's clock. While its runtime runs, a sleep that hyper finds elapsed has a
+//! deadline that `now` has passed.
 //!
 //! # When the timer's runtime has shut down
 //!
 //! A connection may outlive the runtime that drives its timer. hyper's trait has no error for that,
 //! and a panic would end the connection. So each sleep continues for the time that is left on
-//! [`Timer::global`], on the system's clock. The clock of a current-thread runtime stands still
-//! once that runtime has shut down, so a pool on its timer keeps its idle connections.
+//! [`Timer::global`], on the system's clock.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();
@@ -54,7 +53,7 @@ impl rt::Timer for Timer {
         Box::pin(LastingSleep(Timer::sleep_until(self, deadline.into())))
     }
 
-    /// The clock of the timer's runtime: tokio's, also when that is paused.
+    /// As [`Timer::now`]: in a paused runtime the paused time.
     fn now(&self) -> Instant {
         Timer::now(self).into_std()
     }

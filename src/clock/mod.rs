@@ -1,16 +1,17 @@
-//! The clock of a timer: that of the runtime which drives it, wherever a caller reads it.
+//! The clock of a timer, and its readings.
 //!
-//! That is the system's clock, with one exception. In builds with tokio's `test-util` a
-//! current-thread runtime may be paused at any moment, without notice. A caller outside of it has
-//! to enter its context to read its time. Without that feature, [`pausable`] leaves no trace of
-//! this in the compiled program.
+//! It is the system's, with one exception. In builds with tokio's `test-util` a current-thread
+//! runtime may be paused at any moment, without notice. Its timer reads the clock where the call is
+//! made, as tokio's own timers do: in the runtime that is the runtime's clock, and on a plain
+//! thread the system's. Without that feature, [`pausable`] leaves no trace of this in the compiled
+//! program.
 //!
 //! Invariants:
 //!
-//! - A clock's readings never go back.
+//! - On one thread of the runtime, readings never go back. A reading of another thread may lie
+//!   before or after, by any time, once the clock was paused.
 //! - The epoch belongs to the timer and lies on its runtime's grid, which `grid` finds.
 //!   So two equal runs under a paused clock see equal moments.
-//! - The clock of a runtime that has shut down stands still.
 
 pub(crate) mod grid;
 pub(crate) mod next_check;
@@ -20,15 +21,13 @@ pub(crate) mod stalls;
 mod stalls_tests;
 pub(crate) mod tick;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, RwLock};
-use std::thread;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::{self, Handle};
-use crate::sync::unpoisoned;
+use crate::runtime::Handle;
 use grid::has_come_to_line;
 use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::Stalls;
@@ -38,8 +37,9 @@ use tick::{Moment, Tick, TickLength};
 pub(crate) struct Clock {
     epoch: Instant,
     tick: TickLength,
-    /// The runtime whose clock it is, if that can be paused. Else it is the system's.
-    runtime: Option<RuntimeClock>,
+    can_be_paused: bool,
+    /// Whether a thread has seen that the clock is not the system's. Never cleared.
+    was_seen_virtual: AtomicBool,
     stalls: Stalls,
     /// When its runtime shut down. Written before any shard is closed, never cleared.
     ended: OnceLock<Moment>,
@@ -59,18 +59,17 @@ impl Clock {
         epoch: Instant,
         has_grace: bool,
     ) -> Clock {
-        let pausable = handle.filter(|handle| can_be_paused(handle));
-        Clock {
+        let clock = Clock {
             epoch,
             tick,
-            runtime: pausable.map(|handle| RuntimeClock {
-                id: handle.id(),
-                last_reading: AtomicU64::new(0),
-                handle: RwLock::new(Some(handle.clone())),
-            }),
+            can_be_paused: handle.is_some_and(can_be_paused),
+            was_seen_virtual: AtomicBool::new(false),
             stalls: Stalls::new(tick, has_grace),
             ended: OnceLock::new(),
-        }
+        };
+        // So that a plain thread learns of it.
+        clock.is_virtual();
+        clock
     }
 
     #[inline]
@@ -78,72 +77,63 @@ impl Clock {
         self.moment(self.now_instant())
     }
 
+    /// The present reading of the calling thread.
     #[inline]
     pub(crate) fn now_instant(&self) -> Instant {
-        match self.pausable() {
-            None => system_now(),
-            // Where the calling thread cannot read it, time stands still. Acquire: pairs with the
-            // AcqRel in `try_now`.
-            Some(clock) => self.try_now().unwrap_or_else(|| {
-                let last = clock.last_reading.load(Ordering::Acquire);
-                self.instant(Moment::from_bits(last & !ENDED))
-            }),
+        if self.is_pausable() && is_context_alive() {
+            Instant::now()
+        } else {
+            system_now()
         }
-    }
-
-    /// `None` if the calling thread cannot read the clock.
-    pub(crate) fn try_now(&self) -> Option<Instant> {
-        let Some(clock) = self.pausable() else {
-            return Some(system_now());
-        };
-        if let Some(&ended) = self.ended.get() {
-            return Some(self.instant(ended));
-        }
-        let now = clock.read()?;
-        let moment = self.moment(now).to_bits();
-        let last = clock.last_reading.fetch_max(moment, Ordering::AcqRel);
-        // Another thread may have ended the clock since then, and a third one may know of it.
-        Some(match last & ENDED {
-            0 => now,
-            _ => self.instant(Moment::from_bits(last & !ENDED)),
-        })
     }
 
     /// Whether the clock can ever be paused.
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
-        self.pausable().is_some()
-    }
-
-    #[inline]
-    fn pausable(&self) -> Option<&RuntimeClock> {
         // The compiler knows where none is.
-        self.runtime.as_ref().filter(|_| HAS_TEST_UTIL)
+        HAS_TEST_UTIL && self.can_be_paused
     }
 
-    /// Whether it is the clock that `Instant::now()` reads in the caller's context. `false` is also
-    /// returned where that cannot be known without a reading.
-    pub(crate) fn is_callers(&self) -> bool {
-        match (Handle::try_current(), self.pausable()) {
-            (Ok(caller), Some(clock)) => clock.id == caller.id() && !self.has_ended(),
-            (Ok(caller), None) => !can_be_paused(&caller),
-            (Err(_), clock) => clock.is_none(), // Outside of all runtimes.
+    /// The instant of this clock that is as far away as `instant` is by the clock that
+    /// `Instant::now()` reads. These are two clocks if the caller's may be paused and this one is
+    /// the system's.
+    pub(crate) fn translate(&self, instant: Instant) -> Instant {
+        if !HAS_TEST_UTIL || self.can_be_paused {
+            return instant;
         }
+        let before = system_now();
+        let here = Instant::now();
+        let after = system_now();
+        if before <= here && here <= after {
+            return instant;
+        }
+        // The rest is counted from the later reading, so that it is not too little.
+        let left = instant.saturating_duration_since(here);
+        self.instant(self.moment(after).after(left))
     }
 
-    /// Whether the clock is paused, or was once paused, and so is not the system's.
+    /// Whether the clock is paused, or was once paused, and so is not the system's. A plain thread
+    /// learns of it from the threads of the runtime that have asked.
     pub(crate) fn is_virtual(&self) -> bool {
         if !self.is_pausable() {
             return false;
         }
+        // Relaxed: nothing else hangs on it.
+        if self.was_seen_virtual.load(Ordering::Relaxed) {
+            return true;
+        }
         // A clock that stands may happen to show the system's time once, but not twice.
         let mut last = system_now();
-        let mut is_late = || {
+        let mut is_off = || {
             let reading = self.now_instant();
             let before = std::mem::replace(&mut last, system_now());
             reading < before || reading > last
         };
-        is_late() || is_late()
+        let is_virtual = is_off() || is_off();
+        if is_virtual {
+            self.was_seen_virtual.store(true, Ordering::Relaxed);
+        }
+        is_virtual
     }
 
     #[inline]
@@ -227,19 +217,9 @@ impl Clock {
         self.ended.get().is_some()
     }
 
-    /// The runtime has shut down, at that moment. A clock of its own stands still from now on, and
-    /// keeps nothing of the runtime in memory.
+    /// The runtime has shut down, at that moment.
     pub(crate) fn end(&self, ended: Moment) {
-        let last = self.pausable().map(|clock| {
-            let last = clock.last_reading.fetch_or(ENDED, Ordering::AcqRel);
-            Moment::from_bits(last & !ENDED)
-        });
-        self.ended.get_or_init(|| last.unwrap_or(ended));
-        if let Some(clock) = &self.runtime {
-            let handle = unpoisoned(clock.handle.write()).take();
-            // Under no lock: the last reference to a runtime drops what it still has.
-            drop(handle);
-        }
+        self.ended.get_or_init(|| ended);
     }
 }
 
@@ -253,42 +233,10 @@ fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
 }
 
-/// A bit that no moment has: the clock has ended, and its latest reading stays what it is.
-const ENDED: u64 = 1 << 63;
-
-/// The clock of a current-thread runtime, for a caller on any thread.
-#[derive(Debug)]
-struct RuntimeClock {
-    id: runtime::Id,
-    /// The latest reading, as a moment's bits, and `ENDED`.
-    last_reading: AtomicU64,
-    /// `None` once the runtime has shut down. Nothing panics under this lock.
-    handle: RwLock<Option<Handle>>,
-}
-
-impl RuntimeClock {
-    /// The present reading. `None` if the calling thread cannot read the clock.
-    fn read(&self) -> Option<Instant> {
-        let read_from_outside = || {
-            let handle = unpoisoned(self.handle.read());
-            let _context = handle.as_ref()?.enter();
-            Some(Instant::now())
-        };
-        let can_enter = match Handle::try_current() {
-            Ok(current) if current.id() == self.id => return Some(Instant::now()),
-            Err(error) if error.is_thread_local_destroyed() => false,
-            // Where tokio drops a future that it refuses to spawn, no code can enter another
-            // context. The only sign is that this seems to be a task outside of any runtime.
-            _ => runtime::try_id().is_none() || runtime::worker_index().is_some(),
-        };
-        if can_enter {
-            return read_from_outside();
-        }
-        thread::scope(|scope| {
-            let reading = thread::Builder::new().spawn_scoped(scope, read_from_outside);
-            reading.ok()?.join().ok()?
-        })
-    }
+/// Whether tokio's clock can be read on this thread. Once its thread-locals are destroyed, a reading
+/// panics.
+fn is_context_alive() -> bool {
+    !Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
 #[cfg(test)]
@@ -318,19 +266,6 @@ mod tests {
 
     fn after_epoch(nanos: u64) -> Moment {
         Moment::after_epoch(Duration::from_nanos(nanos))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn where_it_cannot_be_read_it_shows_the_latest_reading() {
-        let clock = of_runtime();
-        tokio::time::advance(HOUR).await;
-        let latest = clock.now_instant();
-        // As for a thread that can start no other one, or that comes as the clock ends.
-        *clock.runtime.as_ref().unwrap().handle.write().unwrap() = None;
-        assert_eq!(
-            thread::scope(|scope| scope.spawn(|| clock.now_instant()).join().unwrap()),
-            latest
-        );
     }
 
     #[test]
@@ -365,15 +300,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_reads_the_same_on_every_thread() {
+    async fn a_clock_is_read_where_the_call_is_made() {
         let clock = of_runtime();
         assert_eq!(clock.now(), Moment::EPOCH);
-        tokio::time::advance(5 * MILLISECOND).await;
-        let here = clock.now();
-        assert_eq!(here, Moment::after_epoch(5 * MILLISECOND));
-        assert_eq!(clock.current_tick(), Tick::new(5));
-        let elsewhere = thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap());
-        assert_eq!(elsewhere, here);
+        tokio::time::advance(HOUR).await;
+        assert_eq!(clock.now(), Moment::after_epoch(HOUR));
+        assert_eq!(clock.current_tick(), Tick::new(3_600_000));
+        let blocking = Instant::now();
+        assert_eq!(
+            tokio::task::spawn_blocking(Instant::now).await.unwrap(),
+            blocking
+        );
+        let (of_thread, is_virtual) = thread::scope(|scope| {
+            let read = || (clock.now(), clock.is_virtual());
+            scope.spawn(read).join().unwrap()
+        });
+        assert!(of_thread < Moment::after_epoch(HOUR / 2), "the system's");
+        assert!(is_virtual, "it was seen in the runtime");
     }
 
     #[tokio::test(start_paused = true)]
@@ -388,57 +331,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_was_stopped_stands_still() {
+    async fn the_end_of_a_clock_is_its_first_one() {
         let clock = of_runtime();
         tokio::time::advance(3 * MILLISECOND).await;
         assert_eq!(clock.ended(), None);
         clock.end(clock.now());
-        let stopped = clock.ended().unwrap();
-        assert_eq!(stopped, Moment::after_epoch(3 * MILLISECOND));
+        let end = clock.ended().unwrap();
+        assert_eq!(end, Moment::after_epoch(3 * MILLISECOND));
         tokio::time::advance(HOUR).await;
-        assert_eq!(clock.now(), stopped);
         clock.end(clock.now());
-        assert_eq!(clock.ended(), Some(stopped));
-        let elsewhere = thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap());
-        assert_eq!(elsewhere, stopped);
+        assert_eq!(clock.ended(), Some(end));
     }
 
-    /// The end is as late as any reading, and a reading that was under way at the end is no later.
     #[tokio::test(start_paused = true)]
-    async fn no_reading_is_later_than_the_end_of_its_clock() {
-        let clock = of_runtime();
-        let runtime = clock.runtime.as_ref().unwrap();
-        let of_another_thread = after_epoch(5_000_000);
-        let bits = of_another_thread.to_bits();
-        runtime.last_reading.fetch_max(bits, Ordering::AcqRel);
-        clock.end(clock.now());
-        assert_eq!(clock.ended(), Some(of_another_thread));
-
-        let clock = of_runtime();
-        tokio::time::advance(3 * MILLISECOND).await;
-        let end = clock.now();
-        // The thread that ends the clock has yet to say so.
-        let runtime = clock.runtime.as_ref().unwrap();
-        runtime.last_reading.fetch_or(ENDED, Ordering::AcqRel);
+    async fn what_is_left_is_the_same_by_two_clocks() {
+        let (here, elsewhere) = (of_runtime(), system(MILLISECOND));
         tokio::time::advance(HOUR).await;
-        assert_eq!((clock.ended(), clock.now()), (None, end));
-    }
-
-    #[test]
-    fn the_callers_clock_is_known_without_a_reading() {
-        let build = |mut builder: tokio::runtime::Builder| builder.enable_time().build().unwrap();
-        let current_thread = || build(tokio::runtime::Builder::new_current_thread());
-        let (one, other) = (current_thread(), current_thread());
-        let several = build(tokio::runtime::Builder::new_multi_thread());
-
-        let system = system(MILLISECOND);
-        let of_one = one.block_on(async { of_runtime() });
-        assert!(system.is_callers() && !of_one.is_callers(), "outside");
-        let known = async || (system.is_callers(), of_one.is_callers());
-        assert_eq!(several.block_on(known()), (true, false));
-        assert_eq!(one.block_on(known()), (false, true));
-        assert_eq!(other.block_on(known()), (false, false));
-        of_one.end(of_one.now());
-        assert_eq!(one.block_on(known()), (false, false), "it stands still");
+        let deadline = Instant::now() + HOUR;
+        assert_eq!(here.translate(deadline), deadline);
+        let left = elsewhere.translate(deadline).duration_since(system_now());
+        assert!(left <= HOUR && left > HOUR / 2, "{left:?}");
     }
 }

@@ -96,7 +96,7 @@ pub(super) enum Linger {
 }
 
 impl Linger {
-    /// For a runtime, and a sleep of it that is in no use, and is set for an instant that lies ahead.
+    /// For a runtime, and a sleep of it that is in no use and is set for an instant ahead.
     /// `past` is before the runtime was built.
     pub(super) fn of(runtime: &Handle, mut sleep: Pin<&mut Sleep>, past: Instant) -> Linger {
         if !may_be_alternative(runtime) {

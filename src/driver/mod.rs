@@ -23,6 +23,10 @@
 //!     Driver::request_turn         mod            done, if the alarm is set early enough
 //!       Driver::note_wait          mod            what is overdue keeps waiting
 //!       Alarm::set                 tokio_alarm
+//!
+//! a thread disarms the earliest timer of a shard, on a clock that can be paused
+//!   Shard::notify_driver           shard
+//!     Driver::request_turn         mod            wakes the alarm's task, which sets the alarm
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
@@ -92,6 +96,8 @@ pub(crate) struct Driver {
     /// A shard is dropped once no thread can arm on it any more and nothing is armed in it.
     shards: OnceLock<Box<[Weak<Shard>]>>,
     clock: Arc<Clock>,
+    /// A task of the runtime that sets the alarm, where there is one.
+    alarm_task: Mutex<Option<Waker>>,
     /// What waits for its end with nothing armed. The driver takes them when it closes.
     waits: Mutex<Slab<Waker>>,
     wake_ups: AtomicU64,
@@ -103,10 +109,8 @@ pub(crate) struct Driver {
 enum Request {
     /// An expiry was lowered to this tick.
     Earlier(Tick),
-    /// The expiries have changed, earlier or later.
-    Changed,
-    /// The alarm is to be set again, also for the same tick.
-    Again(Place),
+    /// The expiries may have changed, earlier or later.
+    Changed(Place),
 }
 
 impl Driver {
@@ -117,6 +121,7 @@ impl Driver {
             next_check: NextCheck::new(Tick::NEVER),
             shards: OnceLock::new(),
             clock,
+            alarm_task: Mutex::default(),
             waits: Mutex::default(),
             wake_ups: AtomicU64::new(0),
             reporter,
@@ -134,7 +139,7 @@ impl Driver {
         };
         self.begin_with(shards, alarm);
         // It may be ending.
-        self.set_alarm(Request::Changed);
+        self.set_alarm(Request::Changed(Place::Any));
     }
 
     /// Begins to drive these shards, on a thread of that name which this starts.
@@ -174,6 +179,22 @@ impl Driver {
         self.wake_ups.load(Ordering::Relaxed)
     }
 
+    /// From now on `waker` wakes the alarm's task, which has set the alarm until now.
+    fn note_alarm_task(&self, waker: &Waker) {
+        let mut task = lock(&self.alarm_task);
+        if task.is_none() {
+            *task = Some(waker.clone());
+        }
+    }
+
+    /// Lets the alarm's task read the expiries again, and set the alarm.
+    fn wake_alarm_task(&self) {
+        // It is tokio's own waker, so no user code runs under the lock.
+        if let Some(task) = &*lock(&self.alarm_task) {
+            task.wake_by_ref();
+        }
+    }
+
     /// The alarm has fired, within tokio's time driver or on the alarm's own thread: turns, until
     /// the alarm is set for a time to come.
     fn handle_alarm(&self) {
@@ -196,6 +217,8 @@ impl Driver {
             let waited_since = locked.state.turn_set_for;
             // What is lowered from now on is read below.
             self.next_check.at(Tick::FIRST);
+            // On a thread of the runtime, so that a plain thread learns of it.
+            self.clock.is_virtual();
             let stall = self.note_progress(now);
             drop(locked);
             self.report(stall);
@@ -277,14 +300,14 @@ impl Driver {
             Request::Earlier(tick) if !self.clock.is_pausable() => tick.min(before),
             _ => self.next_check.begin(|| earliest_expiry(&shards)),
         };
-        let (place, is_set) = match request {
-            Request::Again(place) => (place, false),
-            _ => (Place::Any, tick == before),
+        let place = match request {
+            Request::Changed(place) => place,
+            Request::Earlier(_) if tick == before => {
+                self.next_check.at(tick);
+                return None;
+            }
+            Request::Earlier(_) => Place::Any,
         };
-        if is_set {
-            self.next_check.at(tick);
-            return None;
-        }
         let stall = self.note_wait(&mut locked, tick, now);
         let mut set = self.set_for(&mut locked, tick, place);
         let mut passed = None;
@@ -319,7 +342,7 @@ impl Driver {
     /// Foreign code may have run under the lock of the alarm, and have armed something.
     fn serve_asked_within(&self) {
         while self.alarm.was_asked_within() {
-            self.set_alarm(Request::Again(Place::Any));
+            self.set_alarm(Request::Changed(Place::Any));
         }
     }
 
@@ -383,6 +406,9 @@ impl Driver {
         self.clock.end(ended.unwrap_or_else(|| self.clock.now()));
         // Nothing waits any more.
         self.clock.stalls().wait_from(Tick::NEVER);
+        // It holds what is left of the runtime.
+        let alarm_task = lock(&self.alarm_task).take();
+        drop(alarm_task);
         for shard in self.shards() {
             self.reporter.wake_all(&mut shard.close());
         }
@@ -403,7 +429,11 @@ impl TurnRequests for Driver {
             ExpiryChange::Earlier(tick) if !self.next_check.comes_by(tick) => {
                 self.set_alarm(Request::Earlier(tick))
             }
-            ExpiryChange::Later(_) => self.set_alarm(Request::Changed),
+            ExpiryChange::Deferred => {
+                // The task runs before the runtime is idle, and so before its time runs.
+                self.wake_alarm_task();
+                None
+            }
             _ => None,
         }
     }
@@ -433,7 +463,7 @@ mod tests {
         let clock = Clock::new(Some(&runtime), tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime, Life::Alive);
-        driver.request_turn(ExpiryChange::Later(Tick::new(10)));
+        driver.request_turn(ExpiryChange::Deferred);
         driver.request_turn(ExpiryChange::Earlier(Tick::new(10)));
         sleep(Duration::from_millis(20)).await;
         assert_eq!(driver.wake_ups(), 0);

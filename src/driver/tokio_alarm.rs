@@ -31,11 +31,11 @@
 //! reset. A time driver that ends fires all of its timers, and so wakes one waker of the two at
 //! least.
 //!
-//! A clock that can be paused would run to the end of time. There a task that never ends is spawned
-//! with the alarm. A runtime that shuts down drops its tasks first, and its clock does not run any
-//! more. So the drop of that task sets the alarm for the end of time, in place of the second sleep.
-//! Before that the alarm tells nothing, because a thread outside of the runtime reads another
-//! clock. The task tells nothing to a waiter, because other tasks may be dropped after it.
+//! A clock that can be paused would run to the end of time. So there the drop of the alarm's task
+//! sets the alarm for the end of time, in place of the second sleep. A runtime that shuts down drops
+//! its tasks first, and its clock does not run any more. Before that the alarm tells nothing,
+//! because a thread outside of the runtime reads another clock. The task tells nothing to a waiter,
+//! because other tasks may be dropped after it.
 //!
 //! A reset or a poll may panic in the moment in which the time driver ends. Such a panic is caught,
 //! and is the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio
@@ -55,18 +55,24 @@
 //!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
 //!   was set long before. See `end` for the rest.
 //!
-//! # tokio's alternative timer
+//! # The alarm's task
 //!
-//! There each reset makes a new timer, and that panics on a worker that shuts down, as a task does
-//! that arms something in its `Drop`. It also panics on a thread that has entered the runtime while
-//! it runs a current-thread one. Nothing tells this of a thread. So a thread in the context of the
-//! runtime spawns a task, which sets the alarm. If the runtime refuses the task, it ends. A worker
-//! that has just learnt of the end may still run the task, and then that panics, as a sleep of
-//! tokio's does that a task makes in this moment.
+//! Some threads cannot set the alarm. They wake a task of the runtime, which reads the next expiries
+//! and sets it.
+//!
+//! - *On a clock that can be paused* virtual time must not run to a timer that was disarmed. It runs
+//!   only while no task is ready. So a disarm that defers an expiry wakes the task, and this sets
+//!   the alarm once for all that was disarmed before. A thread whose clock is behind the runtime's
+//!   wakes it too, because that thread cannot say when the time driver comes round next.
+//! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that shuts
+//!   down, as where a task arms something in its `Drop`, and on a thread that has entered the
+//!   runtime while it runs a current-thread one. Nothing tells this of a thread. So a thread in the
+//!   context of the runtime wakes the task. A worker that has just learnt of the end may still run
+//!   the task, and then that panics, as a sleep of tokio's does that a task makes in this moment.
 //!
 //! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
 
-use std::future::{Future, pending};
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +88,7 @@ use super::{Driver, Request};
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::runtime::coop::unconstrained;
-use crate::runtime::{Handle, JoinHandle};
+use crate::runtime::{Handle, Id, JoinHandle};
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
@@ -101,10 +107,8 @@ pub(super) struct TokioAlarm {
     /// When that was seen.
     time_driver_ended: Option<Moment>,
     linger: Linger,
-    /// On a clock that can be paused.
-    last_task: Option<LastTask>,
-    /// On tokio's alternative timer.
-    by_task: Option<ByTask>,
+    /// On a clock that can be paused, and on tokio's alternative timer.
+    task: Option<AlarmTask>,
 }
 
 impl TokioAlarm {
@@ -117,8 +121,9 @@ impl TokioAlarm {
     ) -> Option<TokioAlarm> {
         let mut alarm = TokioAlarm::unset(clock, driver);
         if alarm.clock.is_pausable() {
-            alarm.last_task = Some(LastTask::spawn(runtime, &alarm.alarm_waker));
-            return Some(alarm);
+            alarm.task = Some(AlarmTask::spawn(runtime, &alarm.alarm_waker));
+            // A runtime that shuts down has dropped that task at once.
+            return (alarm.set(Tick::NEVER, Place::Any) == SetOutcome::Done).then_some(alarm);
         }
         let (end_of_time, past) = (alarm.end_of_time(), alarm.clock.long_ago());
         let mut sleep = Box::pin(sleep_until(end_of_time));
@@ -129,7 +134,7 @@ impl TokioAlarm {
         }
         alarm.end_sleep = Some(sleep);
         if let Linger::Later = alarm.linger {
-            alarm.by_task = Some(ByTask::new(runtime.clone()));
+            alarm.task = Some(AlarmTask::spawn(runtime, &alarm.alarm_waker));
         }
         Some(alarm)
     }
@@ -161,8 +166,7 @@ impl TokioAlarm {
             is_attached: false,
             time_driver_ended: None,
             linger: Linger::Not,
-            last_task: None,
-            by_task: None,
+            task: None,
         }
     }
 
@@ -198,20 +202,21 @@ impl Alarm for TokioAlarm {
     }
 
     fn set(&mut self, tick: Tick, place: Place) -> SetOutcome {
-        if let Some(by_task) = self
-            .by_task
-            .as_mut()
-            .filter(|_| self.time_driver_ended.is_none())
-        {
-            if place == Place::Any && by_task.is_entered_here() {
-                return self.set_by_task(tick);
-            }
-            by_task.is_out = false;
+        if self.are_tasks_dropped() {
+            return self.set_to(self.clock.last_tick());
+        }
+        if place == Place::Any && self.is_alternative_entered_here() {
+            self.at = tick;
+            self.is_attached = false;
+            return self.leave_to_task();
         }
         if tick == Tick::NEVER {
-            return self.take_out();
+            return self.detach();
         }
         let before = self.at;
+        if self.is_attached && tick == before {
+            return SetOutcome::Done;
+        }
         let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
         let set = self.set_to(tick.min(self.clock.last_tick()));
         if !was_set || !matches!(set, SetOutcome::Passed(_)) {
@@ -250,6 +255,8 @@ impl Alarm for TokioAlarm {
             other => other,
         };
         match next_round {
+            // This thread reads a clock that is behind the runtime's.
+            SetOutcome::Passed(_) if self.clock.is_pausable() => (self.leave_to_task(), now.next()),
             SetOutcome::Passed(_) => (set, now.next()),
             other => (other, now.next()),
         }
@@ -257,25 +264,29 @@ impl Alarm for TokioAlarm {
 }
 
 impl TokioAlarm {
-    /// Sets it in a task of the runtime, which reads the next expiries again.
-    fn set_by_task(&mut self, tick: Tick) -> SetOutcome {
-        self.at = tick;
-        let driver = self.alarm_waker.driver.clone();
-        let by_task = self.by_task.as_mut().filter(|task| !task.is_out);
-        if by_task.is_some_and(|task| task.is_refused(driver)) {
-            return self.end();
+    /// Leaves it to the task to read the next expiries again, and to set the alarm.
+    fn leave_to_task(&self) -> SetOutcome {
+        if let Some(driver) = self.alarm_waker.driver.upgrade() {
+            driver.wake_alarm_task();
         }
         SetOutcome::Done
+    }
+
+    /// Whether the calling thread is in the context of a runtime with tokio's alternative timer.
+    fn is_alternative_entered_here(&self) -> bool {
+        let is_entered = |task: &AlarmTask| {
+            Handle::try_current().is_ok_and(|current| current.id() == task.runtime)
+        };
+        !matches!(self.linger, Linger::Not)
+            && !self.has_time_driver_ended()
+            && self.task.as_ref().is_some_and(is_entered)
     }
 
     fn has_time_driver_ended(&self) -> bool {
         self.time_driver_ended.is_some()
     }
 
-    fn take_out(&mut self) -> SetOutcome {
-        if self.are_tasks_dropped() {
-            return self.set_to(self.clock.last_tick());
-        }
+    fn detach(&mut self) -> SetOutcome {
         if self.at != Tick::NEVER && !self.has_time_driver_ended() {
             // An instant in the past elapses at once, and so tokio drops it from its timers.
             self.at = Tick::NEVER;
@@ -345,14 +356,16 @@ impl TokioAlarm {
 
     /// Whether an instant lies ahead, of a sleep that has elapsed before this is called.
     fn is_ahead(&self, instant: Instant) -> bool {
-        let is_told = !self.clock.is_pausable() || self.are_tasks_dropped();
-        is_told && self.clock.now_instant() < instant
+        // The clock of the runtime may be ahead of what the calling thread reads, until it drops
+        // its tasks.
+        let may_be_over = !self.clock.is_pausable() || self.are_tasks_dropped();
+        may_be_over && self.clock.now_instant() < instant
     }
 
     /// Whether the runtime drops its tasks, on a clock that can be paused.
     fn are_tasks_dropped(&self) -> bool {
         // Acquire: pairs with the Release in the drop of `WithTasks`.
-        self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire)
+        self.clock.is_pausable() && self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire)
     }
 }
 
@@ -376,22 +389,31 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(touch)).ok()
 }
 
-/// A task of the runtime that never ends by itself. Dropping this takes it back.
-struct LastTask(JoinHandle<()>);
+/// A task of the runtime that never ends by itself. Each time it is woken it reads the expiries and
+/// sets the alarm, in the runtime and by its clock. Dropping this takes it back.
+struct AlarmTask {
+    task: JoinHandle<()>,
+    runtime: Id,
+}
 
-impl LastTask {
-    fn spawn(runtime: &Handle, alarm_waker: &Arc<AlarmWaker>) -> LastTask {
+impl AlarmTask {
+    fn spawn(runtime: &Handle, alarm_waker: &Arc<AlarmWaker>) -> AlarmTask {
         let with_tasks = WithTasks(alarm_waker.clone());
-        LastTask(runtime.spawn(async move {
-            let _with_tasks = with_tasks;
-            pending::<()>().await;
-        }))
+        let task = runtime.spawn(poll_fn(move |cx| {
+            if let Some(driver) = with_tasks.0.driver.upgrade() {
+                driver.note_alarm_task(cx.waker());
+                driver.set_alarm(Request::Changed(Place::Runtime));
+            }
+            Poll::Pending
+        }));
+        let runtime = runtime.id();
+        AlarmTask { task, runtime }
     }
 }
 
-impl Drop for LastTask {
+impl Drop for AlarmTask {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -403,44 +425,8 @@ impl Drop for WithTasks {
         // Release: pairs with the Acquire in `are_tasks_dropped`.
         self.0.are_tasks_dropped.store(true, Ordering::Release);
         if let Some(driver) = self.0.driver.upgrade() {
-            driver.set_alarm(Request::Again(Place::Runtime));
+            driver.set_alarm(Request::Changed(Place::Any));
         }
-    }
-}
-
-/// Sets the alarm in a task, on tokio's alternative timer.
-struct ByTask {
-    runtime: Handle,
-    /// A task was spawned, and has not set the alarm yet.
-    is_out: bool,
-}
-
-impl ByTask {
-    fn new(runtime: Handle) -> ByTask {
-        ByTask {
-            runtime,
-            is_out: false,
-        }
-    }
-
-    /// Whether the calling thread is in the context of the runtime.
-    fn is_entered_here(&self) -> bool {
-        Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id())
-    }
-
-    /// Spawns the task. Returns whether the runtime refuses it.
-    fn is_refused(&mut self, driver: Weak<Driver>) -> bool {
-        self.is_out = true;
-        let has_run = Arc::new(AtomicBool::new(false));
-        let runs = has_run.clone();
-        let task = self.runtime.spawn(async move {
-            // Release: pairs with the Acquire below.
-            runs.store(true, Ordering::Release);
-            if let Some(driver) = driver.upgrade() {
-                driver.set_alarm(Request::Again(Place::Runtime));
-            }
-        });
-        task.is_finished() && !has_run.load(Ordering::Acquire)
     }
 }
 

@@ -5,7 +5,7 @@
 //! task: a `LocalSet` or an inner runtime may poll other tasks meanwhile.
 //!
 //! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
-//! timer that is driven elsewhere may have another clock, if either was ever paused. For such a
+//! timer that goes by the system's clock may be used there while the caller's is paused. For such a
 //! timer the limit is translated once: into its clock's present time plus what is left. For a
 //! timeout that is when it is made, for a scope when it is first polled.
 //!
@@ -81,7 +81,7 @@ impl ScopeDeadline {
     /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has
     /// passed that is a tick from now. So a loop that tries again and again lets the scope end.
     pub(super) fn end(self, clock: &Clock, now: Instant) -> Instant {
-        let deadline = by(clock, self.deadline);
+        let deadline = clock.translate(self.deadline);
         if deadline <= now {
             now + clock.tick().as_duration()
         } else {
@@ -139,26 +139,10 @@ fn bounded_sleep(mut own: Sleep) -> Sleep {
     let shard = own.bind();
     let now = shard.clock().now_instant();
     let end = limit.end(shard.clock(), now);
-    let has_passed = by(shard.clock(), limit.deadline) <= now;
+    let has_passed = shard.clock().translate(limit.deadline) <= now;
     // Also in place of an own deadline that has passed: a loop may well take what `remaining` says.
     if has_passed || end < deadline {
         return Sleep::until(shard.clone(), end);
     }
     own
-}
-
-/// A deadline of a limit, in the time of `clock`.
-pub(crate) fn by(clock: &Clock, deadline: Instant) -> Instant {
-    if clock.is_callers() {
-        return deadline;
-    }
-    let before = clock.now_instant();
-    let here = Instant::now();
-    let after = clock.now_instant();
-    if before <= here && here <= after {
-        return deadline;
-    }
-    // The rest is counted from the later reading, so that it is not too little.
-    let left = deadline.saturating_duration_since(here);
-    clock.instant(clock.moment(after).after(left))
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::limit::{ScopeDeadline, bounded, by, current, within};
+use crate::future::limit::{ScopeDeadline, bounded, current, within};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 
@@ -176,7 +176,7 @@ impl End {
                 sleep.reset_at(end);
                 return sleep.poll_after_inner(had_budget, cx);
             }
-            let end = by(clock, deadline);
+            let end = clock.translate(deadline);
             sleep.reset_at(end);
         }
         if had_budget && now >= deadline {

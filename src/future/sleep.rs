@@ -23,8 +23,7 @@
 //! takes the lock and gives its timer a [word](crate::shard::word), which says when it is due. From
 //! then on a reset to later is one compare-exchange. The timer stays where it is linked, and the
 //! turn that comes to it asks the word, and links it again. So the task is woken at the new
-//! deadline, whether or not the sleep is polled after the reset, and at no other. On a clock that
-//! can be paused the timer is moved at once, so that the clock stops where it would with tokio.
+//! deadline, whether or not the sleep is polled after the reset, and at no other.
 //!
 //! Invariant: a sleep holds a key only while it is armed or deferred, and forgets the key of no
 //! timer that stays in the wheel beyond the turn that is being made. The timer fires at a tick that
@@ -49,7 +48,6 @@ use std::time::Duration;
 use futures_core::FusedFuture;
 use tokio::time::Instant;
 
-use crate::clock::pausable::HAS_TEST_UTIL;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::{coop, worker_index};
@@ -73,7 +71,7 @@ use crate::wheel::Key;
 /// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
 /// - Once ready, it stays ready until [`reset`](Sleep::reset).
 /// - The task that polled last is woken.
-/// - It goes by the clock of its timer's runtime, wherever it is polled. A sleep that a task makes
+/// - It fires by the clock of its timer's runtime, wherever it is polled. A sleep that a task makes
 ///   by a free function takes the timer of the runtime that first polls it.
 ///
 /// # Panics
@@ -202,13 +200,8 @@ impl Sleep {
                 !start.is_new && Instant::now().duration_since(self.deadline) >= LINE
             }
             (State::Unarmed(start), Some(shard)) => {
-                let (due, tick) = due_on(shard, self.deadline);
-                // On a clock that can be paused the driver may have yet to fire it.
-                let first_poll = match shard.clock().is_pausable() {
-                    true => start.first_poll,
-                    false => FirstPoll::ReadsClock,
-                };
-                !start.is_new && first_poll.finds_due(shard, due, tick)
+                let (due, _) = due_on(shard, self.deadline);
+                !start.is_new && shard.clock().is_due_now(due)
             }
             (&State::Armed { tick, .. }, Some(shard)) => has_fired(shard.turned_to(), tick),
             (State::Deferred { word, .. }, _) => word.outcome() == Poll::Ready(EXPIRED),
@@ -230,8 +223,7 @@ impl Sleep {
     ///
     /// The first reset to later of an armed sleep takes one lock of the timer's shard and allocates
     /// 56 bytes. Each further one is a compare-exchange, or nothing if the deadline stays in its
-    /// tick. A reset to earlier takes the lock. On a clock that can be paused (`test-util`, in a
-    /// current-thread runtime) each does.
+    /// tick. A reset to earlier takes the lock.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_to(deadline, FirstPoll::ReadsClock);
@@ -273,7 +265,7 @@ impl Sleep {
             }
             (&State::Armed { tick, .. }, Some(shard)) => {
                 let (_, due) = due_on(shard, self.deadline);
-                if due < tick || shard.clock().is_pausable() {
+                if due < tick {
                     self.move_armed(due, first_poll);
                 } else if due > tick {
                     self.defer_armed(due, first_poll);
@@ -320,13 +312,13 @@ impl Sleep {
             State::Unbound { find, .. } => State::Unbound { find, start },
             _ => State::Unarmed(start),
         });
-        // On a pausable clock `is_elapsed` depends on the clock's grid.
-        if HAS_TEST_UTIL && worker_index().is_some() {
+        // So that `is_elapsed` goes by the grid of its timer.
+        if matches!(self.state, State::Unbound { .. }) && worker_index().is_some() {
             self.bind();
         }
     }
 
-    /// Moves the timer to an earlier tick, or on a clock that can be paused to any.
+    /// Moves the timer to an earlier tick.
     fn move_armed(&mut self, due: Tick, first_poll: FirstPoll) {
         let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
             return;
@@ -362,8 +354,8 @@ impl Sleep {
         }
     }
 
-    /// How long it is until the deadline, by the clock of the timer's runtime. Zero once that has
-    /// passed.
+    /// How long it is until the deadline, by the clock that [`Timer::now`](crate::Timer::now)
+    /// reads. Zero once that has passed.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(self.now())
     }
@@ -475,7 +467,7 @@ impl Sleep {
         }
     }
 
-    /// Whether the deadline has passed, by the clock of the timer's runtime.
+    /// Whether the deadline has passed, by the clock of the timer.
     pub(crate) fn has_passed(&self) -> bool {
         self.deadline <= self.now()
     }
@@ -635,7 +627,7 @@ impl Sleep {
         };
         let shard = self.bind();
         let (due, tick) = due_on(shard, deadline);
-        if first_poll.finds_due(shard, due, tick) {
+        if first_poll == FirstPoll::ReadsClock && shard.clock().is_due_now(due) {
             return Poll::Ready(Ok(()));
         }
         self.arm(tick, cx.waker())
@@ -763,13 +755,13 @@ impl fmt::Debug for Sleep {
 
 /// The first step of a poll, before it arms. It reads no clock if the answer is known without a
 /// reading.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FirstPoll {
     /// The sleep may have been due when it was made, so the poll reads the clock.
     ReadsClock,
-    /// The sleep was not due when it was made. The poll reads the clock only if that may be paused
-    /// and the driver may have passed the due since then.
-    ReadsClockIfMissed,
+    /// The sleep was not due when it was made. If it is due by now, the driver fires it, or has
+    /// passed its tick, which `arm` reports.
+    Arms,
 }
 
 impl FirstPoll {
@@ -778,23 +770,7 @@ impl FirstPoll {
         if duration.is_zero() {
             FirstPoll::ReadsClock
         } else {
-            FirstPoll::ReadsClockIfMissed
-        }
-    }
-
-    /// Whether a sleep was due when it was made, or may have been due then and is due now. `tick`
-    /// is the tick at which it is due.
-    #[inline]
-    pub(crate) fn finds_due(self, shard: &Shard, due: Moment, tick: Tick) -> bool {
-        match self {
-            FirstPoll::ReadsClock => shard.clock().is_due_now(due),
-            // A sleep that is due at the next expiry or later fires with the turn that comes, as an
-            // armed one does. On the system clock, `arm` itself reports a tick that has passed.
-            FirstPoll::ReadsClockIfMissed => {
-                shard.clock().is_pausable()
-                    && shard.is_missed(tick)
-                    && shard.clock().is_due_now(due)
-            }
+            FirstPoll::Arms
         }
     }
 }

@@ -11,7 +11,7 @@
 //! - A call that makes a deadline no earlier never ends one that is overdue but in its grace.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -131,6 +131,32 @@ impl DeadlineRef<'_> {
     /// Makes it pending again, due its timeout from now. This is for the owner of the deadline
     /// alone.
     pub(crate) fn restart(self) {
+        let shard = self.shard;
+        self.rearm(|word| {
+            let due = shard.due_after(shard.clock.now(), word.timeout());
+            word.restart(due);
+            due
+        });
+    }
+
+    /// Makes a timer pending that is never reset, due at `tick`, and has it wake `waker` then. This
+    /// is for its owner alone. Ready if it has ended meanwhile.
+    pub(crate) fn wait_until(self, tick: Tick, waker: &Waker) -> Poll<Result<(), Cancelled>> {
+        let DeadlineRef { shard, word } = self;
+        if word.due() != Some(tick) {
+            self.rearm(|word| {
+                word.set(tick);
+                tick
+            });
+        }
+        match shard.register(waker, |locked| locked.entry_of(word).ok_or(())) {
+            Ok(_) => Poll::Pending,
+            Err(()) => word.outcome(),
+        }
+    }
+
+    /// Makes it pending again by `set`, which returns the due.
+    fn rearm(self, set: impl FnOnce(LockedWord<'_>) -> Tick) {
         let DeadlineRef { shard, word } = self;
         let mut locked = shard.lock();
         if shard.clock.has_ended() {
@@ -140,8 +166,7 @@ impl DeadlineRef<'_> {
             locked.unlock();
             return;
         }
-        let due = shard.due_after(shard.clock.now(), word.timeout());
-        locked.word(word).restart(due);
+        let due = set(locked.word(word));
         // A word that was pending has a timer. A word that was settled has none.
         if !locked.relink_word(word, due) {
             locked.link_word(word);

@@ -13,7 +13,7 @@ use super::next_expiry::{ExpiryChange, LAST_TICK};
 use super::word::{LockedWord, Word};
 use super::{Counts, NotArmed, Shard};
 use crate::clock::tick::Tick;
-use crate::wheel::{Key, Unlinked, Wheel};
+use crate::wheel::{Key, Wheel};
 
 /// The state that the lock of a shard guards.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl Shard {
             });
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
-        let turn = self.turn_for(&state.wheel, tick);
+        let turn = turn_for(&state.wheel, tick);
         let change = self.next_expiry.lower_to(turn, state.held());
         drop(state);
         if self.notify_driver(change, tick) {
@@ -76,10 +76,10 @@ impl Shard {
     #[inline(never)] // Its callers are short, and the compiler inlines what has one caller.
     pub(crate) fn disarm(&self, key: Key) {
         let mut state = self.state.lock();
-        let Some((waker, unlinked)) = state.wheel.disarm(key, Entry::empty) else {
+        let Some(waker) = state.wheel.disarm(key, Entry::empty) else {
             return;
         };
-        let change = self.defer_without(&state.wheel, unlinked, state.held());
+        let change = self.read_again(&state.wheel, state.held());
         drop(state);
         self.notify_driver(change, Tick::NEVER);
         drop(waker);
@@ -96,47 +96,31 @@ impl Shard {
         }
     }
 
-    /// The tick by which the driver is to come for a timer that was linked at `tick`: before that
-    /// if a slot has become crowded. On a clock that can be paused it would pull virtual time
-    /// along.
+    /// Reads the next expiry again after a timer was unlinked. On the system's clock it may stay
+    /// too early, for one empty turn. Virtual time would run to that turn.
     #[inline]
-    fn turn_for(&self, wheel: &Wheel<Entry>, tick: Tick) -> Tick {
+    fn read_again(&self, wheel: &Wheel<Entry>, held: LockHeld<'_>) -> ExpiryChange {
         if self.clock.is_pausable() {
-            tick
-        } else {
-            Tick::new(wheel.turn_for(tick.get()))
-        }
-    }
-
-    /// Defers the next expiry after a timer was unlinked from its slot. On the system's clock it
-    /// may stay too early, for one empty turn.
-    #[inline]
-    fn defer_without(
-        &self,
-        wheel: &Wheel<Entry>,
-        unlinked: Unlinked,
-        held: LockHeld<'_>,
-    ) -> ExpiryChange {
-        let may_change = || wheel.may_change(unlinked, self.next_expiry.tick_about().get());
-        if self.clock.is_pausable() && may_change() {
-            self.next_expiry.defer_to(self.earliest_in(wheel), held)
+            self.next_expiry.defer_to(earliest_in(wheel), held)
         } else {
             ExpiryChange::None
         }
     }
+}
 
-    /// The tick at which the driver is to come next.
-    pub(super) fn earliest_in(&self, wheel: &Wheel<Entry>) -> Tick {
-        // A tick at which timers cascade ahead of their time would pull virtual time along. A timer
-        // that is linked at `NEVER` lies in a slot of its own, which no moment comes near.
-        let earliest = if self.clock.is_pausable() {
-            wheel.next_due()
-        } else {
-            wheel.next_turn()
-        };
-        let earliest = earliest.map(Tick::new).filter(|&tick| tick <= LAST_TICK);
-        earliest.unwrap_or(Tick::NEVER)
-    }
+/// The tick by which the driver is to come for a timer that was linked at `tick`: before that if a
+/// slot has become crowded.
+#[inline]
+fn turn_for(wheel: &Wheel<Entry>, tick: Tick) -> Tick {
+    Tick::new(wheel.turn_for(tick.get()))
+}
+
+/// The tick at which the driver is to come next.
+pub(super) fn earliest_in(wheel: &Wheel<Entry>) -> Tick {
+    // A timer that is linked at `NEVER` lies in a slot of its own, which no moment comes near.
+    let earliest = wheel.next_turn().map(Tick::new);
+    let earliest = earliest.filter(|&tick| tick <= LAST_TICK);
+    earliest.unwrap_or(Tick::NEVER)
 }
 
 impl Locked<'_> {
@@ -167,7 +151,7 @@ impl Locked<'_> {
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
-        let turn = self.shard.turn_for(&self.state.wheel, tick);
+        let turn = turn_for(&self.state.wheel, tick);
         self.change = self.shard.next_expiry.lower_to(turn, self.state.held());
         self.linked = tick;
         key
@@ -175,15 +159,15 @@ impl Locked<'_> {
 
     /// Links a timer at another tick; `false` if it has fired.
     pub(super) fn relink(&mut self, key: Key, tick: Tick) -> bool {
-        let Some(unlinked) = self.state.wheel.relink(key, tick.get()) else {
+        if !self.state.wheel.relink(key, tick.get()) {
             return false;
-        };
+        }
         let (shard, held) = (self.shard, self.state.held());
-        let turn = shard.turn_for(&self.state.wheel, tick);
+        let turn = turn_for(&self.state.wheel, tick);
         let lowered = shard.next_expiry.lower_to(turn, held);
         // The driver must learn of an earlier expiry, whatever else changed.
         self.change = match lowered {
-            ExpiryChange::None => shard.defer_without(&self.state.wheel, unlinked, held),
+            ExpiryChange::None => shard.read_again(&self.state.wheel, held),
             _ => lowered,
         };
         self.linked = tick;
@@ -193,15 +177,13 @@ impl Locked<'_> {
     /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
     #[inline(never)] // `disarm` is the hot one.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
-        let Some((waker, unlinked)) = self.state.wheel.disarm(key, Entry::empty) else {
+        let Some(waker) = self.state.wheel.disarm(key, Entry::empty) else {
             return false;
         };
         debug_assert!(self.waker.is_none(), "it would be dropped under the lock");
         self.waker = waker;
         let state = &self.state;
-        self.change = self
-            .shard
-            .defer_without(&state.wheel, unlinked, state.held());
+        self.change = self.shard.read_again(&state.wheel, state.held());
         true
     }
 }

@@ -48,7 +48,7 @@ use crate::wheel::{Decision, Key, SlotCounts};
 pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::ShardLock;
-use locked::{Entry, Locked, ShardState};
+use locked::{Entry, Locked, ShardState, earliest_in};
 pub(crate) use next_expiry::ExpiryChange;
 use next_expiry::NextExpiry;
 use turned_to::{TurnedTo, WakerId};
@@ -68,7 +68,7 @@ pub(crate) struct Shard {
 
 /// What a shard asks of its driver, under no lock.
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
-    /// Requests a turn for an expiry that was lowered, or takes the request for one back that was
+    /// Requests a turn for an expiry that was lowered, or that the alarm is set anew after one was
     /// deferred. Call this after the change.
     fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick>;
 
@@ -174,12 +174,6 @@ impl Shard {
         self.turned_to.get()
     }
 
-    /// Whether a tick lies before the next expiry, so that no turn comes for it.
-    #[inline]
-    pub(crate) fn is_missed(&self, tick: Tick) -> bool {
-        tick < self.next_expiry.tick_about()
-    }
-
     /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed. Returns
     /// which waker it has then.
     pub(crate) fn poll_armed(
@@ -273,7 +267,7 @@ impl Shard {
         let expiry = self.next_expiry.tick_about();
         let is_unchanged = match change {
             ExpiryChange::Earlier(tick) => expiry == tick,
-            ExpiryChange::Later(_) | ExpiryChange::None => true,
+            ExpiryChange::Deferred | ExpiryChange::None => true,
         };
         if is_unchanged && expiry <= missed.up_to && missed.comes_at != Tick::NEVER {
             let _ = self.next_expiry.defer_to(missed.comes_at, state.held());
@@ -334,7 +328,7 @@ impl Shard {
             Decision::Fire
         });
         is_finished.then(|| {
-            let earliest = self.earliest_in(wheel);
+            let earliest = earliest_in(wheel);
             self.next_expiry.set(earliest, held);
             earliest
         })

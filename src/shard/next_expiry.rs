@@ -7,7 +7,7 @@
 //! has the argument why no change is lost. Once the timer that it was set for is disarmed, it is
 //! too early. On the system's clock that costs one empty turn, and nothing is notified. A clock
 //! that can be paused may be paused in the next moment, and a cancelled timer would pull time
-//! along. So there the driver is notified, in real time too.
+//! along. So there it is read from the wheel again, and the driver is told to read it.
 
 use super::lock::LockHeld;
 use crate::clock::tick::Tick;
@@ -26,8 +26,8 @@ pub(crate) enum ExpiryChange {
     None,
     /// It was lowered to this tick.
     Earlier(Tick),
-    /// It was deferred from this tick.
-    Later(Tick),
+    /// It was deferred: the expiries are to be read again. Only on a clock that can be paused.
+    Deferred,
 }
 
 impl NextExpiry {
@@ -64,12 +64,11 @@ impl NextExpiry {
     /// Defers it to `next`, if that is later than the present one.
     pub(crate) fn defer_to(&self, next: Tick, held: LockHeld<'_>) -> ExpiryChange {
         // Relaxed: only a thread that holds the lock writes it.
-        let expiry = self.tick_about();
-        if next <= expiry {
+        if next <= self.tick_about() {
             return ExpiryChange::None;
         }
         self.set(next, held);
-        ExpiryChange::Later(expiry)
+        ExpiryChange::Deferred
     }
 
     /// Sets it to that tick.

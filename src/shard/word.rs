@@ -263,6 +263,12 @@ impl LockedWord<'_> {
         }
     }
 
+    /// Makes the deadline pending after any outcome, due at `due`, earlier or later. For a word that
+    /// is never reset.
+    pub(crate) fn set(&self, due: Tick) {
+        self.store(State::Pending(due));
+    }
+
     /// Settles the word unconditionally, for a deadline with no waiter or no driver.
     pub(crate) fn end(&self, cancelled: Cancelled) {
         self.store(State::Settled(Err(cancelled)));

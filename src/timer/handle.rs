@@ -27,7 +27,7 @@ use crate::timer::{Builder, local};
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
 /// A clone is cheap. A timer can be used from any thread, inside or outside of its runtime. Its
-/// futures always go by its own runtime's clock. Timers fire even if every handle is dropped.
+/// futures fire by its own runtime's clock. Timers fire even if every handle is dropped.
 ///
 /// Most programs need no timer of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout)
 /// and [`Timer::current`] use the current runtime's. A program that keeps a `Timer` saves the
@@ -192,9 +192,9 @@ impl Timer {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// The present instant of the timer's clock: its runtime's, also while that is paused, and the
-    /// system's for [`Timer::global`]. [`Instant::now`] reads the clock of the calling thread's
-    /// runtime, which may be another one.
+    /// The present instant of the timer's clock. That is the system's. In a build with tokio's
+    /// `test-util` the timer of a current-thread runtime, which may be paused, reads what
+    /// [`Instant::now`] reads on the calling thread.
     pub fn now(&self) -> Instant {
         self.inner.clock.now_instant()
     }
@@ -253,11 +253,6 @@ impl Timer {
     /// Wakes a wait with nothing armed when the runtime ends.
     pub(crate) fn watch(&self) -> Watch {
         Watch::new(&self.inner.driver)
-    }
-
-    /// Whether the clock of its runtime can be paused.
-    pub(crate) fn is_pausable(&self) -> bool {
-        self.inner.clock.is_pausable()
     }
 
     /// Whether the driver has noticed that the runtime has shut down.

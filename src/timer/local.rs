@@ -5,13 +5,10 @@
 //! the thread was then. So the hot path compares these two. Otherwise the thread looks among the
 //! timers that it used before, and then asks the registry of all runtimes, under a lock.
 //!
-//! In builds with tokio's `test-util` a timer whose clock can be paused holds a handle of its
-//! runtime, and is not notified of the runtime's end before its next use. So no thread remembers
-//! such a timer: a task of its runtime does, which never ends and which the runtime drops. Any
-//! other timer learns of the end, and then lets go what it holds of the runtime.
+//! A timer learns of the end of its runtime, and then lets go what it holds of that.
 //!
-//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread or a
-//! task remembers it, or a caller holds it or waits on it. A use after that makes a new one. Of the
+//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
+//! remembers it, or a caller holds it or waits on it. A use after that makes a new one. Of the
 //! process's timer there is at most one. A start of its thread that failed leaves nothing behind,
 //! and the next use tries again.
 //!
@@ -154,9 +151,7 @@ fn look_up(runtime: &Handle) -> Timer {
         note_driven(id);
         HAS_FOUND.with(|found| found.set(true));
     }
-    if !timer.is_pausable() {
-        remember(id, &timer);
-    }
+    remember(id, &timer);
     timer
 }
 
@@ -225,18 +220,7 @@ fn make(handle: &Handle) -> Timer {
     registry.timers.insert(id, timer.downgrade());
     registry.sweep_if_due();
     drop(registry);
-    if timer.is_pausable() {
-        keep_by_task(handle, timer.clone());
-    }
     timer
-}
-
-/// Keeps a timer until its runtime shuts down.
-fn keep_by_task(runtime: &Handle, timer: Timer) {
-    drop(runtime.spawn(async move {
-        let _timer = timer;
-        std::future::pending::<()>().await;
-    }));
 }
 
 impl Registry {

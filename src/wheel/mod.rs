@@ -73,7 +73,7 @@ use std::num::NonZeroU64;
 pub(crate) use debug::SlotCounts;
 pub use key::Key;
 use segments::Segments;
-pub(crate) use slots::{DIGIT_BITS, Unlinked};
+pub(crate) use slots::DIGIT_BITS;
 use slots::{Level, List, Node};
 pub(crate) use turn::{Decision, Found};
 
@@ -141,7 +141,7 @@ impl<T> Wheel<T> {
     ///
     /// Among timers of the same due it comes last, as if you had inserted it now.
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
-        self.relink(key, due).is_some()
+        self.relink(key, due)
     }
 
     /// Moves the wheel to tick `now`, and yields what is due by then. Timers come in order of due,

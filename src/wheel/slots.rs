@@ -25,14 +25,6 @@ use super::segments::{NONE, Segments};
 use super::turn::FEW;
 use super::{Key, Wheel};
 
-/// The rest of a timer that was unlinked from its slot.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unlinked {
-    due: u64,
-    /// The slot of which it was the last timer, if it was.
-    emptied: Position,
-}
-
 impl<T> Wheel<T> {
     /// Arms a timer with the value that `make` makes, and lets the caller change it.
     #[inline]
@@ -90,14 +82,9 @@ impl<T> Wheel<T> {
     }
 
     /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
-    /// drop. Then nothing is copied out of the storage. Returns what `take` returns, and what is
-    /// left of the timer.
+    /// drop. Then nothing is copied out of the storage. Returns what `take` returns.
     #[inline(always)]
-    pub(crate) fn disarm<R>(
-        &mut self,
-        key: Key,
-        take: impl FnOnce(&mut T) -> R,
-    ) -> Option<(R, Unlinked)> {
+    pub(crate) fn disarm<R>(&mut self, key: Key, take: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (taken, due, position, links) = self.nodes.remove_with(key.index(), |node| {
             if !key.is_of(node) {
                 return None;
@@ -105,16 +92,18 @@ impl<T> Wheel<T> {
             let taken = take(&mut node.value);
             Some((taken, node.due, node.position, node.links))
         })?;
-        Some((taken, self.unlink_from(position, links, due)))
+        self.unlink_from(position, links, due);
+        Some(taken)
     }
 
-    /// Moves a timer to another due. Returns what it means for the next turn that it was unlinked
-    /// from its old slot.
-    pub(crate) fn relink(&mut self, key: Key, due: u64) -> Option<Unlinked> {
-        self.get(key)?;
-        let unlinked = self.unlink(key.index());
+    /// Moves a timer to another due. `false` if it has fired or was removed before.
+    pub(crate) fn relink(&mut self, key: Key, due: u64) -> bool {
+        if self.get(key).is_none() {
+            return false;
+        }
+        self.unlink(key.index());
         self.link(key.index(), due);
-        Some(unlinked)
+        true
     }
 
     /// Takes a node out of its list and out of the storage.
@@ -173,54 +162,34 @@ impl<T> Wheel<T> {
     }
 
     /// Takes a node out of its list. It stays in the storage.
-    pub(super) fn unlink(&mut self, index: u32) -> Unlinked {
+    pub(super) fn unlink(&mut self, index: u32) {
         let node = &self.nodes[index];
         let (due, position, links) = (node.due, node.position, node.links);
-        self.unlink_from(position, links, due)
+        self.unlink_from(position, links, due);
     }
 
     /// Unlinks a node that had this position, these links and this due.
     #[inline]
-    fn unlink_from(&mut self, position: Position, links: Links, due: u64) -> Unlinked {
+    fn unlink_from(&mut self, position: Position, links: Links, due: u64) {
         if position == Position::OVERDUE {
             return self.unlink_overdue(due, links);
         }
         let level = &mut self.levels[position.level()];
         if !level.slots[position.slot()].unlink(links, &mut self.nodes) {
-            let emptied = Position::NOWHERE;
-            return Unlinked { due, emptied };
+            return;
         }
         let (half, bit) = (position.slot() / 64, position.slot() % 64);
         level.occupied[half] &= !(1 << bit);
         if level.occupied[half] == 0 && level.occupied[1 - half] == 0 {
             self.occupied &= !(1 << position.level());
         }
-        let emptied = position;
-        Unlinked { due, emptied }
     }
 
     #[cold]
-    fn unlink_overdue(&mut self, due: u64, links: Links) -> Unlinked {
+    fn unlink_overdue(&mut self, due: u64, links: Links) {
         if let Entry::Occupied(mut list) = self.overdue.entry(due) {
             if list.get_mut().unlink(links, &mut self.nodes) {
                 list.remove();
-            }
-        }
-        let emptied = Position::OVERDUE;
-        Unlinked { due, emptied }
-    }
-
-    /// Whether a turn that is to come at tick `expiry` may have been meant for a timer that was
-    /// just unlinked. If not, it is still the wheel's next turn, or it was meant for timers that
-    /// are still in the wheel.
-    pub(crate) fn may_change(&self, unlinked: Unlinked, expiry: u64) -> bool {
-        let Unlinked { due, emptied } = unlinked;
-        match emptied {
-            Position::OVERDUE => true,
-            Position::NOWHERE => due <= expiry,
-            slot => {
-                let shift = slot.level() as u32 * DIGIT_BITS;
-                due >> shift << shift <= expiry
             }
         }
     }
@@ -309,8 +278,6 @@ pub(super) struct Position(u64);
 
 impl Position {
     pub(super) const OVERDUE: Position = Position(u64::MAX);
-
-    const NOWHERE: Position = Position(u64::MAX - 1);
 
     #[inline]
     pub(super) fn of_slot(level: usize, slot: usize) -> Position {

@@ -180,41 +180,6 @@ fn a_position_gives_back_what_it_was_made_of() {
 }
 
 #[test]
-fn an_unlinked_timer_may_change_an_expiry_that_was_set_for_it() {
-    let mut wheel = Wheel::new();
-    let mut is_changed = |due, others: &[u64], expiries: [u64; 4]| {
-        wheel.extend(others.iter().map(|&due| (due, ())));
-        let key = wheel.insert(due, ());
-        let ((), unlinked) = wheel.disarm(key, |()| ()).unwrap();
-        wheel.clear();
-        expiries.map(|expiry| wheel.may_change(unlinked, expiry))
-    };
-    let expiries = [16_383, 16_384, 19_999, 20_000];
-    // An expiry may name the start of a coarse slot only for the last timer in it.
-    assert_eq!(is_changed(20_000, &[], expiries), [false, true, true, true]);
-    assert_eq!(
-        is_changed(20_000, &[16_400], expiries),
-        [false, false, false, true]
-    );
-    assert_eq!(
-        is_changed(20_000, &[24_000], expiries),
-        [false, true, true, true]
-    );
-    assert_eq!(is_changed(5, &[], [0, 4, 5, 6]), [false, false, true, true]);
-    assert_eq!(
-        is_changed(5, &[5], [0, 4, 5, 6]),
-        [false, false, true, true]
-    );
-    assert!(wheel.advance(100).next().is_none());
-    let overdue = wheel.insert(5, ());
-    let ((), unlinked) = wheel.disarm(overdue, |()| ()).unwrap();
-    assert!(
-        wheel.may_change(unlinked, 0),
-        "an expiry for what is overdue may be any tick"
-    );
-}
-
-#[test]
 fn what_was_cleared_is_dropped_and_its_keys_stay_stale() {
     let mut wheel = Wheel::new().starting_at(1_000);
     let value = Rc::new(());

@@ -277,18 +277,11 @@ impl<T> Wheel<T> {
         Found::Unfinished
     }
 
-    /// The tick of the next turn that finds a timer due, or the start of its slot. So a wheel whose
-    /// owner goes by this may have a coarse slot to empty in one turn.
-    pub(crate) fn next_due(&self) -> Option<u64> {
-        let overdue = self.overdue.first_key_value();
-        overdue
-            .map(|(&due, _)| due)
-            .or_else(|| self.earliest_in_slots())
-    }
-
-    /// As `next_due`, and sooner if there is something to cascade ahead of its time.
+    /// The tick of the next turn that finds a timer due, or the start of its slot, and sooner if
+    /// there is something to cascade ahead of its time.
     pub(super) fn next_due_or_cascade(&self) -> Option<u64> {
-        let due = self.next_due()?;
+        let overdue = self.overdue.first_key_value().map(|(&due, _)| due);
+        let due = overdue.or_else(|| self.earliest_in_slots())?;
         // Of each level the first slot and the one behind it: no other is to be emptied before what
         // is in the first one is due.
         let coarse = self.first_slots().filter(|&(level, ..)| level > 0);

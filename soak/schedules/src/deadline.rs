@@ -245,9 +245,7 @@ fn judge(world: &World, calls: &[Call], moves: &[Move], ready: &Ready) -> Durati
     }
     // A call finds out what has passed, whether or not the driver has come to it. After a stall it
     // may not, but here not as much time has passed as in a stall.
-    // The clock of a runtime that ends stands still before its shards are closed.
-    let is_before_any_stall =
-        |call: &&Call| call.span.ended < LONGEST && !world.clock_may_stand_still();
+    let is_before_any_stall = |call: &&Call| call.span.ended < LONGEST;
     for call in calls
         .iter()
         .filter(|call| call.was_pending && !matches!(call.act, Act::Begin(_)))

@@ -375,18 +375,8 @@ impl Books {
                 by_key.entry(key).or_default().push(event);
             }
         }
-        // What is made due once the clock stands still is due before the call.
-        let begun = || calls.first().map(|(_, event)| event.call.before);
-        let ended = begun().filter(|_| world.clock_may_stand_still());
-        if ended.is_some() {
-            for event in by_key.values_mut().flatten() {
-                if let Act::End(Outcome::Out { due, .. }) = &mut event.act {
-                    *due = event.call.after;
-                }
-            }
-        }
         for mut events in by_key.into_values() {
-            judge(&mut events, Rules::Value, ended, |kind, text| {
+            judge(&mut events, Rules::Value, None, |kind, text| {
                 panic!("{kind}: {text}: {calls:#?}")
             });
         }

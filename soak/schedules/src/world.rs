@@ -61,10 +61,14 @@ impl World {
         pass(Duration::from_micros(below(3) * 300));
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         number_thread(runtime.handle(), &timer);
-        let origin = {
-            let _context = runtime.handle().enter();
-            Instant::now() - passed()
-        };
+        let context = runtime.handle().enter();
+        let origin = Instant::now() - passed();
+        if kind == Kind::Paused {
+            // This thread stays inside.
+            std::mem::forget(context);
+        } else {
+            drop(context);
+        }
         let turns = if ends_early { below(8) } else { u64::MAX };
         let driver = {
             let runtime = runtime.clone();
@@ -86,7 +90,8 @@ impl World {
         Place {
             handle: self.runtime.handle().clone(),
             timer: self.timer.clone(),
-            is_inside: self.kind == Kind::MultiThread && !one_in(4),
+            // Outside it would read another clock than the paused one.
+            is_inside: self.kind == Kind::Paused || !one_in(4),
             is_punctual: self.is_punctual,
         }
     }
@@ -101,11 +106,6 @@ impl World {
     /// Lets time pass until nobody waits for it.
     pub fn wait_until_idle(&self) {
         self.runtime.wait_until_idle();
-    }
-
-    /// Whether the clock of the timer may have ended, and so stand still.
-    pub fn clock_may_stand_still(&self) -> bool {
-        self.ends_early && self.may_be_paused()
     }
 
     fn may_be_paused(&self) -> bool {

@@ -13,10 +13,8 @@
 //! ```
 //!
 //! On a clock that can be paused, the timer must not pull virtual time along to an item that is
-//! gone. So a change of a part's earliest tick has another step:
-//!
-//! - **C4** If the stream's timer is set for another tick than the earliest of all, disarm it, and
-//!   wake the stream if it waits, to set another one.
+//! gone. So there each change writes the earliest tick of its part as it is. A change that finds the
+//! timer set for another tick takes it away, and wakes the stream to set it anew.
 //!
 //! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
 //! step, the timer is set for the earliest tick or before, or the stream was woken.
@@ -26,11 +24,9 @@
 //! - **G1** The lock of a part guards its contents, and every write of its earliest tick, which any
 //!   thread reads without the lock. Whenever the lock is free, nothing in the part is due before
 //!   that tick, which may be too early.
-//! - **G2** The lock of `stream_timer` guards the key of the stream's timer, and is held for no
-//!   other step. Only the stream arms and moves the timer, and has the key to itself meanwhile.
-//! - **G3** The lock for making parts comes first, and then the parts: one alone, or all in their
-//!   order. No other lock is taken with a part locked. C2 to C4 come after it.
-//! - **G4** Wakers are cloned, woken and dropped under no lock.
+//! - **G2** The lock for making parts comes first, and then the parts: one alone, or all in their
+//!   order. No other lock is taken with a part locked. C2 and C3 come after it.
+//! - **G3** Wakers are cloned, woken and dropped under no lock.
 //!
 //! # Orders that could go wrong, and why they do not
 //!
@@ -38,11 +34,10 @@
 //!   those of a check. `clock::next_check` proves that one of the two sees the other.
 //! - *A change finds that another one has written an earlier tick.* The other one wakes the stream
 //!   in its C3, for both.
-//! - *C4 comes while the stream sets the timer in S4.* The key is not there, so C4 leaves the timer
-//!   armed. With the key back, the stream reads the earliest ticks once more. The timer's lock
-//!   orders the two: C4 finds the key, or the stream sees the change and checks again.
-//! - *After C4 something is set for the tick until which the stream waits.* C4 has woken the
-//!   stream, and it has not checked since.
+//! - *The timer is taken away as the stream sets it.* The call finds that the stream does not check
+//!   by itself, and wakes it.
+//! - *After that something is set for the tick until which the stream waits.* It was woken, and has
+//!   not checked since.
 //! - *The earliest item goes, on the system's clock.* The timer stays. The stream checks once too
 //!   early, and waits again.
 //! - *The map is closed, or loses its last handle, as the stream begins to wait.* The call sets the
@@ -50,8 +45,8 @@
 //!   The waker's lock orders the two, so the stream sees the state or is woken.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -63,10 +58,10 @@ use crate::clock::tick::{Moment, Tick};
 use crate::driver::Watch;
 use crate::error::Cancelled;
 use crate::keyed::table::{PartGuard, Reentry, Table};
-use crate::shard::{NotArmed, Shard};
-use crate::sync::lock;
+use crate::shard::word::{EXPIRED, MapTag, Word};
+use crate::shard::{DeadlineRef, Shard};
 use crate::timer::Timer;
-use crate::wheel::{Found, Key};
+use crate::wheel::Found;
 
 pub(super) struct Inner<K, V> {
     pub(super) timer: Timer,
@@ -78,8 +73,8 @@ pub(super) struct Inner<K, V> {
     /// The thread that sets it may make a stream.
     has_stream: AtomicBool,
     pub(super) waker: StreamWaker,
-    /// The timer that wakes the stream, while it is armed or has fired, and its tick.
-    stream_timer: Mutex<Option<(Key, Tick)>>,
+    /// The word of the timer that wakes the stream.
+    stream_timer: Arc<Word>,
 }
 
 /// Where the stream is in its search for what is due.
@@ -107,15 +102,24 @@ impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
         let shard = timer.shard().clone();
         let table = Table::new(limit, DelayPart::new);
-        Inner {
+        let inner = Inner {
+            stream_timer: Arc::new(Word::new(Tick::FIRST, Duration::ZERO, MapTag::default())),
             timer: timer.clone(),
             earliest: Earliest::new(table.parts()),
-            stream_timer: Mutex::new(None),
             shard,
             table,
             handles: AtomicUsize::new(1),
             has_stream: AtomicBool::new(false),
             waker: StreamWaker::new(),
+        };
+        inner.stream_timer().cancel_unawaited();
+        inner
+    }
+
+    fn stream_timer(&self) -> DeadlineRef<'_> {
+        DeadlineRef {
+            shard: &self.shard,
+            word: &self.stream_timer,
         }
     }
 
@@ -145,7 +149,7 @@ impl<K, V> Inner<K, V> {
         self.table.lock_part(self.table.part_of(hash))
     }
 
-    /// The end of C1, and C2 to C4, after something was set for a tick. Unlocks the part.
+    /// The end of C1, and C2 and C3, after something was set for a tick. Unlocks the part.
     pub(super) fn finish_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
         if self.clock().is_pausable() {
             return self.finish_change(part);
@@ -188,7 +192,8 @@ impl<K, V> Inner<K, V> {
         Some(replaced)
     }
 
-    /// As `finish_set`, after something was taken out.
+    /// As `finish_set`, after something was taken out. On the system's clock the earliest tick
+    /// stays as it is, for one check too early.
     pub(super) fn finish_take(&self, part: LockedPart<'_, K, V>) {
         if self.clock().is_pausable() {
             self.finish_change(part);
@@ -212,23 +217,28 @@ impl<K, V> Inner<K, V> {
 
     /// Writes the earliest tick of a part that is locked. Returns the one before it too.
     fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
-        let earliest = part.earliest(self.clock().is_pausable());
+        let earliest = part.earliest();
         (self.earliest.write(part, earliest), earliest)
     }
 
-    /// C2 to C4.
+    /// C2 and C3.
     fn after_change(&self, before: Tick, earliest: Tick) {
-        if earliest < before && self.waker.is_needed_for(earliest) {
-            self.wake_stream();
+        if earliest == before {
+            return;
         }
-        if earliest != before && self.clock().is_pausable() {
-            let earliest = self.earliest.of_all();
-            let timer = self.stream_timer().take_if(|(_, tick)| *tick != earliest);
-            self.disarm(timer);
-            // If it checks by itself, it sets another timer, or needs none.
-            if timer.is_some() && self.waker.is_waiting() {
-                self.wake_stream();
+        let is_needed_for = |tick| self.waker.is_needed_for(tick);
+        let mut is_woken = earliest < before && is_needed_for(earliest);
+        if self.clock().is_pausable() {
+            // The timer is set for another tick, or a stream that has read the one before sets it.
+            let is_other = self.stream_timer.due() != Some(self.earliest.of_all());
+            if is_other || before.before().is_some_and(is_needed_for) {
+                self.stream_timer().cancel_unawaited();
+                // A stream that checks by itself sets another one, or needs none.
+                is_woken |= is_needed_for(Tick::FIRST);
             }
+        }
+        if is_woken {
+            self.wake_stream();
         }
     }
 
@@ -299,14 +309,18 @@ impl<K, V> Inner<K, V> {
         // it has left behind.
         !self.has_stream.swap(true, Ordering::AcqRel)
     }
-
-    fn stream_timer(&self) -> MutexGuard<'_, Option<(Key, Tick)>> {
-        lock(&self.stream_timer)
-    }
 }
 
 /// For the stream.
 impl<K, V> Inner<K, V> {
+    /// A poll begins. On a clock that can be paused, another thread than the last may read another
+    /// clock.
+    pub(super) fn begin_search(&self, search: &mut Search) {
+        if self.clock().is_pausable() {
+            (search.present, search.first) = (Tick::FIRST, None);
+        }
+    }
+
     /// S2: takes out the first of what is due, and what is due after it in its part, at most `most`
     /// together. It finds the first in at most [`BATCH`] steps.
     ///
@@ -378,68 +392,55 @@ impl<K, V> Inner<K, V> {
         nothing_comes && self.table.is_empty()
     }
 
-    /// S3 to S5: begins a check and sets the stream's timer. Ready if something may be due now.
-    /// Call this after the waker was registered.
+    /// S3 to S5: begins a check and sets the stream's timer. Ready with the tick that has come, if
+    /// something may be due now. Call this after the waker was registered.
     pub(super) fn poll_stream_timer(
         &self,
-        watch: &mut Watch,
+        watch: &mut Option<Watch>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cancelled>> {
+    ) -> Poll<Result<Tick, Cancelled>> {
         let earliest = self.waker.begins_to_wait(|| self.earliest.of_all());
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         let is_due = earliest <= self.clock().current_tick();
         let set = if is_due {
-            Err(NotArmed::Fired)
+            Poll::Ready(EXPIRED)
         } else {
             self.set_timer(earliest, watch, cx.waker())
         };
-        // A C4 that came before the timer was there has changed the earliest tick.
-        let has_changed = || self.clock().is_pausable() && self.earliest.of_all() != earliest;
-        match set {
-            Ok(()) if !has_changed() => {
+        let ended = match set {
+            Poll::Pending => {
                 self.waker.waits_until(earliest);
-                Poll::Pending
+                return Poll::Pending;
             }
-            Ok(()) | Err(NotArmed::Fired) => {
-                self.waker.stops_waiting();
-                Poll::Ready(Ok(()))
-            }
-            Err(NotArmed::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
+            Poll::Ready(ended) => ended,
+        };
+        if ended == Err(Cancelled::SHUTDOWN) {
+            return Poll::Ready(Err(Cancelled::SHUTDOWN));
         }
+        self.waker.stops_waiting();
+        // The driver has come to it, also where this thread's clock has not. Or it was taken away.
+        Poll::Ready(Ok(if ended.is_ok() { earliest } else { Tick::FIRST }))
     }
 
     /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`. Then the stream is
-    /// woken by the end of the runtime alone.
-    fn set_timer(&self, tick: Tick, watch: &mut Watch, waker: &Waker) -> Result<(), NotArmed> {
-        let before = self.stream_timer().take();
-        if tick == Tick::NEVER {
-            self.disarm(before);
-            return match watch.poll_end(waker) {
-                Poll::Ready(()) => Err(NotArmed::Closed),
-                Poll::Pending => Ok(()),
-            };
+    /// woken by the end of the runtime alone. Ready if that timer has ended.
+    fn set_timer(
+        &self,
+        tick: Tick,
+        watch: &mut Option<Watch>,
+        waker: &Waker,
+    ) -> Poll<Result<(), Cancelled>> {
+        if tick != Tick::NEVER {
+            return self.stream_timer().wait_until(tick, waker);
         }
-        let due = self.clock().tick().start_of(tick);
-        let key = match before {
-            None => self.shard.arm(tick, waker.clone())?,
-            Some((key, set)) if set == tick => key,
-            Some((key, _)) => match self.shard.move_to(key, tick) {
-                Some(Poll::Pending) => key,
-                Some(Poll::Ready(())) | None => return Err(NotArmed::Fired),
-            },
-        };
-        *self.stream_timer() = Some((key, tick));
-        let armed = self.shard.poll_armed(key, due, waker);
-        if let Err(NotArmed::Fired) = armed {
-            *self.stream_timer() = None;
-        }
-        armed.map(drop)
+        self.stream_timer().cancel_unawaited();
+        let watch = watch.get_or_insert_with(|| self.timer.watch());
+        watch.poll_end(waker).map(|()| Err(Cancelled::SHUTDOWN))
     }
 
     /// The stream has ended. Returns its waker, for the caller to drop.
-    pub(super) fn stop_stream_timer(&self) -> Option<Waker> {
-        let timer = self.stream_timer().take();
-        self.disarm(timer);
+    pub(super) fn stop_stream(&self) -> Option<Waker> {
+        self.stream_timer().cancel_unawaited();
         self.waker.take()
     }
 
@@ -447,16 +448,10 @@ impl<K, V> Inner<K, V> {
     pub(super) fn release_stream(&self) {
         // Nobody wakes what is not there.
         self.waker.stops_waiting();
-        let waker = self.stop_stream_timer();
+        let waker = self.stop_stream();
         self.has_stream.store(false, Ordering::Release);
         // After all else, because this is user code.
         drop(waker);
-    }
-
-    fn disarm(&self, timer: Option<(Key, Tick)>) {
-        if let Some((key, _)) = timer {
-            self.shard.disarm(key);
-        }
     }
 }
 

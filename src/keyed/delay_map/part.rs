@@ -78,15 +78,9 @@ impl<K, V> DelayPart<K, V> {
         self.index.iter().map(|entry| entry.index)
     }
 
-    /// The tick before which nothing is due, or `NEVER` in an empty part. Where time may jump, it
-    /// is not that of a cascade that is made ahead of time, which would pull time along.
-    pub(super) fn earliest(&self, may_jump: bool) -> Tick {
-        let earliest = if may_jump {
-            self.items.next_due()
-        } else {
-            self.items.next_turn()
-        };
-        earliest.map_or(Tick::NEVER, Tick::new)
+    /// The tick before which nothing is due, or `NEVER` in an empty part.
+    pub(super) fn earliest(&self) -> Tick {
+        self.items.next_turn().map_or(Tick::NEVER, Tick::new)
     }
 
     /// The tick at which the stream has to come after something was set for this tick.

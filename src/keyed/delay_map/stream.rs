@@ -102,6 +102,7 @@ impl<K, V> Expirations<K, V> {
     /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
     /// ended.
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
+        self.inner.begin_search(&mut self.search);
         while !self.ended && !self.inner.timer.has_ended() {
             let mut next = None;
             match self.take_due(1, |expired| next = Some(expired)) {
@@ -167,6 +168,7 @@ impl<K, V> Expirations<K, V> {
         most: usize,
         mut take: impl FnMut(Expired<K, V>),
     ) -> Poll<usize> {
+        self.inner.begin_search(&mut self.search);
         for _ in 0..CHECKS {
             // S1.
             self.inner.waker.stops_waiting();
@@ -185,9 +187,8 @@ impl<K, V> Expirations<K, V> {
                 return self.end();
             }
             // S3 to S5.
-            let watch = self.watch.get_or_insert_with(|| self.inner.timer.watch());
-            match self.inner.poll_stream_timer(watch, cx) {
-                Poll::Ready(Ok(())) => {}
+            match self.inner.poll_stream_timer(&mut self.watch, cx) {
+                Poll::Ready(Ok(tick)) => self.search.present = self.search.present.max(tick),
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(_)) => return self.end(),
             }
@@ -216,7 +217,7 @@ impl<K, V> Expirations<K, V> {
             // Nothing more would come out. The values in the map stay there to be drained.
             self.inner.table.lock_all().close();
         }
-        drop(self.inner.stop_stream_timer());
+        drop(self.inner.stop_stream());
         Poll::Ready(0)
     }
 }

@@ -42,12 +42,6 @@ impl StreamWaker {
         !self.next_check.comes_by(tick)
     }
 
-    /// Whether the stream waits. Call this after the change was made.
-    pub(crate) fn is_waiting(&self) -> bool {
-        // No tick is earlier than the first.
-        self.is_needed_for(Tick::FIRST)
-    }
-
     pub(crate) fn take(&self) -> Option<Waker> {
         self.lock().take()
     }

@@ -111,7 +111,10 @@ pub(crate) fn replay(program: &Program) -> Result<Report, String> {
             .build()
             .expect("a runtime can be built");
         let (report, world, now) = runtime.block_on(world::run(program))?;
+        let handle = runtime.handle().clone();
         drop(runtime);
+        // Its clock can still be read here, and stands.
+        let _context = handle.enter();
         if program.ending == Ending::WithItsRuntime && !world.is_void() {
             let left = world.after_shutdown(now);
             left.map_err(|message| format!("{message} (after the runtime)"))?;

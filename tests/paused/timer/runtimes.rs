@@ -1,18 +1,19 @@
-//! Which timer belongs to which runtime, what becomes of it, and that it goes by the clock of that
-//! runtime, wherever it is used.
+//! Which timer belongs to which runtime, what becomes of it, and by which clock it goes where it is
+//! used outside of that runtime.
 
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use futures::executor;
 use futures::future::poll_immediate;
 use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
-use tokio_test::{assert_pending, assert_ready, task};
+use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, tells_workers};
+use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, tells_workers};
 use crate::paused_clock::{move_the_clock_only, paused, settle};
 
 #[test]
@@ -136,55 +137,115 @@ fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
     }
 }
 
+/// The paused clock is ahead of the system's, or comes to an hour from it later.
 #[test]
-fn another_runtimes_time_counts_for_nothing() {
-    let (frozen, real) = (paused(), current_thread());
-    let timer = Timer::builder().build_on(frozen.handle()).unwrap();
-    let (mut nap, mut deadline) = (
-        task::spawn(timer.sleep(5 * MS)),
-        task::spawn(timer.deadline(5 * MS)),
-    );
-    real.block_on(async {
-        tokio::time::sleep(10 * MS).await;
-        assert_pending!(nap.poll());
-        assert_pending!(deadline.poll());
-    });
-    assert_pending!(nap.poll());
-    frozen.block_on(tokio::time::advance(5 * MS));
-    real.block_on(async {
-        assert_ready!(nap.poll());
-        assert_eq!(assert_ready!(deadline.poll()), Ok(()));
-    });
-    // Awaited there, while the time passes here.
-    let (nap, deadline) = (timer.sleep(HOUR), timer.deadline(HOUR));
-    let waiting = thread::spawn(move || real.block_on(async { (nap.await, deadline.await) }));
-    frozen.block_on(async {
-        tokio::time::sleep(HOUR + MS).await;
-        settle().await;
-    });
-    assert_eq!(waiting.join().unwrap(), ((), Ok(())));
+fn elsewhere_a_timer_counts_from_that_clock_and_fires_by_its_own() {
+    for is_ahead in [false, true] {
+        let (frozen, real) = (paused(), current_thread());
+        let timer = Timer::builder().build_on(frozen.handle()).unwrap();
+        if is_ahead {
+            frozen.block_on(tokio::time::advance(2 * HOUR));
+        }
+        let (nap, deadline) = (timer.sleep(HOUR), timer.deadline(HOUR));
+        let left = nap.deadline() - Instant::now();
+        assert!(left <= HOUR && left > HOUR / 2);
+        let waiting = thread::spawn(move || real.block_on(async { (nap.await, deadline.await) }));
+        frozen.block_on(async {
+            if !is_ahead {
+                tokio::time::sleep(2 * HOUR).await;
+            }
+            while !waiting.is_finished() {
+                tokio::time::sleep(MS).await;
+            }
+        });
+        assert_eq!(waiting.join().unwrap(), ((), Ok(())), "ahead: {is_ahead}");
+    }
 }
 
 #[test]
-fn a_plain_thread_goes_by_the_clock_of_the_timers_runtime() {
+fn a_plain_thread_reads_the_systems_clock_and_makes_nothing_earlier() {
     let runtime = paused();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let deadline = timer.deadline(HOUR);
-    let handle = deadline.handle();
     runtime.block_on(async {
         let start = Instant::now();
         tokio::time::advance(HOUR / 2).await;
-        let now = Instant::now();
+        let deadline = timer.deadline(HOUR);
+        let handle = deadline.handle();
+        let due = handle.deadline();
         let elsewhere = thread::spawn(move || {
-            assert_eq!(handle.remaining(), Some(HOUR / 2));
-            assert!(handle.reset());
-            assert_eq!(handle.remaining(), Some(HOUR));
-            assert_eq!(timer.sleep(MS).deadline(), now + MS);
-            assert!(handle.reset_after(2 * HOUR));
+            let now = std::time::Instant::now();
+            assert!(timer.sleep(MS).deadline().into_std() < now + HOUR / 4);
+            let left = handle.remaining().unwrap();
+            assert!(left > HOUR && left <= 3 * HOUR / 2, "{left:?}");
+            assert!(handle.reset() && handle.deadline() == due);
+            assert!(handle.extend(HOUR));
         });
         elsewhere.join().unwrap();
         deadline.await.unwrap();
         assert_eq!(start.elapsed(), HOUR / 2 + 2 * HOUR);
+    });
+}
+
+/// The clock stands still, while by the thread's own clock the driver has come to nothing for long.
+#[test]
+fn a_plain_thread_sees_no_stall_on_a_paused_clock() {
+    for pauses_late in [false, true] {
+        let runtime = if pauses_late {
+            current_thread()
+        } else {
+            paused()
+        };
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        runtime.block_on(async {
+            if pauses_late {
+                tokio::time::pause();
+                timer.sleep(MS).await;
+            }
+        });
+        let deadline = timer.deadline(50 * MS);
+        thread::sleep(200 * MS);
+        assert!(!deadline.handle().reset(), "by this clock it has passed");
+        assert_eq!((timer.metrics().spared, timer.metrics().stalls), (0, 0));
+    }
+}
+
+#[test]
+fn a_stream_on_a_plain_thread_takes_what_the_driver_came_to() {
+    let frozen = paused();
+    let timer = Timer::builder().build_on(frozen.handle()).unwrap();
+    let (map, mut due) = DelayMap::new(&timer);
+    frozen.block_on(async {
+        map.insert("first", (), HOUR).unwrap();
+        map.insert("second", (), 2 * HOUR).unwrap();
+        tokio::time::advance(3 * HOUR).await;
+    });
+    let taking = thread::spawn(move || executor::block_on(due.recv_many(&mut Vec::new(), 2)));
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !taking.is_finished() {
+        assert!(std::time::Instant::now() < deadline, "it tries for ever");
+        frozen.block_on(async { tokio::time::sleep(MS).await });
+    }
+    assert!(taking.join().unwrap() > 0);
+}
+
+/// A stream is taken to a clock that is ahead, and back.
+#[test]
+fn a_stream_is_not_early_by_the_clock_of_its_caller() {
+    let runtime = paused();
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let (map, mut due) = DelayMap::new(&timer);
+    runtime.block_on(async {
+        map.insert("first", (), 20 * MS).unwrap();
+        thread::sleep(50 * MS);
+    });
+    let first = due.try_recv().expect("the system's clock is ahead");
+    assert_eq!(first.key, "first");
+    runtime.block_on(async {
+        let start = Instant::now();
+        map.insert("sooner", (), 10 * MS).unwrap();
+        assert!(due.try_recv().is_err());
+        assert_eq!(due.recv().await.unwrap().key, "sooner");
+        assert_eq!(start.elapsed(), 10 * MS);
     });
 }
 

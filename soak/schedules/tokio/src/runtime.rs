@@ -6,6 +6,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use crate::task::{JoinHandle, Task};
@@ -76,7 +77,13 @@ impl Runtime {
     /// The time driver's work: `advance` is given the next timer's time and lets time pass. Returns
     /// `false` once `end` was called. Waits while there is no timer.
     pub fn turn(&self, advance: impl FnOnce(Duration)) -> bool {
-        self.0.0.time.turn(|| self.0.now(), advance)
+        let runtime = &self.0.0;
+        let poll_tasks = || {
+            let tasks = runtime.tasks.lock().unwrap().clone();
+            let waker = Waker::from(runtime.clone());
+            tasks.iter().for_each(|task| task.poll(&waker));
+        };
+        runtime.time.turn(|| self.0.now(), poll_tasks, advance)
     }
 
     /// Waits until time need not pass for any timer.
@@ -100,6 +107,13 @@ impl Runtime {
             task.finish();
         }
         self.0.0.time.shut_down();
+    }
+}
+
+/// Of any task.
+impl Wake for Inner {
+    fn wake(self: Arc<Self>) {
+        self.time.wake_tasks();
     }
 }
 
@@ -141,7 +155,7 @@ impl Handle {
         }
     }
 
-    /// The future is one that never ends, so nobody polls it.
+    /// The future is one that never ends. `turn` polls it.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -155,6 +169,8 @@ impl Handle {
         drop(tasks);
         if is_too_late {
             task.finish();
+        } else {
+            self.0.time.wake_tasks();
         }
         JoinHandle {
             task,

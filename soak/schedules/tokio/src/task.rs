@@ -20,17 +20,32 @@ pub(crate) struct Task(Mutex<State>);
 #[derive(Default)]
 struct State {
     /// It is dropped when the task is finished.
-    future: Option<Box<dyn Send>>,
+    future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_finished: bool,
     joins: Option<Waker>,
 }
 
 impl Task {
-    pub(crate) fn new(future: impl Send + 'static) -> Task {
+    pub(crate) fn new<F>(future: F) -> Task
+    where
+        F: Future + Send + 'static,
+    {
         Task(Mutex::new(State {
-            future: Some(Box::new(future)),
+            future: Some(Box::pin(async move { drop(future.await) })),
             ..State::default()
         }))
+    }
+
+    /// Polls its future, which never ends.
+    pub(crate) fn poll(&self, waker: &Waker) {
+        let Some(mut future) = self.0.lock().unwrap().future.take() else {
+            return;
+        };
+        let _ = future.as_mut().poll(&mut Context::from_waker(waker));
+        let mut state = self.0.lock().unwrap();
+        if !state.is_finished {
+            state.future = Some(future);
+        }
     }
 
     pub(crate) fn is_finished(&self) -> bool {

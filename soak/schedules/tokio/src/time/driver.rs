@@ -32,6 +32,9 @@ struct State {
     settings: u64,
     entries: HashMap<Number, Entry>,
     made: u64,
+    are_tasks_woken: bool,
+    /// A turn polls them.
+    polls_tasks: bool,
     /// The program wants no more turns.
     ends: bool,
     is_shut_down: bool,
@@ -59,11 +62,26 @@ impl TimeDriver {
         }
     }
 
-    pub(crate) fn turn(&self, now: impl Fn() -> Instant, advance: impl FnOnce(Duration)) -> bool {
+    /// As tokio's, it lets time pass only while no task was woken.
+    pub(crate) fn turn(
+        &self,
+        now: impl Fn() -> Instant,
+        poll_tasks: impl Fn(),
+        advance: impl FnOnce(Duration),
+    ) -> bool {
         let mut state = self.lock();
         let next = loop {
             if state.ends {
                 return false;
+            }
+            if std::mem::take(&mut state.are_tasks_woken) {
+                state.polls_tasks = true;
+                drop(state);
+                poll_tasks();
+                state = self.lock();
+                state.polls_tasks = false;
+                self.has_news.notify_all();
+                continue;
             }
             match state.next() {
                 Some(at) => break self.start + Duration::from_millis(at),
@@ -94,10 +112,16 @@ impl TimeDriver {
         self.has_news.notify_all();
     }
 
+    /// The next turn polls the tasks.
+    pub(crate) fn wake_tasks(&self) {
+        self.lock().are_tasks_woken = true;
+        self.has_news.notify_all();
+    }
+
     /// Waits until there is no timer that the driver would run to.
     pub(crate) fn wait_until_idle(&self) {
         let mut state = self.lock();
-        while state.next().is_some() {
+        while state.next().is_some() || state.are_tasks_woken || state.polls_tasks {
             state = self.has_news.wait(state).unwrap();
         }
     }
