@@ -34,7 +34,6 @@ use slab::Slab;
 use tokio::time::{Instant, Sleep};
 
 use super::Driver;
-use crate::clock::pausable::can_be_paused;
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, RuntimeFlavor};
 use crate::sync::{lock, thread_token};
@@ -73,7 +72,7 @@ impl Life {
     /// `Alive` is also returned where tokio's timers tell the end without a panic. `for_task` says
     /// that a task asks for the timer.
     pub(crate) fn of(runtime: &Handle, for_task: bool) -> Life {
-        if !may_be_alternative(runtime) && !can_be_paused(runtime) {
+        if !may_be_alternative(runtime) {
             return Life::Alive;
         }
         let task = runtime.spawn(pending::<()>());

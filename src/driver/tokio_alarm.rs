@@ -50,7 +50,7 @@
 //!   or the next reset, which elapses at once.
 //! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset.
 //!   Where there is none, and on tokio's alternative timer, where the reset would panic, a task that
-//!   is refused tells it: see `end`.
+//!   the runtime refuses tells it: see `end`.
 //! - *tokio's alternative timer* ends with each worker. It fires the timers of that worker before
 //!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
 //!   was set long before. See `end` for the rest.
@@ -88,7 +88,7 @@ use super::{Driver, Request};
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::runtime::coop::unconstrained;
-use crate::runtime::{Handle, Id, JoinHandle};
+use crate::runtime::{Handle, Id, JoinHandle, try_id};
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
@@ -119,11 +119,16 @@ impl TokioAlarm {
         driver: Weak<Driver>,
         runtime: &Handle,
     ) -> Option<TokioAlarm> {
-        let mut alarm = TokioAlarm::unset(clock, driver);
+        let mut alarm = TokioAlarm::unset(clock, driver.clone());
         if alarm.clock.is_pausable() {
-            alarm.task = Some(AlarmTask::spawn(runtime, &alarm.alarm_waker));
-            // A runtime that shuts down has dropped that task at once.
-            return (alarm.set(Tick::NEVER, Place::Any) == SetOutcome::Done).then_some(alarm);
+            let task = AlarmTask::spawn(runtime, &alarm.alarm_waker);
+            if task.task.is_finished() {
+                // The runtime refuses it. It may be dropping the task that asks for the timer.
+                let TokioAlarm { clock, .. } = alarm;
+                return try_id().map(|_| TokioAlarm::of_ending(clock, driver));
+            }
+            alarm.task = Some(task);
+            return Some(alarm);
         }
         let (end_of_time, past) = (alarm.end_of_time(), alarm.clock.long_ago());
         let mut sleep = Box::pin(sleep_until(end_of_time));
