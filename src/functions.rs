@@ -38,8 +38,8 @@ use crate::timer::local;
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
     match noted_deadline(duration) {
-        Some(deadline) => unbound_after(deadline, duration),
-        None => bound_sleep(duration),
+        Some(deadline) => detached_after(deadline, duration),
+        None => attached_sleep(duration),
     }
 }
 
@@ -50,10 +50,10 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    if !local::is_on_worker() {
+    if !local::ensure_worker_timer() {
         return Sleep::until(local::shard(), deadline);
     }
-    Sleep::unbound(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
+    Sleep::detached(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
 }
 
 /// Bounds the time of a future, on the current runtime's own timer.
@@ -166,21 +166,21 @@ impl<F: Future + ?Sized> FutureExt for F {}
 #[inline(always)]
 #[track_caller]
 fn noted_deadline(duration: Duration) -> Option<Instant> {
-    if !local::is_on_worker() {
+    if !local::ensure_worker_timer() {
         return None;
     }
     Instant::now().checked_add(duration)
 }
 
 #[inline(always)]
-fn unbound_after(deadline: Instant, duration: Duration) -> Sleep {
+fn detached_after(deadline: Instant, duration: Duration) -> Sleep {
     let first_poll = FirstPoll::after(duration);
-    Sleep::unbound(local::shard_of_poller, deadline, first_poll)
+    Sleep::detached(local::shard_of_poller, deadline, first_poll)
 }
 
 #[cold]
 #[track_caller]
-fn bound_sleep(duration: Duration) -> Sleep {
+fn attached_sleep(duration: Duration) -> Sleep {
     Sleep::after(local::shard(), duration)
 }
 
@@ -189,14 +189,14 @@ fn bound_sleep(duration: Duration) -> Sleep {
 #[track_caller]
 fn timeout_after(duration: Duration) -> Sleep {
     match noted_deadline(duration) {
-        Some(deadline) if !limit::may_be_open() => unbound_after(deadline, duration),
-        _ => bounded_sleep(duration),
+        Some(deadline) if !limit::may_be_open() => detached_after(deadline, duration),
+        _ => capped_sleep(duration),
     }
 }
 
 #[cold]
 #[track_caller]
-fn bounded_sleep(duration: Duration) -> Sleep {
+fn capped_sleep(duration: Duration) -> Sleep {
     limit::sleep_after(local::shard(), duration)
 }
 

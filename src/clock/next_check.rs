@@ -25,17 +25,17 @@
 //! sees what the party did before L3. The order of C1 and C2, and of L1 and L2, comes from the
 //! fences alone.
 
-use super::tick::Tick;
-use crate::sync::{AtomicU64, Ordering, fence};
+use super::tick::{AtomicTick, Tick};
+use crate::sync::{Ordering, fence};
 
 #[derive(Debug)]
-pub(crate) struct NextCheck(AtomicU64);
+pub(crate) struct NextCheck(AtomicTick);
 
 impl NextCheck {
     /// The first check is at `tick`. With `Tick::FIRST` it comes by itself, and with `Tick::NEVER`
     /// the party has to be notified.
     pub(crate) fn new(tick: Tick) -> NextCheck {
-        NextCheck(AtomicU64::new(tick.get()))
+        NextCheck(AtomicTick::new(tick))
     }
 
     /// Whether the next check is in time for a change that is due at `tick`. The thread that made
@@ -44,14 +44,13 @@ impl NextCheck {
     pub(crate) fn comes_by(&self, tick: Tick) -> bool {
         // Between C1 and C2: pairs with the fence between L1 and L2.
         fence(Ordering::SeqCst);
-        // C2. Acquire: pairs with the Release in `at`.
-        self.0.load(Ordering::Acquire) <= tick.get()
+        // C2.
+        self.0.get() <= tick
     }
 
     /// The tick of the next check, for the party that checks.
     pub(crate) fn tick(&self) -> Tick {
-        // Relaxed: that party alone writes it.
-        Tick::new(self.0.load(Ordering::Relaxed))
+        self.0.about()
     }
 
     /// Reads all changes with `read`. A thread that makes one after this has begun notifies.
@@ -66,7 +65,7 @@ impl NextCheck {
 
     /// The next check is at that tick, unless a thread notifies.
     pub(crate) fn at(&self, tick: Tick) {
-        // L3. Release: pairs with the Acquire in `comes_by`.
-        self.0.store(tick.get(), Ordering::Release);
+        // L3.
+        self.0.set(tick);
     }
 }

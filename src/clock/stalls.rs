@@ -47,7 +47,7 @@
 
 use std::time::Duration;
 
-use crate::clock::tick::{Moment, Tick, TickLength};
+use crate::clock::tick::{AtomicTick, Moment, Tick, TickLength};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// A stall is longer than this and a tick, because the last progress of a turn is known to a tick.
@@ -64,7 +64,7 @@ pub(crate) struct Stalls {
     has_grace: bool,
     /// The tick since which due timers have waited for the driver. Only a turn writes it,
     /// and a thread that holds the lock of the alarm while none is made.
-    waits_since: AtomicU64,
+    waits_since: AtomicTick,
     /// Those that have moved a deadline which may be pending, in their order.
     recent: Mutex<Vec<Stall>>,
     /// When the last stall ended that has given a grace.
@@ -79,7 +79,7 @@ impl Stalls {
         Stalls {
             tick,
             has_grace,
-            waits_since: AtomicU64::new(Tick::NEVER.get()),
+            waits_since: AtomicTick::new(Tick::NEVER),
             recent: Mutex::new(Vec::new()),
             last_end: AtomicU64::new(Moment::EPOCH.to_bits()),
             count: AtomicU64::new(0),
@@ -102,7 +102,7 @@ impl Stalls {
         }
         // In this order: the head of the file explains why. Acquire: pairs with the Release in
         // `wait_from`. A thread that sees the driver go on sees the stall that was noted before.
-        let from = Tick::new(self.waits_since.load(Ordering::Acquire));
+        let from = self.waits_since.get();
         let present = self.stall_between(from, now);
         let present = present.filter(|stall| stall.from <= due && !is_virtual());
         let end = match present {
@@ -188,14 +188,12 @@ impl Stalls {
 
     /// From `tick` on, what is due waits for the driver.
     pub(crate) fn wait_from(&self, tick: Tick) {
-        // Release: pairs with the Acquire in `grace_at`.
-        self.waits_since.store(tick.get(), Ordering::Release);
+        self.waits_since.set(tick);
     }
 
     /// The tick since which due timers have waited for the driver.
     pub(crate) fn waits_since(&self) -> Tick {
-        // Relaxed: only the driver writes it, and reads it here.
-        Tick::new(self.waits_since.load(Ordering::Relaxed))
+        self.waits_since.about()
     }
 }
 

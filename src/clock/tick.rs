@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use crate::sync::{AtomicU64, Ordering};
+
 /// A tick: a whole number of tick lengths since the timer's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
@@ -39,6 +41,34 @@ impl Tick {
     /// The tick before this one; `None` for the first.
     pub(crate) fn before(self) -> Option<Tick> {
         self.0.checked_sub(1).map(Tick)
+    }
+}
+
+/// A tick that many threads read, and that has one writer at a time.
+#[derive(Debug)]
+pub(crate) struct AtomicTick(AtomicU64);
+
+impl AtomicTick {
+    pub(crate) fn new(tick: Tick) -> AtomicTick {
+        AtomicTick(AtomicU64::new(tick.0))
+    }
+
+    /// Acquire: the reader sees what the writer did before.
+    #[inline]
+    pub(crate) fn get(&self) -> Tick {
+        Tick(self.0.load(Ordering::Acquire))
+    }
+
+    /// Relaxed: for the writer, and for a reader that takes nothing but the number from it.
+    #[inline]
+    pub(crate) fn about(&self) -> Tick {
+        Tick(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Release: pairs with the Acquire in `get`.
+    #[inline]
+    pub(crate) fn set(&self, tick: Tick) {
+        self.0.store(tick.0, Ordering::Release);
     }
 }
 

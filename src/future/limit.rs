@@ -97,7 +97,7 @@ impl ScopeDeadline {
 
 /// The deadline of a scope that is made now: its own, or the limit's if that comes first.
 #[inline]
-pub(crate) fn bounded(deadline: Instant) -> Instant {
+pub(crate) fn capped(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.deadline.min(deadline))
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn may_be_open() -> bool {
 #[inline(always)] // So that the compiler makes the sleep where it stays, here and below.
 pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
     if may_be_open() {
-        return bounded_sleep_after(shard, duration);
+        return capped_sleep_after(shard, duration);
     }
     Sleep::after(shard, duration)
 }
@@ -120,23 +120,23 @@ pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
 #[inline(always)]
 pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
     if may_be_open() {
-        return bounded_sleep(Sleep::until(shard, deadline));
+        return capped_sleep(Sleep::until(shard, deadline));
     }
     Sleep::until(shard, deadline)
 }
 
 #[cold]
-fn bounded_sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    bounded_sleep(Sleep::after(shard, duration))
+fn capped_sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
+    capped_sleep(Sleep::after(shard, duration))
 }
 
 #[cold]
-fn bounded_sleep(mut own: Sleep) -> Sleep {
+fn capped_sleep(mut own: Sleep) -> Sleep {
     let Some(limit) = current() else {
         return own;
     };
     let deadline = own.deadline();
-    let shard = own.bind();
+    let shard = own.attach();
     let now = shard.clock().now_instant();
     let end = limit.end(shard.clock(), now);
     let has_passed = shard.clock().translate(limit.deadline) <= now;

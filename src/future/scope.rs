@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::limit::{ScopeDeadline, bounded, current, within};
+use crate::future::limit::{ScopeDeadline, capped, current, within};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 
@@ -118,7 +118,7 @@ impl<F: Future> Scope<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.end, cx)
+        poll_capped(this.future, this.end, cx)
     }
 }
 
@@ -127,13 +127,13 @@ impl<F: Future> Future for Scope<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let bounded = ready!(poll_bounded(this.future, this.end, cx));
-        Poll::Ready(bounded.unwrap_or_else(|_| panic_shut_down()))
+        let capped = ready!(poll_capped(this.future, this.end, cx));
+        Poll::Ready(capped.unwrap_or_else(|_| panic_shut_down()))
     }
 }
 
 /// Polls a future within a scope. It panics only if the future does.
-fn poll_bounded<F: Future>(
+fn poll_capped<F: Future>(
     future: Pin<&mut F>,
     end: &mut End,
     cx: &mut Context<'_>,
@@ -161,7 +161,7 @@ impl End {
     pub(crate) fn new(sleep: Sleep, deadline: Instant) -> End {
         End {
             sleep,
-            deadline: bounded(deadline),
+            deadline: capped(deadline),
         }
     }
 
@@ -169,7 +169,7 @@ impl End {
         let (sleep, deadline) = (&mut self.sleep, self.deadline);
         let now = Instant::now();
         if sleep.is_new() {
-            let clock = sleep.bind().clock();
+            let clock = sleep.attach().clock();
             if let Some(outer) = current().filter(|outer| outer.deadline() <= now) {
                 // As a timeout that is made then.
                 let end = outer.end(clock, clock.now_instant());

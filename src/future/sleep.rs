@@ -1,7 +1,7 @@
 //! The [`Sleep`] future.
 //!
 //! ```text
-//!   unbound --(it has to arm, or needs the clock: its timer is found)--> unarmed
+//!   detached --(it has to arm, or needs the clock: its timer is found)--> unarmed
 //!
 //!   unarmed --(poll: due already)---------------------------> elapsed
 //!     |  ^ (reset)                                               |
@@ -15,7 +15,7 @@
 //!   deferred --(poll: its word has expired)----------------------+
 //! ```
 //!
-//! A sleep of the free functions is *unbound* at first: it has no timer yet. Looking up the timer
+//! A sleep of the free functions is *detached* at first: it has no timer yet. Looking up the timer
 //! of the current runtime costs a write to a count that all its threads share, so a sleep that
 //! never arms does without.
 //!
@@ -39,7 +39,6 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem::ManuallyDrop;
-use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -53,7 +52,7 @@ use crate::error::Cancelled;
 use crate::runtime::{coop, worker_index};
 use crate::shard::turned_to::WakerId;
 use crate::shard::word::{EXPIRED, Word};
-use crate::shard::{NotArmed, Shard};
+use crate::shard::{Moved, NotArmed, Shard};
 use crate::wheel::Key;
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -93,7 +92,7 @@ use crate::wheel::Key;
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Instant,
-    /// `None` exactly while it is unbound.
+    /// `None` exactly while it is detached.
     shard: Option<Arc<Shard>>,
     state: State,
 }
@@ -105,15 +104,13 @@ const LINE: Duration = Duration::from_millis(1);
 pub(crate) type FindShard = fn() -> Arc<Shard>;
 
 enum State {
-    Unbound {
+    Detached {
         find: FindShard,
         start: Start,
     },
     Unarmed(Start),
     Armed {
-        /// Its key, taken apart to save space.
-        sequence: NonZeroU64,
-        index: u32,
+        key: Key,
         /// The tick for which its timer is armed.
         tick: Tick,
         waker: WakerId,
@@ -170,11 +167,11 @@ impl Sleep {
 
     /// A sleep that finds its timer when it has to arm, on the thread that polls it then.
     #[inline(always)]
-    pub(crate) fn unbound(find: FindShard, deadline: Instant, first_poll: FirstPoll) -> Sleep {
+    pub(crate) fn detached(find: FindShard, deadline: Instant, first_poll: FirstPoll) -> Sleep {
         Sleep {
             deadline,
             shard: None,
-            state: State::Unbound {
+            state: State::Detached {
                 find,
                 start: Start::new(first_poll),
             },
@@ -195,7 +192,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match (&self.state, &self.shard) {
             (State::Elapsed | State::Kept { .. }, _) => true,
-            (State::Unbound { start, .. }, _) => {
+            (State::Detached { start, .. }, _) => {
                 // By then its line of the grid has passed too.
                 !start.is_new && Instant::now().duration_since(self.deadline) >= LINE
             }
@@ -236,7 +233,7 @@ impl Sleep {
             Some(shard) => deadline_after(shard, duration),
             None => match Instant::now().checked_add(duration) {
                 Some(deadline) => deadline,
-                None => deadline_after(self.bind(), duration),
+                None => deadline_after(self.attach(), duration),
             },
         };
         self.reset_to(deadline, FirstPoll::after(duration));
@@ -286,7 +283,7 @@ impl Sleep {
         let deadline = self.deadline;
         // A deadline that has passed, but not for the driver, may yet be reset to later. So the
         // clock is not asked.
-        let (_, tick) = due_on(self.bind(), deadline);
+        let (_, tick) = due_on(self.attach(), deadline);
         let armed = self.arm(tick, &waker);
         if let Poll::Ready(Ok(())) = armed {
             self.state = State::Elapsed;
@@ -309,12 +306,12 @@ impl Sleep {
             first_poll,
         };
         self.set_state(match self.state {
-            State::Unbound { find, .. } => State::Unbound { find, start },
+            State::Detached { find, .. } => State::Detached { find, start },
             _ => State::Unarmed(start),
         });
         // So that `is_elapsed` goes by the grid of its timer.
-        if matches!(self.state, State::Unbound { .. }) && worker_index().is_some() {
-            self.bind();
+        if matches!(self.state, State::Detached { .. }) && worker_index().is_some() {
+            self.attach();
         }
     }
 
@@ -324,14 +321,13 @@ impl Sleep {
             return;
         };
         match shard.move_to(key, due) {
-            Some(Poll::Pending) => {
+            Moved::Pending => {
                 if let State::Armed { tick, .. } = &mut self.state {
                     *tick = due;
                 }
             }
-            Some(Poll::Ready(())) => self.set_state(State::Elapsed),
-            // It had fired before.
-            None => self.reset_unarmed(first_poll),
+            Moved::FiresNow => self.set_state(State::Elapsed),
+            Moved::HadFired => self.reset_unarmed(first_poll),
         }
     }
 
@@ -431,10 +427,10 @@ impl Sleep {
     }
 
     /// The timeout around it has returned an output.
-    #[inline(always)] // As `poll_bounded`.
+    #[inline(always)] // As `poll_capped`.
     pub(super) fn note_output(&mut self) {
         match &mut self.state {
-            State::Unbound { start, .. } | State::Unarmed(start) => start.is_over = true,
+            State::Detached { start, .. } | State::Unarmed(start) => start.is_over = true,
             State::Armed { is_over, .. } => *is_over = true,
             // A timeout resets its sleep never, and returns once that has elapsed.
             State::Deferred { .. } | State::Elapsed | State::Kept { .. } => {}
@@ -444,7 +440,7 @@ impl Sleep {
     /// Whether the timeout around it has returned.
     pub(super) fn is_over(&self) -> bool {
         match &self.state {
-            State::Unbound { start, .. } | State::Unarmed(start) => start.is_over,
+            State::Detached { start, .. } | State::Unarmed(start) => start.is_over,
             State::Armed { is_over, .. } => *is_over,
             State::Deferred { .. } => false,
             State::Elapsed | State::Kept { .. } => true,
@@ -453,7 +449,7 @@ impl Sleep {
 
     /// Ends it, wherever its timer is.
     pub(crate) fn elapse(&mut self) {
-        self.bind();
+        self.attach();
         self.disarm();
         self.state = State::Elapsed;
     }
@@ -476,27 +472,25 @@ impl Sleep {
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         match &self.state {
-            State::Unbound { start, .. } | State::Unarmed(start) => start.is_new,
+            State::Detached { start, .. } | State::Unarmed(start) => start.is_new,
             _ => false,
         }
     }
 
-    /// The shard on which it is armed if it has to be. An unbound sleep finds its timer now.
+    /// The shard on which it is armed if it has to be. A detached sleep finds its timer now.
     #[inline]
-    pub(crate) fn bind(&mut self) -> &Arc<Shard> {
-        if let State::Unbound { find, start } = self.state {
+    pub(crate) fn attach(&mut self) -> &Arc<Shard> {
+        if let State::Detached { find, start } = self.state {
             self.shard = Some(find());
             self.state = State::Unarmed(start);
         }
-        self.shard.as_ref().expect("only an unbound sleep has none")
+        self.shard.as_ref().expect("only a detached sleep has none")
     }
 
     #[inline]
     fn key(&self) -> Option<Key> {
         match &self.state {
-            &State::Armed {
-                sequence, index, ..
-            } => Some(Key::new(index, sequence)),
+            &State::Armed { key, .. } => Some(key),
             State::Deferred { word, .. } => Key::from_parts(word.key()),
             _ => None,
         }
@@ -622,10 +616,10 @@ impl Sleep {
     fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let deadline = self.deadline;
         let first_poll = match &self.state {
-            State::Unbound { start, .. } | State::Unarmed(start) => start.first_poll,
-            _ => FirstPoll::ReadsClock,
+            State::Detached { start, .. } | State::Unarmed(start) => start.first_poll,
+            _ => unreachable!("an armed sleep has a shard"),
         };
-        let shard = self.bind();
+        let shard = self.attach();
         let (due, tick) = due_on(shard, deadline);
         if first_poll == FirstPoll::ReadsClock && shard.clock().is_due_now(due) {
             return Poll::Ready(Ok(()));
@@ -635,19 +629,18 @@ impl Sleep {
 
     #[inline(always)]
     fn arm(&mut self, tick: Tick, waker: &Waker) -> Poll<Result<(), Cancelled>> {
-        let shard = self.bind();
+        let shard = self.attach();
         let clone = waker.clone();
         let waker = WakerId::of(&clone);
-        let (index, sequence) = match shard.arm(tick, clone) {
-            Ok(key) => key.into_halves(),
+        let key = match shard.arm(tick, clone) {
+            Ok(key) => key,
             Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
             // Its deadline passed while no task polled it, maybe before the runtime shut down.
             Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),
             Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
         };
         self.state = State::Armed {
-            sequence,
-            index,
+            key,
             tick,
             waker,
             is_over: false,
@@ -669,7 +662,7 @@ impl Sleep {
         };
         // The drop of the former waker may panic.
         *waker = WakerId::NONE;
-        match shard.poll_armed(key, due, cx.waker()) {
+        match shard.register_waker(key, due, cx.waker()) {
             Ok(registered) => {
                 *waker = registered;
                 Poll::Pending

@@ -70,7 +70,7 @@ impl<F: Future> Timeout<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_bounded(this.future, this.sleep, cx)
+        poll_capped(this.future, this.sleep, cx)
     }
 }
 
@@ -79,8 +79,8 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let bounded = ready!(poll_bounded(this.future, this.sleep, cx));
-        Poll::Ready(bounded.unwrap_or_else(|_| panic_shut_down()))
+        let ended = ready!(poll_capped(this.future, this.sleep, cx));
+        Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
     }
 }
 
@@ -95,7 +95,7 @@ impl<F: Future> FusedFuture for Timeout<F> {
 /// Polls a future, and then the sleep that bounds it.
 // Always inlined, because a timeout whose future is ready must not pay for a second function.
 #[inline(always)]
-fn poll_bounded<F: Future>(
+fn poll_capped<F: Future>(
     future: Pin<&mut F>,
     sleep: &mut Sleep,
     cx: &mut Context<'_>,

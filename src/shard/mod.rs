@@ -38,7 +38,7 @@ pub(crate) mod word;
 
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -97,6 +97,14 @@ pub(crate) struct Counts {
     pub(crate) rescheduled: u64,
 }
 
+/// What came of moving an armed timer.
+#[derive(Debug)]
+pub(crate) enum Moved {
+    Pending,
+    FiresNow,
+    HadFired,
+}
+
 /// Why a timer is not armed.
 #[derive(Debug)]
 pub(crate) enum NotArmed {
@@ -128,14 +136,13 @@ impl Shard {
         self.index
     }
 
-    /// Moves an armed timer, whose waker stays. `None` if it had fired before. If the new tick has
-    /// passed for the wheel or for tokio's time driver, this is ready: the timer fires here and
-    /// now, as tokio's do.
-    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Option<Poll<()>> {
+    /// Moves an armed timer, whose waker stays. If the new tick has passed for the wheel or for
+    /// tokio's time driver, the timer fires here and now, as tokio's do.
+    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Moved {
         let mut locked = self.lock();
         if tick.get() > locked.state.wheel.now() {
             if !locked.relink(key, tick) {
-                return None;
+                return Moved::HadFired;
             }
             let (ShardState { wheel, .. }, held) = locked.state.split();
             let entry = wheel.get_mut(key);
@@ -143,16 +150,16 @@ impl Shard {
                 word.locked(held).set_due(|_| tick);
             }
             if !locked.unlock() {
-                return Some(Poll::Pending);
+                return Moved::Pending;
             }
             locked = self.lock();
         }
         if !locked.unlink(key) {
-            return None;
+            return Moved::HadFired;
         }
         locked.state.counts.fired.count(Duration::ZERO);
         locked.unlock_and_wake();
-        Some(Poll::Ready(()))
+        Moved::FiresNow
     }
 
     /// Gives an armed timer a word that is due at a later tick. The turn that comes to the timer
@@ -176,7 +183,7 @@ impl Shard {
 
     /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed. Returns
     /// which waker it has then.
-    pub(crate) fn poll_armed(
+    pub(crate) fn register_waker(
         &self,
         key: Key,
         due: Moment,

@@ -10,14 +10,13 @@
 //! along. So there it is read from the wheel again, and the driver is told to read it.
 
 use super::lock::LockHeld;
-use crate::clock::tick::Tick;
-use crate::sync::{AtomicU64, Ordering};
+use crate::clock::tick::{AtomicTick, Tick};
 
 /// No moment lies beyond this tick, however short a tick is.
 pub(super) const LAST_TICK: Tick = Tick::new(1 << 62);
 
 #[derive(Debug)]
-pub(crate) struct NextExpiry(AtomicU64);
+pub(crate) struct NextExpiry(AtomicTick);
 
 /// The change of the next expiry under the lock. The driver must be notified of it after the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,28 +31,25 @@ pub(crate) enum ExpiryChange {
 
 impl NextExpiry {
     pub(crate) fn never() -> NextExpiry {
-        NextExpiry(AtomicU64::new(Tick::NEVER.get()))
+        NextExpiry(AtomicTick::new(Tick::NEVER))
     }
 
     /// The tick at which the driver comes next.
     pub(crate) fn tick(&self) -> Tick {
-        // Acquire: pairs with the Release in `set`. The driver reads it after a fence (see
-        // `NextCheck`), and so sees each expiry that was lowered by a thread that found the driver
-        // to come early enough.
-        Tick::new(self.0.load(Ordering::Acquire))
+        // The driver reads it after a fence (see `NextCheck`), and so sees each expiry that was
+        // lowered by a thread that found the driver to come early enough.
+        self.0.get()
     }
 
     /// As `tick`, for a reader that may miss what happens meanwhile.
     #[inline]
     pub(crate) fn tick_about(&self) -> Tick {
-        // Relaxed: the caller takes nothing but the number from it.
-        Tick::new(self.0.load(Ordering::Relaxed))
+        self.0.about()
     }
 
     /// Lowers it for a timer that was linked at `due`.
     #[inline]
     pub(crate) fn lower_to(&self, due: Tick, held: LockHeld<'_>) -> ExpiryChange {
-        // Relaxed: only a thread that holds the lock writes it.
         if due >= self.tick_about() {
             return ExpiryChange::None;
         }
@@ -63,7 +59,6 @@ impl NextExpiry {
 
     /// Defers it to `next`, if that is later than the present one.
     pub(crate) fn defer_to(&self, next: Tick, held: LockHeld<'_>) -> ExpiryChange {
-        // Relaxed: only a thread that holds the lock writes it.
         if next <= self.tick_about() {
             return ExpiryChange::None;
         }
@@ -73,7 +68,6 @@ impl NextExpiry {
 
     /// Sets it to that tick.
     pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
-        // Release: pairs with the Acquire in `tick`.
-        self.0.store(tick.get(), Ordering::Release);
+        self.0.set(tick);
     }
 }

@@ -1,7 +1,7 @@
 //! What a shard promises beside others, at moments that a run of a whole timer seldom meets.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 

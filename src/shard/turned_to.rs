@@ -21,29 +21,27 @@
 use std::task::Waker;
 
 use super::lock::LockHeld;
-use crate::clock::tick::Tick;
-use crate::sync::{AtomicU64, Ordering};
+use crate::clock::tick::{AtomicTick, Tick};
 
 /// The tick up to which a shard was turned.
 #[derive(Debug)]
-pub(crate) struct TurnedTo(AtomicU64);
+pub(crate) struct TurnedTo(AtomicTick);
 
 impl TurnedTo {
     pub(crate) fn new() -> TurnedTo {
-        TurnedTo(AtomicU64::new(Tick::FIRST.get()))
+        TurnedTo(AtomicTick::new(Tick::FIRST))
     }
 
     /// `Tick::NEVER` once the shard was closed.
     #[inline]
     pub(crate) fn get(&self) -> Tick {
-        // Acquire: pairs with the Release in `set`. What the turn did before is seen too.
-        Tick::new(self.0.load(Ordering::Acquire))
+        // What the turn did before is seen too.
+        self.0.get()
     }
 
     /// Call this before a timer is taken out.
     pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
-        // Release: pairs with the Acquire in `get`.
-        self.0.store(tick.get(), Ordering::Release);
+        self.0.set(tick);
     }
 
     /// Call this before the timers of the shard are taken out for ever.

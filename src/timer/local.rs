@@ -100,7 +100,7 @@ pub(crate) fn shard_of_poller() -> Arc<Shard> {
 /// another runtime later finds out by the poll.
 #[inline]
 #[track_caller]
-pub(crate) fn is_on_worker() -> bool {
+pub(crate) fn ensure_worker_timer() -> bool {
     runtime::worker_index().is_some() && (HAS_FOUND.with(Cell::get) || find_first())
 }
 

@@ -22,6 +22,8 @@ use super::slots::Node;
 /// wheel.insert(5, "another, in the same place");
 /// assert_eq!(wheel.remove(key), None);
 /// ```
+// Packed, so that it takes 12 bytes where it is stored beside others.
+#[repr(Rust, packed(4))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     index: u32,
@@ -34,12 +36,6 @@ impl Key {
         Key { index, sequence }
     }
 
-    /// The two parts that `new` was given, for an owner that stores the two apart.
-    #[inline]
-    pub(crate) fn into_halves(self) -> (u32, NonZeroU64) {
-        (self.index, self.sequence)
-    }
-
     #[inline]
     pub(super) fn index(self) -> u32 {
         self.index
@@ -48,10 +44,10 @@ impl Key {
     /// Whether it is the key of this node, which has its index.
     #[inline]
     pub(super) fn is_of<T>(self, node: &Node<T>) -> bool {
-        node.sequence == self.sequence
+        node.sequence == { self.sequence }
     }
 
-    /// The key as two numbers.
+    /// The key as two numbers, for an owner that stores it in atomics.
     pub(crate) fn to_parts(self) -> (u32, u64) {
         (self.index, self.sequence.get())
     }

@@ -75,6 +75,7 @@ pub use key::Key;
 use segments::Segments;
 pub(crate) use slots::DIGIT_BITS;
 use slots::{Level, List, Node};
+use turn::Early;
 pub(crate) use turn::{Decision, Found};
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
@@ -112,8 +113,7 @@ pub struct Wheel<T> {
     /// The earliest tick from which a slot fits into the finer level that has come to hold many
     /// since the last turn.
     crowded: u64,
-    /// How many timers are left to cascade ahead of their time at this tick.
-    ahead: (u64, usize),
+    early: Early,
     next_sequence: NonZeroU64,
 }
 
@@ -224,7 +224,7 @@ impl<T> Wheel<T> {
                     .chain(earliest)
                     .min_by_key(|&(due, _)| due)
             };
-            self.first_slots().fold(None, earliest)
+            self.occupied_slots().fold(None, earliest)
         };
         let overdue = self.first_overdue();
         let index = overdue.or_else(|| in_slots().map(|(_, index)| index))?;
@@ -280,7 +280,7 @@ impl<T> Wheel<T> {
             now: 0,
             overdue: BTreeMap::new(),
             crowded: u64::MAX,
-            ahead: (0, 0),
+            early: Early::default(),
             next_sequence: NonZeroU64::MIN,
         }
     }

@@ -22,7 +22,6 @@ use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
 
 use super::segments::{NONE, Segments};
-use super::turn::FEW;
 use super::{Key, Wheel};
 
 impl<T> Wheel<T> {
@@ -208,6 +207,9 @@ pub(crate) const DIGIT_BITS: u32 = 6;
 /// How many slots a level has: two rotations, so that the whole of the next slot of the level above
 /// fits in behind the present rotation.
 pub(super) const SLOTS: usize = 2 << DIGIT_BITS;
+
+/// A coarse slot of no more timers than this waits for its time.
+pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
 
 /// How many levels span every `u64`.
 pub(super) const MAX_LEVELS: usize = (u64::BITS - 1).div_ceil(DIGIT_BITS) as usize;

@@ -10,8 +10,9 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use super::slots::FEW;
 use super::slots::{MAX_LEVELS, Position, SLOTS, slot_of_number};
-use super::turn::{AHEAD, FEW};
+use super::turn::EARLY;
 use super::*;
 
 impl<T> Wheel<T> {
@@ -86,7 +87,7 @@ fn the_next_turn_is_the_due_or_the_start_of_a_coarse_slot_of_many() {
         let mut wheel = Wheel::new();
         wheel.extend((0..others).map(|_| (12_500, ())));
         wheel.insert(12_300, ());
-        let turns = 2 * (others + 1_u64).div_ceil(AHEAD as u64);
+        let turns = 2 * (others + 1_u64).div_ceil(EARLY as u64);
         let expected = if others < FEW as u64 {
             12_300
         } else {

@@ -13,7 +13,7 @@
 //!
 //! ```text
 //!   level 1   [ . . . X X X ]        the slot behind the present one holds many
-//!                     |||            each turn moves at most `AHEAD` of them, the last one first
+//!                     |||            each turn moves at most `EARLY` of them, the last one first
 //!   level 0   [ . . . . | o o o ]    to the second rotation, before what was armed there since
 //! ```
 //!
@@ -31,7 +31,7 @@
 //! slot.
 
 use super::Wheel;
-use super::slots::{DIGIT_BITS, slot_of_number};
+use super::slots::{DIGIT_BITS, FEW, slot_of_number};
 
 /// The choice that [`Wheel::turn`] has for a timer whose slot has come.
 pub(crate) enum Decision {
@@ -46,10 +46,14 @@ pub(super) const JUDGED: usize = 8;
 
 /// At a tick at most this many timers cascade ahead of their time, or more if they would not all
 /// have been moved by then. Small in unit tests, so that small wheels come to it.
-pub(super) const AHEAD: usize = if cfg!(test) { 32 } else { 1_024 };
+pub(super) const EARLY: usize = if cfg!(test) { 32 } else { 1_024 };
 
-/// A coarse slot of no more timers than this waits for its time.
-pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
+/// How many timers are left to cascade ahead of their time at a tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Early {
+    tick: u64,
+    left: usize,
+}
 
 /// The result of a search for a timer that is due, or of one step of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +109,7 @@ impl<T> Wheel<T> {
         if let Some(first) = self.first_overdue() {
             return Found::Due(first);
         }
-        let next = self.slot_to_work_on();
+        let next = self.next_slot();
         let Some((level, slot, start)) = next.filter(|&(.., start)| start <= self.now) else {
             return self.finish(budget);
         };
@@ -138,26 +142,28 @@ impl<T> Wheel<T> {
     /// the budget allows.
     fn finish(&mut self, budget: &mut usize) -> Found {
         self.elapsed = self.now;
-        let (tick, left) = self.ahead;
-        let mut left = if tick == self.now {
-            left
+        let mut left = if self.early.tick == self.now {
+            self.early.left
         } else {
-            match self.shares_from(1) {
+            match self.early_quota(1) {
                 0 => 0,
-                shares => shares.max(AHEAD),
+                shares => shares.max(EARLY),
             }
         };
         // The finest levels come first, since their slots have the least time left.
         for level in 1..self.levels() {
-            if let Some((slot, _)) = self.slot_to_empty(level) {
-                let own = left.saturating_sub(self.shares_from(level + 1));
+            if let Some((slot, _)) = self.early_slot(level) {
+                let own = left.saturating_sub(self.early_quota(level + 1));
                 let moved = self.cascade(level, slot, own.min(*budget));
                 left -= moved;
                 *budget -= moved;
             }
         }
         let is_cut = *budget == 0 && left > 0;
-        self.ahead = (self.now, if is_cut { left } else { 0 });
+        self.early = Early {
+            tick: self.now,
+            left: if is_cut { left } else { 0 },
+        };
         if is_cut {
             return Found::Unfinished;
         }
@@ -169,16 +175,16 @@ impl<T> Wheel<T> {
 
     /// How many timers each turn has to move until the coarse slots that come next start, on this
     /// level and the coarser ones.
-    fn shares_from(&self, level: usize) -> usize {
-        let shares = (level..self.levels()).filter_map(|level| self.slot_to_empty(level));
+    fn early_quota(&self, level: usize) -> usize {
+        let shares = (level..self.levels()).filter_map(|level| self.early_slot(level));
         shares.map(|(_, share)| share).sum()
     }
 
     /// The slot of a coarse level that comes next, if it holds so many timers that some are to be
     /// moved by now, and how many each turn has to move.
-    fn slot_to_empty(&self, level: usize) -> Option<(usize, usize)> {
-        let number = self.present_number(level) + 1;
-        let from = self.emptied_from(level, number)?;
+    fn early_slot(&self, level: usize) -> Option<(usize, usize)> {
+        let number = self.absolute_slot(level) + 1;
+        let from = self.early_from(level, number)?;
         if from > self.elapsed {
             return None;
         }
@@ -191,22 +197,22 @@ impl<T> Wheel<T> {
     /// The tick from which a coarse slot is emptied ahead of its time: as late as leaves twice the
     /// turns that it takes, but no earlier than the whole of it fits into the finer level. `None`
     /// if it holds few.
-    fn emptied_from(&self, level: usize, number: u64) -> Option<u64> {
+    fn early_from(&self, level: usize, number: u64) -> Option<u64> {
         let timers = self.levels[level].slot(slot_of_number(number)).len();
         if timers <= FEW {
             return None;
         }
         let shift = level as u32 * DIGIT_BITS;
-        let turns = 2 * timers.div_ceil(AHEAD) as u64;
+        let turns = 2 * timers.div_ceil(EARLY) as u64;
         Some((number << shift) - turns.min(1 << shift))
     }
 
-    /// A slot has come to hold more than a few. As long as the owner has not turned the wheel since
-    /// then, it goes by when it knew less.
+    /// A slot has just become crowded. Until the owner's next turn, its wake-up is still based on the
+    /// old count.
     #[cold]
     #[inline(never)]
     pub(super) fn note_crowd(&mut self, level: usize, slot: usize) {
-        let present = self.present_number(level);
+        let present = self.absolute_slot(level);
         let ahead = slot_of_number((slot as u64).wrapping_sub(present)) as u64;
         if level > 0 && ahead > 0 {
             // By then it may hold many more.
@@ -224,7 +230,7 @@ impl<T> Wheel<T> {
     }
 
     /// The number of the slot of a level in which `elapsed` lies.
-    fn present_number(&self, level: usize) -> u64 {
+    fn absolute_slot(&self, level: usize) -> u64 {
         self.elapsed >> (level as u32 * DIGIT_BITS)
     }
 
@@ -236,17 +242,17 @@ impl<T> Wheel<T> {
     /// The slot whose time comes next. Of two that start at the same tick: a coarse one comes
     /// before level 0, because what is in it may be due by then, and the finer of two coarse ones,
     /// because what is in the other would have to pass through it.
-    fn slot_to_work_on(&self) -> Option<(usize, usize, u64)> {
+    fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let first = |one: (usize, usize, u64), other: (usize, usize, u64)| {
             let is_other = other.2 < one.2 || other.2 == one.2 && one.0 == 0;
             if is_other { other } else { one }
         };
-        self.first_slots().reduce(first)
+        self.occupied_slots().reduce(first)
     }
 
     /// The first slot of each level that holds a timer, the finest level first: the level, the slot
     /// and the starting tick.
-    pub(super) fn first_slots(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+    pub(super) fn occupied_slots(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         let mut occupied = self.occupied;
         std::iter::from_fn(move || {
             if occupied == 0 {
@@ -284,12 +290,12 @@ impl<T> Wheel<T> {
         let due = overdue.or_else(|| self.earliest_in_slots())?;
         // Of each level the first slot and the one behind it: no other is to be emptied before what
         // is in the first one is due.
-        let coarse = self.first_slots().filter(|&(level, ..)| level > 0);
+        let coarse = self.occupied_slots().filter(|&(level, ..)| level > 0);
         let cascades = coarse.filter_map(|(level, _, start)| {
             let number = start >> (level as u32 * DIGIT_BITS);
             let both = [Some(number), number.checked_add(1)].into_iter().flatten();
-            both.filter(|&number| number > self.present_number(level))
-                .filter_map(|number| self.emptied_from(level, number))
+            both.filter(|&number| number > self.absolute_slot(level))
+                .filter_map(|number| self.early_from(level, number))
                 .min()
         });
         let next = self.now.saturating_add(1);
@@ -299,7 +305,7 @@ impl<T> Wheel<T> {
 
     /// The tick of the earliest timer in the slots, or that of the beginning of its slot.
     fn earliest_in_slots(&self) -> Option<u64> {
-        self.first_slots()
+        self.occupied_slots()
             .fold(None, |earliest, (level, slot, start)| {
                 if earliest.is_some_and(|earliest| earliest <= start) {
                     return earliest;

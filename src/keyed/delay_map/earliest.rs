@@ -9,11 +9,11 @@
 //! the clock before the stream did, so each tick that is lowered makes the stream compare all parts
 //! again.
 
-use crate::clock::tick::Tick;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::clock::tick::{AtomicTick, Tick};
+use crate::sync::{AtomicBool, Ordering};
 
 pub(crate) struct Earliest {
-    parts: Box<[AtomicU64]>,
+    parts: Box<[AtomicTick]>,
     /// Set after a tick was lowered, cleared before the parts are compared.
     was_lowered: AtomicBool,
 }
@@ -33,7 +33,7 @@ pub(crate) struct First {
 
 impl Earliest {
     pub(crate) fn new(parts: usize) -> Earliest {
-        let never = || AtomicU64::new(Tick::NEVER.get());
+        let never = || AtomicTick::new(Tick::NEVER);
         Earliest {
             parts: (0..parts).map(|_| never()).collect(),
             was_lowered: AtomicBool::new(false),
@@ -42,10 +42,9 @@ impl Earliest {
 
     /// The tick before which nothing is due in a part.
     pub(crate) fn of(&self, part: usize) -> Tick {
-        // Acquire: pairs with `write`, so that the reader's next reading of the clock is no earlier
-        // than the writer's. That the stream sees the tick in time is due to the fences of
-        // `clock::next_check`.
-        Tick::new(self.parts[part].load(Ordering::Acquire))
+        // The reader's next reading of the clock is no earlier than the writer's. The fences of
+        // `clock::next_check` make the stream see the tick in time.
+        self.parts[part].get()
     }
 
     pub(crate) fn of_all(&self) -> Tick {
@@ -56,11 +55,9 @@ impl Earliest {
     /// Writes the tick of a part. Returns the one before it.
     pub(crate) fn write(&self, part: &impl HeldPart, tick: Tick) -> Tick {
         let written = &self.parts[part.index()];
-        // Relaxed: only threads that had the part's lock have written it.
-        let before = Tick::new(written.load(Ordering::Relaxed));
+        let before = written.about();
         if tick != before {
-            // Release: pairs with `of`.
-            written.store(tick.get(), Ordering::Release);
+            written.set(tick);
         }
         if tick < before {
             self.lowered();
@@ -72,10 +69,9 @@ impl Earliest {
     #[inline]
     pub(crate) fn lower(&self, part: &impl HeldPart, tick: Tick) -> bool {
         let written = &self.parts[part.index()];
-        // As in `write`.
-        let is_earlier = tick < Tick::new(written.load(Ordering::Relaxed));
+        let is_earlier = tick < written.about();
         if is_earlier {
-            written.store(tick.get(), Ordering::Release);
+            written.set(tick);
             self.lowered();
         }
         is_earlier

@@ -3,7 +3,8 @@
 //! Invariant: a turn of a wheel that is turned at each tick touches a bounded number of timers
 //! beside those that fire, however many there are.
 
-use super::super::turn::{AHEAD, FEW, JUDGED};
+use super::super::slots::FEW;
+use super::super::turn::{EARLY, JUDGED};
 use super::*;
 
 /// How many nodes it touches at most to take a timer out of its slot and link it into another, or
@@ -37,7 +38,7 @@ fn most_touched(
 
 /// The bound: what is cascaded ahead of its time, and a slot of few of each level.
 fn bound(wheel: &Wheel<()>) -> usize {
-    (AHEAD + FEW * wheel.levels()) * TOUCHED
+    (EARLY + FEW * wheel.levels()) * TOUCHED
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn slots_that_begin_at_one_tick_share_what_a_turn_moves() {
             .iter()
             .zip(&after)
             .filter(|(one, other)| one != other);
-        assert!(moved.count() <= AHEAD, "at {now}");
+        assert!(moved.count() <= EARLY, "at {now}");
         before = after;
     }
     let left = before.iter().filter(|level| **level == 2).count();
@@ -121,13 +122,13 @@ fn a_crowd_behind_the_slot_that_comes_next_is_moved_in_time_too() {
     for number in 0..1_000 {
         wheel.insert(384 + number % 64, ());
     }
-    let turns = 2 * 1_000_u64.div_ceil(AHEAD as u64);
+    let turns = 2 * 1_000_u64.div_ceil(EARLY as u64);
     assert_eq!(wheel.next_turn(), Some(384 - turns));
 }
 
 #[test]
 fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
-    // At 100 a tick, three times as many as `AHEAD`.
+    // At 100 a tick, three times as many as `EARLY`.
     let (rate, first, last) = (100, 8_192_u64, 12_288);
     let mut wheel = Wheel::new();
     for due in first..last {
@@ -138,7 +139,7 @@ fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
     let touched = most_touched(&mut wheel, last, |_, _| ());
     assert!(wheel.is_empty());
     // Of each of the two levels at most what makes its slots empty in time.
-    let most = (2 * (rate + 1) + AHEAD + 2 * FEW) * TOUCHED;
+    let most = (2 * (rate + 1) + EARLY + 2 * FEW) * TOUCHED;
     assert!(touched <= most, "{touched}, not {most}");
 }
 
@@ -178,7 +179,7 @@ fn a_wheel_that_is_turned_only_when_it_has_to_be_is_even_too() {
         let wheel = &mut wheel.0;
         let mut expiry = u64::MAX;
         let (first, span) = (random.u64(200..100_000), random.u64(100..20_000));
-        let many = random.u64(..(span * AHEAD as u64 / 4).min(20_000));
+        let many = random.u64(..(span * EARLY as u64 / 4).min(20_000));
         for round in 0.. {
             // The owner knows of an insert what `turn_for` says, and of the rest what it was told.
             for _ in 0..if round == 0 { many } else { 0 } {
