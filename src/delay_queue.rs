@@ -66,7 +66,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// - A [`Key`](crate::time::delay_queue::Key) never finds a later value.
 /// - Any delay is allowed, also beyond two years.
-/// - A queue has 272 bytes and a key 12, on a system of 64 bits. tokio-util's have 192 and 8.
+/// - A queue has 272 bytes and a key 16, on a system of 64 bits. tokio-util's have 192 and 8.
 /// - Memory follows what is pending, in segments of 512 values. Values never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
 /// - A call that makes a value due earlier than the task waits for moves the timer instead of

@@ -53,7 +53,7 @@ use crate::runtime::{coop, worker_index};
 use crate::shard::turned_to::WakerId;
 use crate::shard::word::{EXPIRED, Word};
 use crate::shard::{Moved, NotArmed, Shard};
-use crate::wheel::Key;
+use crate::wheel::{Key, PackedKey};
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
 /// [`sleep_until`](crate::sleep_until).
@@ -110,7 +110,7 @@ enum State {
     },
     Unarmed(Start),
     Armed {
-        key: Key,
+        key: PackedKey,
         /// The tick for which its timer is armed.
         tick: Tick,
         waker: WakerId,
@@ -490,7 +490,7 @@ impl Sleep {
     #[inline]
     fn key(&self) -> Option<Key> {
         match &self.state {
-            &State::Armed { key, .. } => Some(key),
+            &State::Armed { key, .. } => Some(key.into()),
             State::Deferred { word, .. } => Key::from_parts(word.key()),
             _ => None,
         }
@@ -633,7 +633,7 @@ impl Sleep {
         let clone = waker.clone();
         let waker = WakerId::of(&clone);
         let key = match shard.arm(tick, clone) {
-            Ok(key) => key,
+            Ok(key) => PackedKey::from(key),
             Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
             // Its deadline passed while no task polled it, maybe before the runtime shut down.
             Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),

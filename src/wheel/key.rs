@@ -22,8 +22,6 @@ use super::slots::Node;
 /// wheel.insert(5, "another, in the same place");
 /// assert_eq!(wheel.remove(key), None);
 /// ```
-// Packed, so that it takes 12 bytes where it is stored beside others.
-#[repr(Rust, packed(4))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     index: u32,
@@ -44,7 +42,7 @@ impl Key {
     /// Whether it is the key of this node, which has its index.
     #[inline]
     pub(super) fn is_of<T>(self, node: &Node<T>) -> bool {
-        node.sequence == { self.sequence }
+        node.sequence == self.sequence
     }
 
     /// The key as two numbers, for an owner that stores it in atomics.
@@ -56,6 +54,28 @@ impl Key {
     /// key has it.
     pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
         NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
+    }
+}
+
+/// A key as it is stored, in 12 bytes. A [`Key`] takes 16, and travels in two registers.
+#[repr(Rust, packed(4))]
+#[derive(Clone, Copy)]
+pub(crate) struct PackedKey {
+    index: u32,
+    sequence: NonZeroU64,
+}
+
+impl From<Key> for PackedKey {
+    #[inline]
+    fn from(Key { index, sequence }: Key) -> PackedKey {
+        PackedKey { index, sequence }
+    }
+}
+
+impl From<PackedKey> for Key {
+    #[inline]
+    fn from(PackedKey { index, sequence }: PackedKey) -> Key {
+        Key { index, sequence }
     }
 }
 

@@ -72,6 +72,7 @@ use std::num::NonZeroU64;
 
 pub(crate) use debug::SlotCounts;
 pub use key::Key;
+pub(crate) use key::PackedKey;
 use segments::Segments;
 pub(crate) use slots::DIGIT_BITS;
 use slots::{Level, List, Node};
