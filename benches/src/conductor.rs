@@ -4,12 +4,11 @@
 //! It prints its records, one line of JSON each, and nothing else.
 
 use std::env;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::harness::Record;
 use crate::parts::{How, PARTS, Part};
-use crate::settings::Settings;
+use crate::settings::{Settings, target_folder};
 
 /// Measures a part, or tells why that cannot be done.
 pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> {
@@ -77,12 +76,6 @@ fn cargo_run(program: &str, arguments: &str) -> Command {
     }
     command.arg("--").args(arguments.split_whitespace());
     command
-}
-
-/// Two folders up from the program: `target/release/tickwheel-bench`.
-pub fn target_folder() -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    Some(program.parent()?.parent()?.to_owned())
 }
 
 fn inside(part: &str) -> Result<Command, String> {

@@ -1,72 +1,37 @@
-//! What tickwheel sets out to reach, and whether it does in this run. Most of the goals are in
-//! `goals.txt`.
+//! What tickwheel sets out to reach, and whether it does in a run. Most of the goals are in
+//! `goals.txt`, and those of the table of lateness beside its loads.
 
 use crate::harness::Quartiles;
-use crate::parts::lateness::{LOADS as LATENESS_LOADS, Limit};
+use crate::parts::lateness::LOADS;
 use crate::parts::name;
-use crate::report::{Results, how_called, tables};
+use crate::results::{Results, how_called};
 use crate::rows::{readable, rows};
 
-/// Something to reach.
+/// Under the kind of the goal: `row | ours | times | peer`, `row | limit | peer` or `row | limit`.
+const GOALS: &str = include_str!("goals.txt");
+
+/// A goal, and how it stands in a run that has figures for it.
 pub struct Goal {
     pub what: String,
     pub goal: String,
-    check: Check,
+    pub found: String,
+    pub mark: Mark,
 }
 
-enum Check {
-    /// That many times better than a peer in the same row, round by round. In the median alone,
-    /// however the rounds scatter, where timers are a small share and the noise a larger one.
-    Better {
-        row: &'static str,
-        ours: &'static str,
-        peer: &'static str,
-        times: f64,
-        in_the_median: bool,
-    },
-    AtMost {
-        row: &'static str,
-        limit: f64,
-    },
-    /// Above a contender with no timer, at most so many times as far as a peer.
-    Share {
-        row: &'static str,
-        peer: &'static str,
-        at_most: f64,
-    },
-    /// Above a peer by so much at most.
-    Above {
-        row: &'static str,
-        peer: &'static str,
-        at_most: f64,
-    },
-    /// No line of a load is later than its limit, in the table of lateness.
-    InTime {
-        load: &'static str,
-    },
-}
-
-/// How a goal stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Holds,
     /// The goal lies between the quartiles: run by run it goes one way or the other.
     OnTheLine,
     Missed,
-    /// Not measured in this run.
-    Unknown,
 }
 
 impl Mark {
-    /// Those of a goal that the run has figures for.
-    pub const MEASURED: [Mark; 3] = [Mark::Holds, Mark::OnTheLine, Mark::Missed];
-
     pub fn text(self) -> &'static str {
         match self {
             Mark::Holds => "✔ holds",
             Mark::OnTheLine => "≈ on the line",
             Mark::Missed => "✘ missed",
-            Mark::Unknown => "– not measured",
         }
     }
 
@@ -78,226 +43,140 @@ impl Mark {
         }
     }
 
-    fn in_the_median(found: Quartiles, goal: f64) -> Mark {
-        match found {
-            found if found.median >= goal => Mark::Holds,
-            found => Mark::at_least(found, goal),
+    fn at_most(found: f64, limit: f64) -> Mark {
+        if found <= limit {
+            Mark::Holds
+        } else {
+            Mark::Missed
         }
     }
 }
 
-/// What a run says to a goal.
-pub struct Verdict {
-    pub found: String,
-    pub mark: Mark,
-}
-
-impl Goal {
-    pub fn judge(&self, results: &Results) -> Verdict {
-        self.found(results).unwrap_or(Verdict {
-            found: String::new(),
-            mark: Mark::Unknown,
-        })
-    }
-
-    fn found(&self, results: &Results) -> Option<Verdict> {
-        let median = |row: &str, who: &str| Some(results.quartiles(row, who)?.median);
-        let at_most = |found: f64, limit: f64, text: String| Verdict {
-            found: text,
-            mark: if found <= limit {
-                Mark::Holds
-            } else {
-                Mark::Missed
-            },
-        };
-        Some(match &self.check {
-            Check::Better {
-                row,
-                ours,
-                peer,
-                times,
-                in_the_median,
-            } => {
-                let ratio = results.times_better(row, ours, peer)?;
-                let judge = if *in_the_median {
-                    Mark::in_the_median
-                } else {
-                    Mark::at_least
-                };
-                Verdict {
-                    found: format!("{}×", apart(ratio.median, *times)),
-                    mark: judge(ratio, *times),
-                }
-            }
-            Check::AtMost { row, limit } => {
-                let found = median(row, name::TICKWHEEL)?;
-                at_most(found, *limit, apart(found, *limit))
-            }
-            Check::Share {
-                row,
-                peer,
-                at_most: limit,
-            } => {
-                let base = median(row, name::NO_TIMER)?;
-                let share = (median(row, name::TICKWHEEL)? - base) / (median(row, peer)? - base);
-                at_most(share, *limit, format!("{}×", apart(share, *limit)))
-            }
-            Check::Above {
-                row,
-                peer,
-                at_most: limit,
-            } => {
-                let above = median(row, results.ours(row))? - median(row, peer)?;
-                at_most(above, *limit, apart(above, *limit))
-            }
-            Check::InTime { load } => {
-                let over = tables::lines(results)
-                    .into_iter()
-                    .filter(|line| line.load.id == *load)
-                    .map(|line| line.judged() - line.limit())
-                    .max_by(f64::total_cmp)?;
-                at_most(over, 0.0, apart(over, 0.0))
-            }
-        })
-    }
-}
-
-/// A figure with as many digits as tell it from its goal.
-fn apart(found: f64, goal: f64) -> String {
-    if found == goal || readable(found) != readable(goal) {
-        return readable(found);
-    }
-    let exact = |digits: usize| (format!("{found:.digits$}"), format!("{goal:.digits$}"));
-    let mut pairs = (0..9).map(exact);
-    let apart = pairs.find(|(found, goal)| found != goal);
-    apart.map_or_else(|| found.to_string(), |(found, _)| found)
-}
-
-// The goals, in words and numbers.
-
-/// Under what is asked its goals: `row | ours | times | peer`, `row | limit | peer` or
-/// `row | limit`.
-const GOALS: &str = include_str!("goals.txt");
-
-/// All goals, in the order of the table.
-pub fn goals() -> Vec<Goal> {
+/// All goals that the run has figures for.
+pub fn judge(results: &Results) -> Vec<Goal> {
     let mut goals = Vec::new();
-    let mut asked = "";
+    let mut kind = "";
     for line in GOALS.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("# ") {
-            Some(title) => asked = title,
-            None => goals.push(listed(asked, line)),
+            Some(title) => kind = title,
+            None => goals.extend(listed(kind, line, results)),
         }
     }
-    goals.extend(of_lateness());
-    goals
-}
-
-fn listed(asked: &str, line: &'static str) -> Goal {
-    let fields: Vec<&str> = line.split(" | ").collect();
-    let number = |text: &str| text.parse::<f64>().expect("a goal is a number");
-    let row = fields[0];
-    let known = rows().into_iter().find(|known| known.id == row);
-    let known = known.unwrap_or_else(|| panic!("there is no row «{row}»"));
-    match (asked, &fields[1..]) {
-        ("at most", [limit]) => Goal {
-            what: format!("{}, {}", known.title, known.unit.name()),
-            goal: format!("≤ {}", readable(number(limit))),
-            check: Check::AtMost {
-                row,
-                limit: number(limit),
-            },
-        },
-        ("above a peer", [limit, peer]) => Goal {
-            what: format!("{}, {}", known.title, known.unit.name()),
-            goal: format!("≤ {limit} more than {peer}"),
-            check: Check::Above {
-                row,
-                peer,
-                at_most: number(limit),
-            },
-        },
-        ("share of the timers", [share, peer]) => Goal {
-            what: format!("{}, what timers take of it", known.title),
-            goal: format!("≤ {share}× {peer}"),
-            check: Check::Share {
-                row,
-                peer,
-                at_most: number(share),
-            },
-        },
-        ("better" | "better in the median", [ours, times, peer]) => Goal {
-            what: format!("{}, {}", known.title, how_called(ours)),
-            goal: match (asked, *times) {
-                ("better", "1") => format!("no worse than {peer}"),
-                ("better", _) => format!("≥ {times}× {peer}"),
-                _ => format!("≥ {times}× {peer}, in the median"),
-            },
-            check: Check::Better {
-                row,
-                ours,
-                peer,
-                times: number(times),
-                in_the_median: asked != "better",
-            },
-        },
-        _ => panic!("«{line}» is no goal of the kind «{asked}»"),
-    }
-}
-
-/// Of the table of lateness, each load's.
-fn of_lateness() -> impl Iterator<Item = Goal> {
-    LATENESS_LOADS.iter().map(|load| {
-        let Limit {
-            of,
-            times,
-            plus,
-            at_most,
-        } = load.limit;
-        let and = match at_most {
+    let lines = results.lateness();
+    goals.extend(LOADS.iter().filter_map(|load| {
+        let of_load = lines.iter().filter(|line| line.load.id == load.id);
+        let above = of_load.map(|line| line.above_limit());
+        let above = above.max_by(f64::total_cmp)?;
+        let limit = load.limit;
+        let most = match limit.at_most {
             f64::INFINITY => String::new(),
             at_most => format!(", ≤ {at_most} ms"),
         };
-        Goal {
-            what: format!("{}: {of}, ms above its limit", load.title),
-            goal: format!("≤ {times}× tokio + {plus} ms{and}"),
-            check: Check::InTime { load: load.id },
+        Some(Goal {
+            what: format!("{}: {}, ms above its limit", load.title, limit.of),
+            goal: format!("≤ {}× tokio + {} ms{most}", limit.times, limit.plus),
+            found: exact(above),
+            mark: Mark::at_most(above, 0.0),
+        })
+    }));
+    goals
+}
+
+fn listed(kind: &str, line: &str, results: &Results) -> Option<Goal> {
+    let fields: Vec<&str> = line.split(" | ").collect();
+    let number = |text: &str| text.parse::<f64>().expect("a goal is a number");
+    let row = rows().into_iter().find(|known| known.id == fields[0]);
+    let row = row.unwrap_or_else(|| panic!("there is no row «{}»", fields[0]));
+    let median = |who: &str| results.median(&row.id, who);
+    let (title, ours) = (&row.title, results.ours(&row.id));
+    Some(match (kind, &fields[1..]) {
+        // Round by round. In the median alone where timers are a small share, and the noise a
+        // larger one.
+        ("better" | "better in the median", [ours, times, peer]) => {
+            let (ratio, least) = (results.times_better(&row.id, ours, peer)?, number(times));
+            let in_the_median = kind == "better in the median";
+            Goal {
+                what: format!("{title}, {}", how_called(ours)),
+                goal: match (in_the_median, *times) {
+                    (true, _) => format!("≥ {times}× {peer}, in the median"),
+                    (false, "1") => format!("no worse than {peer}"),
+                    (false, _) => format!("≥ {times}× {peer}"),
+                },
+                found: format!("{}×", exact(ratio.median)),
+                mark: match ratio.median >= least {
+                    true if in_the_median => Mark::Holds,
+                    _ => Mark::at_least(ratio, least),
+                },
+            }
         }
+        ("at most", [limit]) => Goal {
+            what: format!("{title}, {}", row.unit.name()),
+            goal: format!("≤ {}", readable(number(limit))),
+            found: exact(median(ours)?),
+            mark: Mark::at_most(median(ours)?, number(limit)),
+        },
+        ("above a peer", [limit, peer]) => {
+            let above = median(ours)? - median(peer)?;
+            Goal {
+                what: format!("{title}, {}", row.unit.name()),
+                goal: format!("≤ {limit} more than {peer}"),
+                found: exact(above),
+                mark: Mark::at_most(above, number(limit)),
+            }
+        }
+        ("share of the timers", [most, peer]) => {
+            let base = median(name::NO_TIMER)?;
+            let share = (median(ours)? - base) / (median(peer)? - base);
+            Goal {
+                what: format!("{title}, what timers take of it"),
+                goal: format!("≤ {most}× {peer}"),
+                found: format!("{}×", exact(share)),
+                mark: Mark::at_most(share, number(most)),
+            }
+        }
+        _ => panic!("«{line}» is no goal of the kind «{kind}»"),
     })
+}
+
+/// With a digit more than a goal has, so that a miss shows by what.
+fn exact(found: f64) -> String {
+    match found.abs() {
+        1_000.0.. => readable(found),
+        100.0.. => format!("{found:.1}"),
+        10.0.. => format!("{found:.2}"),
+        _ => format!("{found:.3}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_miss_has_the_digits_by_which_it_is_one() {
-        for (found, goal, shown) in [
-            (0.9996, 1.0, "0.9996"),
-            (1.5, 1.0, "1.50"),
-            (1.000_2, 1.0, "1.0002"),
-            (250.3, 250.0, "250.3"),
-            (1.0, 1.0, "1.00"),
-        ] {
-            assert_eq!(apart(found, goal), shown);
-        }
-    }
+    use crate::harness::Record;
 
     #[test]
     fn a_goal_for_the_median_may_have_a_quartile_below() {
-        let found = |lower, median, upper| Quartiles {
-            lower,
-            median,
-            upper,
+        let of = |row: &str, theirs: [f64; 3]| {
+            let theirs = Record::new(row, name::TOKIO, theirs.to_vec());
+            let ours = Record::new(row, name::TICKWHEEL, vec![100.0; 3]);
+            let records = vec![ours, theirs];
+            let goals = judge(&Results {
+                records,
+                ..Results::default()
+            });
+            goals[0].mark
         };
-        for (found, strictly, in_the_median) in [
-            (found(1.0, 1.01, 1.02), Mark::Holds, Mark::Holds),
-            (found(0.9, 0.99, 1.02), Mark::OnTheLine, Mark::Holds),
-            (found(0.9, 0.98, 1.02), Mark::OnTheLine, Mark::OnTheLine),
-            (found(0.9, 0.92, 0.98), Mark::Missed, Mark::Missed),
+        let holds = [110.0, 112.0, 114.0];
+        let mixed = [90.0, 101.0, 102.0];
+        let missed = [80.0, 82.0, 84.0];
+        for (row, marks) in [
+            ("large-8", [Mark::Holds, Mark::OnTheLine, Mark::Missed]),
+            ("hyper-cpu", [Mark::Holds, Mark::Holds, Mark::Missed]),
         ] {
-            assert_eq!(Mark::at_least(found, 0.99), strictly);
-            assert_eq!(Mark::in_the_median(found, 0.99), in_the_median);
+            assert_eq!(
+                [holds, mixed, missed].map(|theirs| of(row, theirs)),
+                marks,
+                "{row}"
+            );
         }
     }
 }

@@ -7,8 +7,10 @@
 //!   idioms      loops as users write them, with tokio's timers and with ours
 //!   harness     how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
+//!   results     what comes out of a run, and the ratios between its records
 //!   goals       what tickwheel sets out to reach in which row
-//!   report/     tables, RESULTS.md, charts and README's table
+//!   report      RESULTS.md and README's table
+//!   charts      the drawings
 //! ```
 //!
 //! # What makes a comparison fair here
@@ -54,6 +56,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod charts;
 pub mod conductor;
 pub mod goals;
 pub mod guard;
@@ -61,5 +64,6 @@ pub mod harness;
 pub mod idioms;
 pub mod parts;
 pub mod report;
+pub mod results;
 pub mod rows;
 pub mod settings;

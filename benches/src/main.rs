@@ -3,18 +3,17 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
+use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use tickwheel_bench::conductor;
-use tickwheel_bench::goals::Mark;
 use tickwheel_bench::guard::has_test_util;
 use tickwheel_bench::parts::{PARTS, Part};
-use tickwheel_bench::report::tables::{self, Style};
-use tickwheel_bench::report::{Facts, Results, Run};
-use tickwheel_bench::rows::Section;
-use tickwheel_bench::settings::Settings;
+use tickwheel_bench::results::{Facts, Results, Run};
+use tickwheel_bench::settings::{Settings, target_folder};
+use tickwheel_bench::{charts, report};
 
 /// Measures tickwheel against its peers.
 ///
@@ -101,36 +100,40 @@ fn main() -> ExitCode {
 /// Whether all is as it was asked for.
 fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let run = if options.kept {
-        Run::kept()?
+        Run::load(Run::kept_in())?
     } else {
         Run {
             facts: Facts::gather(),
             results: measure(options, settings),
         }
     };
-    show(&run.results);
     let mut is_well = run.results.failures.is_empty();
+    let keeps = options.kept || options.is_whole() && is_well;
+    let page = report::page(&run);
+    println!("{page}");
     if options.goals {
-        let (goals, missed) = tables::the_goals(&run.results, Style::Terminal, &Mark::MEASURED);
+        let (goals, missed) = report::goals(&run.results, true);
         println!("{goals}\n{missed} goals are missed");
         is_well &= missed == 0;
     }
     // Only a whole run replaces what the repository keeps.
-    if options.kept || options.is_whole() && run.results.failures.is_empty() {
-        run.save(Run::kept_in())?;
-        run.publish(Run::kept_in())?;
-        run.publish_summary()?;
-        println!("The run is kept, and README and RESULTS.md show it.");
-    } else {
-        let folder = conductor::target_folder()
-            .unwrap_or_default()
-            .join("tickwheel-bench");
-        run.save(&folder)?;
-        run.publish(&folder)?;
-        println!("Written to {}", folder.display());
-        is_well &= !options.is_whole();
+    let folder = match keeps {
+        true => Run::kept_in().to_owned(),
+        false => target_folder().unwrap_or_default().join("tickwheel-bench"),
+    };
+    run.save(&folder)?;
+    fs::create_dir_all(folder.join("charts"))?;
+    fs::write(folder.join("RESULTS.md"), page)?;
+    for (file, chart) in charts::charts(&run.results) {
+        fs::write(folder.join("charts").join(file), chart)?;
     }
-    Ok(is_well)
+    if keeps {
+        let readme = folder.join("../README.md");
+        let updated = report::readme(&fs::read_to_string(&readme)?, &run.results)?;
+        fs::write(readme, updated)?;
+    }
+    println!("Written to {}", folder.display());
+    Ok(is_well && (keeps || !options.is_whole()))
 }
 
 fn measure(options: &Options, settings: &Settings) -> Results {
@@ -152,19 +155,4 @@ fn measure(options: &Options, settings: &Settings) -> Results {
         }
     }
     results
-}
-
-fn show(results: &Results) {
-    for (section, title) in Section::ALL {
-        let rows = tables::rows(results, section, Style::Terminal);
-        println!("\n{title}\n{rows}");
-    }
-    println!(
-        "\nHow late\n{}\n",
-        tables::lateness(results, Style::Terminal)
-    );
-    println!(
-        "Where others are better\n{}",
-        tables::where_we_lose(results)
-    );
 }

@@ -1,5 +1,6 @@
-//! How long and how often to measure.
+//! How long and how often to measure, and where to build what is measured.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long and how often to measure.
@@ -47,4 +48,10 @@ impl Settings {
             Settings::full()
         }
     }
+}
+
+/// Two folders up from the program: `target/release/tickwheel-bench`.
+pub fn target_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    Some(program.parent()?.parent()?.to_owned())
 }

@@ -1,21 +1,21 @@
 //! The documents are whole when they are rendered, and show the figures of the kept run alone.
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, html};
+use pulldown_cmark::{BrokenLink, Options, Parser};
+use tickwheel_bench::charts;
 use tickwheel_bench::parts::name;
-use tickwheel_bench::report::summary::{self, BEGIN, END};
-use tickwheel_bench::report::{Run, charts, page};
+use tickwheel_bench::report::{self, BEGIN, END};
+use tickwheel_bench::results::Run;
 
 const HINT: &str = "write it again: cargo run --release -p tickwheel-bench -- --kept";
 
 #[test]
 fn readme_results_and_charts_show_the_kept_run() {
-    let run = Run::kept().unwrap();
+    let run = Run::load(Run::kept_in()).unwrap();
     let readme = read("README.md");
-    let updated = summary::updated(&readme, &summary::table(&run.results)).unwrap();
+    let updated = report::readme(&readme, &run.results).unwrap();
     assert!(readme == updated, "README.md shows another run; {HINT}");
     for (file, chart) in charts::charts(&run.results) {
         let kept = read(&format!("benches/charts/{file}"));
@@ -23,14 +23,14 @@ fn readme_results_and_charts_show_the_kept_run() {
     }
     let results = read("benches/RESULTS.md");
     assert!(
-        results == page::markdown(&run),
+        results == report::page(&run),
         "RESULTS.md shows another run; {HINT}"
     );
 }
 
 #[test]
 fn a_row_of_ours_alone_says_what_it_is_for() {
-    for (row, records) in Run::kept().unwrap().results.rows() {
+    for (row, records) in Run::load(Run::kept_in()).unwrap().results.rows() {
         let has_peer = records
             .iter()
             .any(|record| name::is_peer(&record.contender));
@@ -38,29 +38,9 @@ fn a_row_of_ours_alone_says_what_it_is_for() {
     }
 }
 
-/// A comment that begins a line makes an HTML block, which ends the paragraph above it and takes
-/// the rest of its line out of the text.
-#[test]
-fn no_page_is_torn_by_a_mark() {
-    for (name, text) in pages() {
-        let faults = torn(&text);
-        assert!(faults.is_empty(), "{name}: {faults:?}");
-        let mut rendered = String::new();
-        html::push_html(&mut rendered, Parser::new_ext(&text, as_rustdoc()));
-        assert!(!rendered.contains("&lt;!--"), "{name} shows a mark");
-    }
-    let readme = read("README.md");
-    let marks: Vec<&str> = readme
-        .lines()
-        .filter(|line| line.contains("<!--"))
-        .collect();
-    assert_eq!(marks, [BEGIN, END], "README has other marks than two");
-}
-
-/// The source's own pages are left out: rustdoc knows what the names there are.
 #[test]
 fn each_reference_of_a_document_is_defined() {
-    for (name, text) in pages().filter(|(name, _)| name.ends_with(".md")) {
+    for (name, text) in pages() {
         let undefined = undefined_references(&text);
         assert!(undefined.is_empty(), "{name}: {undefined:?}");
     }
@@ -75,20 +55,6 @@ fn undefined_references(text: &str) -> Vec<String> {
     };
     Parser::new_with_broken_link_callback(text, as_rustdoc(), Some(found)).for_each(drop);
     undefined
-}
-
-#[test]
-fn a_torn_paragraph_and_a_mark_within_one_are_found() {
-    assert!(torn("words\n\n<!-- a -->\n\nwords\n\n<!-- b -->\n```rust\n```\n").is_empty());
-    for text in [
-        "It takes\n<!-- figure -->58 bytes<!-- end --> each.",
-        "It takes <!-- figure -->58 bytes<!-- end --> each.",
-        "A list:\n\n- of\n  <!-- figure -->58<!-- end -->\n  things",
-        "words\n<!-- a -->\n\nwords",
-        "<!-- a -->\nwords",
-    ] {
-        assert!(!torn(text).is_empty(), "{text}");
-    }
 }
 
 /// What a benchmark measures, but not what a clock or a limit is: `1 ms`, `50 ms and a tick`.
@@ -114,33 +80,6 @@ fn no_prose_has_a_figure_of_a_benchmark() {
     }
 }
 
-/// The raw HTML that is more than a comment on a line of its own, between blank lines or above
-/// code.
-fn torn(text: &str) -> Vec<&str> {
-    let mut faults = Vec::new();
-    for (event, place) in Parser::new_ext(text, as_rustdoc()).into_offset_iter() {
-        match event {
-            Event::InlineHtml(_) => faults.push(&text[place]),
-            Event::Start(Tag::HtmlBlock) if !stands_alone(text, &place) => {
-                faults.push(&text[place]);
-            }
-            _ => {}
-        }
-    }
-    faults
-}
-
-fn stands_alone(text: &str, place: &Range<usize>) -> bool {
-    let block = text[place.clone()].trim();
-    let before = text[..place.start].lines().next_back().unwrap_or_default();
-    let after = text[place.end..].lines().next().unwrap_or_default();
-    let is_comment = block.starts_with("<!--") && block.ends_with("-->") && !block.contains('\n');
-    is_comment
-        && before.is_empty()
-        && (after.is_empty() || after.starts_with("```"))
-        && block.matches("-->").count() == 1
-}
-
 /// The extensions that rustdoc turns on.
 fn as_rustdoc() -> Options {
     Options::ENABLE_TABLES
@@ -150,24 +89,18 @@ fn as_rustdoc() -> Options {
         | Options::ENABLE_SMART_PUNCTUATION
 }
 
-/// Every document, and the doc comments at the head of each file that is a page.
+/// Every document.
 fn pages() -> impl Iterator<Item = (String, String)> {
     let folders = [".", "docs", "benches", "examples", "integrations"];
-    let documents = folders.into_iter().flat_map(|folder| {
+    folders.into_iter().flat_map(|folder| {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let documents = names.filter(|name| name.ends_with(".md"));
-        documents.map(move |name| format!("{folder}/{name}"))
-    });
-    let documents = documents.map(|name| (read(&name), name));
-    let landing = ["src/lib.rs", "src/guarantees.rs", "src/time.rs"];
-    let heads = landing.into_iter().map(|name| {
-        let source = read(name);
-        let lines = source.lines().filter_map(|line| line.strip_prefix("//!"));
-        let head = lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)));
-        (head.collect(), name.to_owned())
-    });
-    documents.chain(heads).map(|(text, name)| (name, text))
+        documents.map(move |name| {
+            let name = format!("{folder}/{name}");
+            (name.clone(), read(&name))
+        })
+    })
 }
 
 fn read(name: &str) -> String {

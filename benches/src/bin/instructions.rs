@@ -26,11 +26,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use comfy_table::{CellAlignment, Table};
 use std::collections::HashMap;
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tickwheel_bench::harness::runtime;
-use tickwheel_bench::idioms::IDIOMS;
+use tickwheel_bench::idioms::{IDIOMS, Idiom};
+use tickwheel_bench::report::table;
 use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
 
@@ -305,18 +305,33 @@ fn run(row: usize, contender: Contender, times: usize) {
     std::process::exit(0);
 }
 
-fn operations() -> Table {
-    let mut table = right(&["instructions of an operation", "tickwheel", "tokio"]);
-    for (index, row) in ROWS.iter().enumerate() {
+fn operations() -> String {
+    let line = |(index, row): (usize, &&str)| {
         let cell = |contender| count(index, contender).to_string();
         let cells = [Contender::Tickwheel, Contender::Tokio].map(cell);
-        table.add_row([&[(*row).to_owned()][..], &cells].concat());
-    }
-    table
+        [&[row.to_string()][..], &cells].concat()
+    };
+    let head = ["instructions of an operation", "tickwheel", "tokio"];
+    table(&head, ROWS.iter().enumerate().map(line).collect())
 }
 
-/// What the same program takes without timers is taken off.
-fn idioms() -> Table {
+/// Without those that the same program takes without timers.
+fn idioms() -> String {
+    let line = |(index, idiom): (usize, &Idiom)| {
+        let counted = |contender| count(ROWS.len() + index, contender) as f64;
+        let base = counted(Contender::NoTimer);
+        let [ours, theirs] = [Contender::Tickwheel, Contender::Tokio].map(|it| counted(it) - base);
+        let goal = if idiom.resets { 0.6 } else { 0.85 };
+        let share = ours / theirs;
+        let mark = if share <= goal { "holds" } else { "missed" };
+        vec![
+            idiom.title.to_owned(),
+            ours.to_string(),
+            theirs.to_string(),
+            format!("{share:.3}"),
+            format!("≤ {goal}, {mark}"),
+        ]
+    };
     let head = [
         "instructions of an idiom",
         "tickwheel",
@@ -324,32 +339,7 @@ fn idioms() -> Table {
         "share",
         "goal",
     ];
-    let mut table = right(&head);
-    for (index, idiom) in IDIOMS.iter().enumerate() {
-        let counted = |contender| count(ROWS.len() + index, contender) as f64;
-        let base = counted(Contender::NoTimer);
-        let [ours, theirs] = [Contender::Tickwheel, Contender::Tokio].map(|it| counted(it) - base);
-        let goal = if idiom.resets { 0.6 } else { 0.85 };
-        let share = ours / theirs;
-        let mark = if share <= goal { "holds" } else { "missed" };
-        table.add_row([
-            idiom.title.to_owned(),
-            ours.to_string(),
-            theirs.to_string(),
-            format!("{share:.3}"),
-            format!("≤ {goal}, {mark}"),
-        ]);
-    }
-    table
-}
-
-fn right(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.set_header(head);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    table(&head, IDIOMS.iter().enumerate().map(line).collect())
 }
 
 /// The instructions of one operation.

@@ -6,9 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{How, Part, name};
-use crate::conductor::target_folder;
 use crate::harness::Record;
-use crate::settings::Settings;
+use crate::settings::{Settings, target_folder};
 
 pub const PART: Part = Part {
     name: "build",
