@@ -2,4 +2,3 @@
 
 mod hyper_server;
 mod process;
-mod wheel_view;
