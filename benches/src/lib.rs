@@ -54,8 +54,6 @@
 //! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches;
 //!   `replace` is the other end.
 
-#![forbid(unsafe_code)]
-
 pub mod charts;
 pub mod conductor;
 pub mod goals;

@@ -1,7 +1,5 @@
 //! `cargo run --release -p tickwheel-bench`: what the command line asks for.
 
-#![forbid(unsafe_code)]
-
 use std::error::Error;
 use std::fs;
 use std::process::ExitCode;

@@ -4,8 +4,6 @@
 //!
 //! The driver has a runtime with one worker to itself. So the CPU time of that worker is its own.
 
-#![forbid(unsafe_code)]
-
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

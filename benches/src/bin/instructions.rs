@@ -15,8 +15,6 @@
 //! thread alone is counted, and the driver is on another. An idiom has all on one thread. A reading
 //! of the clock counts as little as a system call does, alike for all.
 
-#![forbid(unsafe_code)]
-
 use std::future::{Future, pending};
 use std::hint::black_box;
 use std::pin::pin;

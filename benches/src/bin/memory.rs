@@ -1,7 +1,5 @@
 //! The part `memory`, in a program whose allocator counts. All other parts run without that burden.
 
-#![forbid(unsafe_code)]
-
 use peak_alloc::PeakAlloc;
 use tickwheel_bench::{conductor, parts, settings::Settings};
 
