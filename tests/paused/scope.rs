@@ -126,19 +126,6 @@ async fn of_nested_scopes_the_earliest_deadline_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_made_outside_is_bounded_where_it_is_polled() {
-    let start = Instant::now();
-    let inner = scope(in_seconds(60), async {
-        assert_eq!(remaining(), Some(2 * SECOND));
-        timeout(60 * SECOND, pending::<()>()).await
-    });
-    let outer = scope(in_seconds(2), inner).await;
-    assert!(matches!(outer, Ok(Ok(Err(_)))), "{outer:?}");
-    assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_nothing_armed();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timeout_taken_out_of_a_scope_stays_bounded() {
     let start = Instant::now();
     let make = poll_fn(|_| Poll::Ready(timeout(60 * SECOND, pending::<()>())));

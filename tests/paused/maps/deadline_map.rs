@@ -72,18 +72,3 @@ async fn the_waiter_of_a_replaced_deadline_is_woken_under_no_lock() {
     assert!(asks.1.load(Ordering::Relaxed), "it found the newer one");
     assert!(older.await.unwrap_err().is_replaced());
 }
-
-/// It is dropped as its task unwinds, with none of the map's closures on the stack.
-#[tokio::test(start_paused = true)]
-async fn the_key_of_a_task_that_panics_goes_with_it() {
-    let map = DeadlineMap::new(&Timer::current());
-    let keyed = map.insert(1, HOUR).unwrap();
-    let handle = keyed.handle();
-    let task = tokio::spawn(async move {
-        let _keyed = keyed;
-        panic!("the task does");
-    });
-    assert!(task.await.unwrap_err().is_panic());
-    assert!(!map.contains_key(&1) && map.is_empty());
-    assert!(!handle.is_pending());
-}

@@ -51,83 +51,6 @@ async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_took_goes_with_the_last_handle() {
-    let (map, stream) = DelayMap::new(&Timer::current());
-    let value = Arc::new(());
-    map.insert(1, value.clone(), MS).unwrap();
-    drop(stream);
-    assert_eq!(Arc::strong_count(&value), 2, "the map keeps it");
-    drop(map);
-    assert_eq!(Arc::strong_count(&value), 1);
-}
-
-/// Each use linked it behind all that was due, so a consumer that is behind never came to it.
-#[tokio::test(start_paused = true)]
-async fn a_value_that_is_used_beyond_its_ttl_comes_out_of_a_busy_stream() {
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    map.insert_with_ttl(0, 0, 300 * MS, 500 * MS).unwrap();
-    let (mut uses, mut key) = (0, 0);
-    for step in 0_u32.. {
-        tokio::time::advance(10 * MS).await;
-        // Twice as many as the consumer takes.
-        for _ in 0..2 {
-            key += 1;
-            map.insert(key, 0, Duration::ZERO).unwrap();
-        }
-        if step % 10 == 9 {
-            uses += u32::from(map.touch(&0, 300 * MS, |_| ()).is_some());
-        }
-        if stream.try_recv().unwrap().key == 0 {
-            break;
-        }
-        assert!(step < 1_000, "it never comes out");
-    }
-    assert_eq!(uses, 4, "the fifth came as its time to live ended");
-}
-
-/// Users come back while the consumer still takes what `expire_all` has made due.
-#[tokio::test(start_paused = true)]
-async fn no_use_revives_what_expire_all_has_ended() {
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    for key in 0..100 {
-        map.insert(key, key, HOUR).unwrap();
-    }
-    assert_eq!(map.expire_all(), 100);
-    for key in 0..100 {
-        let is_live = match key % 6 {
-            0 => map.touch(&key, HOUR, |_| ()).is_some(),
-            1 => map.reset(&key, HOUR),
-            2 => map.reset_at(&key, Instant::now() + HOUR),
-            3 => map.update(&key, |_| ()).is_some(),
-            4 => map.deadline(&key).is_some(),
-            _ => map.expire(&key),
-        };
-        assert!(!is_live && map.contains_key(&key), "{key}");
-    }
-    let mut values = Vec::new();
-    assert_eq!(stream.recv_many(&mut values, 200).await, 100);
-    assert!(map.is_empty());
-}
-
-/// A job that no task has begun can be cancelled, and its key holds its place until then.
-#[tokio::test(start_paused = true)]
-async fn what_is_due_is_in_the_map_until_it_is_taken() {
-    let (map, mut stream) = DelayMap::with_limit(&Timer::current(), 3);
-    for key in 0..3 {
-        map.insert(key, 0, MS).unwrap();
-    }
-    tokio::time::advance(MS).await;
-    assert_eq!(map.len(), 3);
-    assert!(map.insert(3, 0, MS).is_err(), "it is full");
-    assert!(map.insert_if_absent(0, 1, MS).is_err(), "it is occupied");
-    assert_eq!(map.insert(0, 1, HOUR), Ok(Some(0)));
-    assert_eq!(map.update(&0, |value| *value), Some(1));
-    assert_eq!(map.remove(&1), Some(0));
-    assert_eq!(stream.try_recv().unwrap().key, 2);
-    assert!(stream.try_recv().is_err() && map.len() == 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_drain_and_a_close_tell_how_much_time_was_left() {
     for take in [DelayMap::drain, DelayMap::close] {
         let (map, mut expired) = DelayMap::new(&Timer::current());
@@ -311,25 +234,6 @@ async fn expire_all_misses_no_value_that_moves_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_at_once_are_never_more_than_asked_for() {
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    // One for each odd millisecond, and many for each even one.
-    for key in 0..2_000_u32 {
-        let step = key / 200;
-        let delay = 2 * step + u32::from(key % 200 > 0);
-        map.insert(key, (), delay * MS).unwrap();
-    }
-    tickwheel::sleep(100 * MS).await;
-    let mut values = Vec::new();
-    while values.len() < 1_995 {
-        let before = values.len();
-        assert_eq!(stream.recv_many(&mut values, 3).await, 3);
-        assert_eq!(values.len() - before, 3);
-    }
-    assert_eq!(stream.recv_many(&mut values, 9).await, 5);
-}
-
-#[tokio::test(start_paused = true)]
 async fn metrics_count_what_was_put_in_and_what_expired() {
     let (map, mut stream) = DelayMap::with_limit(&Timer::current(), 100);
     let counts = |map: &DelayMap<u32, u32>| {
@@ -398,23 +302,6 @@ async fn a_task_that_takes_very_many_values_lets_others_run() {
         Poll::Ready(taken.count())
     });
     assert_eq!(taken.await, 128, "the budget of a task");
-}
-
-/// The stream waits for the tick at which the value comes out.
-#[tokio::test(start_paused = true)]
-async fn expire_all_brings_what_has_passed_within_a_tick_out_at_once() {
-    let timer = Timer::builder().tick(100 * MS).build().unwrap();
-    let (map, mut stream) = DelayMap::new(&timer);
-    map.insert(1, (), 30 * MS).unwrap();
-    let mut next = task::spawn(stream.recv());
-    assert_pending!(next.poll());
-    tokio::time::advance(50 * MS).await;
-    assert_pending!(next.poll());
-    assert_eq!(map.expire_all(), 0, "its deadline has passed");
-    assert!(next.is_woken());
-    map.insert(2, (), Duration::ZERO).unwrap();
-    assert!(!map.expire(&1) && !map.expire(&2), "both are due already");
-    assert_ready!(next.poll());
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 //! of time, places, budgets, and runtimes that end.
 
 use std::fmt::Debug;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::hash::Hash;
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +13,7 @@ use futures::{Stream, StreamExt};
 use tickwheel::{DelayQueue, Duration, Instant, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{
-    HOUR, MS, SECOND, assert_nothing_armed, current_thread, multi_thread, poll_once,
-};
+use crate::common::{HOUR, MS, SECOND, current_thread, multi_thread, poll_once};
 use crate::paused_clock::paused;
 use crate::timer::panic_of;
 
@@ -91,29 +89,6 @@ fn stream<T: Stream<Item = I>, I>() {}
 
 shapes!(with_tokio_util, tokio_util::time);
 shapes!(with_the_crate, tickwheel::time);
-
-macro_rules! woken_after_a_ready_poll {
-    ($queue:expr) => {{
-        let mut queue = task::spawn($queue);
-        (queue.insert(1, 100 * MS), queue.insert(2, 5 * MS));
-        assert!(queue.poll_next().is_pending());
-        tokio::time::advance(5 * MS).await;
-        assert!(queue.poll_next().is_ready());
-        let mut inserts = |delay| (queue.insert(3, delay), queue.is_woken()).1;
-        [inserts(HOUR), inserts(100 * MS), inserts(20 * MS)]
-    }};
-}
-
-/// The task has taken a value and may wait for something else now.
-#[tokio::test(start_paused = true)]
-async fn a_value_that_becomes_the_first_wakes_whoever_took_the_last_one() {
-    let woken = woken_after_a_ready_poll!(DelayQueue::new());
-    let tokio_utils = woken_after_a_ready_poll!(tokio_util::time::DelayQueue::new());
-    assert_eq!(
-        (woken, tokio_utils),
-        ([false, false, true], [false, false, true])
-    );
-}
 
 #[tokio::test(start_paused = true)]
 async fn its_items_are_tokio_utils_and_panic_at_the_callers_line() {
@@ -197,26 +172,6 @@ async fn one_task_that_takes_very_many_lets_others_run() {
         polls
     });
     assert!(taking.await.unwrap() > 10);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_is_given_up_leaves_no_timer_behind() {
-    let mut queue = task::spawn(DelayQueue::new());
-    let keys = [HOUR, 2 * HOUR].map(|wait| queue.insert("value", wait));
-    assert!(
-        queue
-            .enter(|cx, mut queue| queue.poll_expired(cx))
-            .is_pending()
-    );
-    for key in keys {
-        queue.remove(&key);
-    }
-    assert!(queue.is_woken());
-    assert_nothing_armed();
-    // So the clock does not run to it while all else is idle.
-    let start = Instant::now();
-    assert!(tickwheel::timeout(MS, pending::<()>()).await.is_err());
-    assert_eq!(start.elapsed(), MS);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,25 +12,8 @@ use super::same_as_tokio;
 use crate::common::{HOUR, MS, current_thread};
 use crate::paused_clock::{move_the_clock_only, paused};
 
-const NS: Duration = Duration::from_nanos(1);
 const US: Duration = Duration::from_micros(1);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-
-same_as_tokio! {
-    async fn a_nanosecond_more_takes_a_millisecond_more(microseconds in [0, 1, 300, 999])
-        -> Vec<(Duration, Duration)> in paused
-    {
-        advance(Duration::from_micros(microseconds)).await;
-        let mut trace = Vec::new();
-        for nap in [MS, MS + NS, 2 * MS - NS, 2 * MS, 2 * MS + NS, NS] {
-            let start = Instant::now();
-            time::sleep(nap).await;
-            trace.push((nap, start.elapsed()));
-        }
-        assert!(microseconds > 0 || trace[1] == (MS + NS, 2 * MS));
-        trace
-    }
-}
 
 same_as_tokio! {
     async fn what_begins_at_a_random_nanosecond_ends_where_tokios_does(seed in 0..40)
@@ -110,22 +93,6 @@ same_as_tokio! {
             }
         }
         trace
-    }
-}
-
-same_as_tokio! {
-    /// By how much a tick may be late is exact.
-    async fn a_tick_is_missed_if_it_is_late_by_more_than_5_ms(late in 4..7)
-        -> Vec<Duration> in paused
-    {
-        let start = Instant::now();
-        let mut interval = time::interval(20 * MS);
-        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-        interval.tick().await;
-        advance((20 + late as u32) * MS).await;
-        interval.tick().await;
-        interval.tick().await;
-        vec![start.elapsed()]
     }
 }
 

@@ -17,7 +17,7 @@ use tickwheel::error::BuildError;
 use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, SECOND, current_thread};
+use crate::common::{HOUR, MS, current_thread};
 use crate::paused_clock::{move_the_clock_only, settle};
 
 thread_local! {
@@ -161,25 +161,6 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
         shown.contains("Timer") && shown.contains("Sleep") && shown.contains("pending"),
         "{shown}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_heartbeat_takes_an_extension_back() {
-    let start = Instant::now();
-    let deadline = Timer::builder().build().unwrap().deadline(30 * SECOND);
-    let handle = deadline.handle();
-    assert!(
-        handle.extend(600 * SECOND),
-        "an operator looks at the connection"
-    );
-    for _ in 0..1_000 {
-        tokio::time::advance(500 * MS).await;
-        assert!(handle.reset());
-    }
-    assert_eq!(handle.deadline(), Some(start + 630 * SECOND));
-    assert!(handle.reset_after(handle.timeout()), "back to the usual");
-    assert_eq!(handle.remaining(), Some(30 * SECOND));
-    assert_eq!(deadline.await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
