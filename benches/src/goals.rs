@@ -110,7 +110,7 @@ fn listed(kind: &str, line: &str, results: &Results) -> Option<Goal> {
             }
         }
         ("at most", [limit]) => Goal {
-            what: format!("{title}, {}", row.unit.name()),
+            what: format!("{title}, {}", row.unit),
             goal: format!("≤ {}", readable(number(limit))),
             found: exact(median(ours)?),
             mark: Mark::at_most(median(ours)?, number(limit)),
@@ -118,7 +118,7 @@ fn listed(kind: &str, line: &str, results: &Results) -> Option<Goal> {
         ("above a peer", [limit, peer]) => {
             let above = median(ours)? - median(peer)?;
             Goal {
-                what: format!("{title}, {}", row.unit.name()),
+                what: format!("{title}, {}", row.unit),
                 goal: format!("≤ {limit} more than {peer}"),
                 found: exact(above),
                 mark: Mark::at_most(above, number(limit)),

@@ -103,7 +103,7 @@ fn rows(results: &Results, section: Section) -> String {
                     1 => String::new(),
                     _ => format!("{} – {}", readable(found.lower), readable(found.upper)),
                 },
-                row.unit.name().to_owned(),
+                row.unit.to_owned(),
                 match better.filter(|_| record.contender != ours) {
                     Some(found) => ratio(found),
                     None if is_first => row.purpose.clone(),
@@ -207,7 +207,7 @@ pub fn summary(results: &Results) -> String {
         let (row, _) = rows.iter().find(|(row, _)| row.id == *id)?;
         let found = results.times_better(id, ours, peer)?;
         Some(vec![
-            format!("{}, {}", row.title, row.unit.name()),
+            format!("{}, {}", row.title, row.unit),
             how_called(ours).to_owned(),
             readable(results.median(id, ours)?),
             readable(results.median(id, peer)?),

@@ -13,7 +13,7 @@ use sysinfo::{CpuRefreshKind, RefreshKind, System};
 use crate::harness::{Quartiles, Record};
 use crate::parts::lateness::{Kind, LOADS, Load, QUANTILES};
 use crate::parts::name;
-use crate::rows::{Row, Unit, rows};
+use crate::rows::{Row, rows, times_better};
 
 /// What was measured, and with what.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -109,10 +109,10 @@ impl Results {
     /// row of the table of lateness counts what is earlier.
     pub fn times_better(&self, row: &str, one: &str, other: &str) -> Option<Quartiles> {
         let known = rows().into_iter().find(|known| known.id == row);
-        let unit = known.map_or(Unit::MillisecondsLate, |row| row.unit);
+        let unit = known.map_or("ms late", |row| row.unit);
         let (one, other) = (self.record(row, one)?, self.record(row, other)?);
         let rounds = one.samples.iter().zip(&other.samples);
-        let ratios = rounds.map(|(one, other)| unit.times_better(*one, *other));
+        let ratios = rounds.map(|(one, other)| times_better(unit, *one, *other));
         Quartiles::of(&ratios.collect::<Vec<f64>>())
     }
 
