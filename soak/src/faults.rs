@@ -1,7 +1,6 @@
-//! The faults that are thrown in: wakers, keys and values that misbehave, and a machine that does.
+//! The faults that are thrown in: wakers that misbehave, and a machine that does. Keys and values
+//! that panic are the matter of the oracle.
 
-use std::cell::Cell;
-use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -80,57 +79,6 @@ impl<F: Future + Unpin> Future for Misled<F> {
         bad.inner.register(cx.waker());
         let waker = Waker::from(bad.clone());
         Pin::new(&mut this.future).poll(&mut Context::from_waker(&waker))
-    }
-}
-
-thread_local! {
-    /// How many calls of a key's own code there are until one panics, or zero if none does.
-    static CALLS_LEFT: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Makes the n-th call from now of any key's own code panic, on this thread. Zero makes none panic.
-pub fn break_at_call(number: u32) {
-    CALLS_LEFT.set(number);
-}
-
-fn enter() {
-    let left = CALLS_LEFT.get();
-    CALLS_LEFT.set(left.saturating_sub(1));
-    if left == 1 && !thread::panicking() {
-        panic!("{ON_PURPOSE}, by a key");
-    }
-}
-
-/// A key whose `Hash`, `Eq`, `Clone` and `Drop` panic when they are told to.
-#[derive(Debug)]
-pub struct Key(pub u32);
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        enter();
-        self.0.hash(state);
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Key) -> bool {
-        enter();
-        self.0 == other.0
-    }
-}
-
-impl Eq for Key {}
-
-impl Clone for Key {
-    fn clone(&self) -> Key {
-        enter();
-        Key(self.0)
-    }
-}
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        enter();
     }
 }
 

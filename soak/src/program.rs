@@ -38,7 +38,6 @@ pub struct Clock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub wakers: bool,
-    pub keys: bool,
     pub busy_workers: bool,
     pub load: bool,
     pub stop: bool,

@@ -75,7 +75,6 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
     let mut rare = |one_of| random.u16(..one_of) == 0;
     Faults {
         wakers: rare(4),
-        keys: rare(4),
         busy_workers: rare(6),
         load: rare(6),
         stop: rare(200),

@@ -154,8 +154,6 @@ pub enum Act<T> {
     Drained,
     /// Ends whatever life there is under the key.
     Take,
-    /// The call panicked, and may have done anything.
-    Unknown,
     End(Outcome<T>),
 }
 
@@ -269,8 +267,6 @@ fn accuse_ghosts<T: Time>(events: &[Event<T>], rules: Rules, mut accuse: impl Fn
         .iter()
         .filter(|event| matches!(event.act, Act::Begin(_)))
         .peekable();
-    let is_unknown = |event: &&Event<T>| matches!(event.act, Act::Unknown);
-    let unknown: Vec<_> = events.iter().filter(is_unknown).collect();
     // The latest moment up to which a life that has begun by now may have gone on.
     let mut until: Option<T> = None;
     let mut is_endless = false;
@@ -283,12 +279,7 @@ fn accuse_ghosts<T: Time>(events: &[Event<T>], rules: Rules, mut accuse: impl Fn
                 None => is_endless = true,
             }
         }
-        // A call that panicked may have put the key in for a while.
-        let meets = |unknown: &Event<T>| {
-            unknown.call.before <= event.call.after && event.call.before <= unknown.call.after
-        };
         let is_found = event.answer && !event.is_vague && event.life == 0;
-        let is_found = is_found && !unknown.iter().any(|unknown| meets(unknown));
         let is_look = match event.act {
             Act::Find => true,
             Act::Set(_) | Act::Extend(_) | Act::Look | Act::Expire => rules == Rules::Value,
@@ -330,7 +321,7 @@ impl<'a, T: Time> Life<'a, T> {
         let may_end_it = |event: &&Event<T>| match event.act {
             Act::Begin(_) => event.life != begin.life && event.answer,
             Act::Remove => event.life == begin.life && event.answer,
-            Act::Take | Act::Unknown => event.life == 0 || event.life == begin.life,
+            Act::Take => event.life == 0 || event.life == begin.life,
             Act::End(_) => event.life == begin.life && rules == Rules::Value,
             _ => false,
         };
@@ -374,13 +365,6 @@ impl<'a, T: Time> Life<'a, T> {
         let Act::End(Outcome::Out { due, number }) = end.act else {
             return None;
         };
-        if self
-            .possible
-            .iter()
-            .any(|event| matches!(event.act, Act::Unknown))
-        {
-            return None;
-        }
         let moves = self
             .possible
             .iter()
@@ -459,11 +443,9 @@ impl<'a, T: Time> Life<'a, T> {
             let sure = self.possible.iter().filter(|event| self.is_sure(event));
             sure.filter(|event| event.answer && act(&event.act)).count()
         };
-        let is_unknown = possibly(|act| matches!(act, Act::Unknown));
-        let can_be_expired = is_unknown || possibly(|act| matches!(act, Act::Expire));
-        let can_be_cancelled =
-            is_unknown || possibly(|act| matches!(act, Act::Cancel | Act::Remove));
-        let can_be_drained = is_unknown || possibly(|act| matches!(act, Act::Drained));
+        let can_be_expired = possibly(|act| matches!(act, Act::Expire));
+        let can_be_cancelled = possibly(|act| matches!(act, Act::Cancel | Act::Remove));
+        let can_be_drained = possibly(|act| matches!(act, Act::Drained));
         let outcome = self.end.and_then(|end| match end.act {
             Act::End(outcome) => Some((outcome, end.call)),
             _ => None,
@@ -474,7 +456,6 @@ impl<'a, T: Time> Life<'a, T> {
             Some((Outcome::Out { due, .. }, call)) => Some(due.min(call.after)),
             _ => None,
         };
-        let is_due_known = !is_unknown && shutdown.is_none();
         match (elapsed, outcome) {
             (Some(elapsed), _) if elapsed < self.earliest && !can_be_expired => {
                 let early = self.earliest - elapsed;
@@ -486,7 +467,7 @@ impl<'a, T: Time> Life<'a, T> {
             }
             // The clock of a runtime that has ended stands still.
             (_, Some((Outcome::Out { due, .. }, call)))
-                if is_due_known && !self.may_be_due(due, call) =>
+                if shutdown.is_none() && !self.may_be_due(due, call) =>
             {
                 let text = "due at a time that no call has set";
                 accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
@@ -506,9 +487,7 @@ impl<'a, T: Time> Life<'a, T> {
                 }
             }
             self.judge_answers(rules, can_be_expired, was_told, accuse);
-            if !is_unknown {
-                self.judge_overdue(was_told, accuse);
-            }
+            self.judge_overdue(was_told, accuse);
             return;
         }
         let cancels = surely(|act| matches!(act, Act::Cancel));

@@ -1,6 +1,5 @@
 //! A [`DeadlineMap`] of few keys, with holders that insert and await, and others that call by key.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use tickwheel::error::InsertIfAbsentError;
@@ -9,7 +8,6 @@ use tokio::time::{Duration, Instant};
 
 use super::deadline::{self, Kept, LONGEST, push};
 use super::{Lengths, Pace};
-use crate::faults::{self, Key};
 use crate::finding::Kind;
 use crate::life::{Act, Call, Due, Rules, timed};
 use crate::program::{Clock, Program};
@@ -20,7 +18,7 @@ use crate::world::Place;
 struct Shared {
     program: Arc<Program>,
     clock: Clock,
-    map: DeadlineMap<Key>,
+    map: DeadlineMap<u32>,
     number: u32,
     keys: u32,
     limit: Option<usize>,
@@ -47,7 +45,7 @@ impl Drop for Shared {
         if self.program.told(self.clock.runtime).is_some() {
             return;
         }
-        let held = (0..limit as u32).map(|key| self.map.insert(Key(key), LONGEST));
+        let held = (0..limit as u32).map(|key| self.map.insert(key, LONGEST));
         let held: Vec<_> = held.filter_map(Result::ok).collect();
         if held.len() < limit && self.program.told(self.clock.runtime).is_none() {
             let text = format!("{} keys go into a map for {limit}", held.len());
@@ -97,20 +95,19 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let due = Due::After(timeout);
         let if_absent = random.u8(..4) == 0;
         let mut record = program.record();
-        let inserted = shared.brittle(&mut random, &mut record, subject, || match if_absent {
-            true => shared.map.insert_if_absent(Key(key), timeout),
-            false => shared.map.insert(Key(key), timeout).map_err(Into::into),
+        let (inserted, call) = timed(|| match if_absent {
+            true => shared.map.insert_if_absent(key, timeout),
+            false => shared.map.insert(key, timeout).map_err(Into::into),
         });
         push(&shared.latest, &clock, Act::Reset);
-        let (deadline, call) = match inserted {
-            Some((Ok(deadline), call)) => (deadline, call),
-            other => {
-                match other {
-                    Some((Err(InsertIfAbsentError::Occupied(_)), call)) => {
+        let deadline = match inserted {
+            Ok(deadline) => deadline,
+            Err(refused) => {
+                match refused {
+                    InsertIfAbsentError::Occupied(_) => {
                         record.keep(subject, Act::Find, (true, call));
                     }
-                    Some((Err(refused), call)) => shared.judge_refusal(&refused, call),
-                    _ => {}
+                    refused => shared.judge_refusal(&refused, call),
                 }
                 super::yield_now().await;
                 continue;
@@ -164,7 +161,7 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 continue;
             }
             11..30 => {
-                let answer = timed(|| map.contains_key(&Key(key)));
+                let answer = timed(|| map.contains_key(&key));
                 record.keep(subject, Act::Find, answer);
                 continue;
             }
@@ -179,7 +176,7 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 // Afterwards, because who waits may be woken here, and may call the map.
                 let looked = handles.iter().filter_map(ResetHandle::remaining);
                 assert!(looked.count() <= handles.len());
-                handle = map.handle(&Key(key)).map(|handle| (subject, handle));
+                handle = map.handle(&key).map(|handle| (subject, handle));
                 continue;
             }
             _ => {}
@@ -187,8 +184,8 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let act = deadline::random_call(&mut random, shared.lengths, &shared.latest);
         push(&shared.latest, &shared.clock, act);
         let look = random.bool();
-        let answer = shared.brittle(&mut random, &mut record, subject, || {
-            let key = &Key(key);
+        let answer = timed(|| {
+            let key = &key;
             match act {
                 Act::ResetFrom(since) => map.reset_from(key, since),
                 Act::Expire => map.expire(key),
@@ -205,9 +202,7 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 }),
             }
         });
-        if let Some(answer) = answer {
-            record.keep(subject, act, answer);
-        }
+        record.keep(subject, act, answer);
         // A handle that was taken earlier leads to a life that is not known: it must not panic or
         // hang, and what it answers is not judged.
         if let Some((_, handle)) = &handle {
@@ -224,7 +219,7 @@ impl Shared {
     fn take_all(
         &self,
         record: &mut Record,
-        take: impl FnOnce(&DeadlineMap<Key>) -> Vec<(Key, Duration)>,
+        take: impl FnOnce(&DeadlineMap<u32>) -> Vec<(u32, Duration)>,
     ) -> usize {
         let (drained, call) = timed(|| take(&self.map));
         record.keep(self.subject(ALL_KEYS), Act::Take, (true, call));
@@ -232,7 +227,7 @@ impl Shared {
         push(&self.latest, &self.clock, Act::Reset);
         let latest = self.latest.get() + LONGEST;
         for (key, left) in &drained {
-            record.keep(self.subject(key.0), Act::Drained, (true, call));
+            record.keep(self.subject(*key), Act::Drained, (true, call));
             if call.before + *left > latest {
                 let text = format!("a drained deadline had {left:?} left");
                 self.program.accuse(Kind::WrongAnswer, &text);
@@ -263,7 +258,7 @@ impl Shared {
         }
     }
 
-    fn judge_refusal(&self, refused: &InsertIfAbsentError<Key>, call: Call) {
+    fn judge_refusal(&self, refused: &InsertIfAbsentError<u32>, call: Call) {
         let may_be = match refused {
             InsertIfAbsentError::AtCapacity(_) => self.limit.is_some(),
             _ => self
@@ -282,26 +277,5 @@ impl Shared {
             map: self.number,
             key,
         }
-    }
-
-    /// Makes a call by key. At times the key's own code panics in it, and it may have done
-    /// anything.
-    fn brittle<R>(
-        &self,
-        random: &mut fastrand::Rng,
-        record: &mut Record,
-        subject: Subject,
-        call: impl FnOnce() -> R,
-    ) -> Option<(R, Call)> {
-        if !self.program.faults.keys || random.u8(..32) > 0 {
-            return Some(timed(call));
-        }
-        faults::break_at_call(random.u32(1..6));
-        let (result, call) = timed(|| catch_unwind(AssertUnwindSafe(call)));
-        faults::break_at_call(0);
-        if result.is_err() {
-            record.keep(subject, Act::Unknown, (true, call));
-        }
-        result.ok().map(|result| (result, call))
     }
 }

@@ -1,7 +1,6 @@
 //! A [`DelayMap`] with writers and one consumer that moves about: each value comes out once, one
 //! way, and nothing that is due stays in.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +11,6 @@ use tickwheel::{DelayMap, Expirations, Expired, WeakDelayMap};
 use tokio::time::{Duration, Instant};
 
 use super::{Lengths, Pace, yield_now};
-use crate::faults::{self, Key, ON_PURPOSE};
 use crate::finding::Kind;
 use crate::life::{Act, Call, Due, Outcome, Rules, timed};
 use crate::program::{Clock, Program};
@@ -22,7 +20,7 @@ use crate::world::Place;
 
 const FAR: Duration = Duration::from_secs(3600);
 
-type Map = DelayMap<Key, Value>;
+type Map = DelayMap<u32, Value>;
 
 /// Values, and where they have gone.
 #[derive(Default)]
@@ -32,16 +30,15 @@ struct Fates {
     out: AtomicU64,
     /// Dropped within the map.
     dropped: AtomicU64,
-    /// So many may be dropped within the map: calls that panicked, and what `retain` did not keep.
+    /// So many may be dropped within the map: what `retain` did not keep.
     excused: AtomicU64,
 }
 
 struct Value {
     id: u64,
     is_out: bool,
-    map: WeakDelayMap<Key, Value>,
+    map: WeakDelayMap<u32, Value>,
     fates: Arc<Fates>,
-    panics: bool,
 }
 
 impl Value {
@@ -60,10 +57,7 @@ impl Drop for Value {
         self.fates.dropped.fetch_add(1, Ordering::SeqCst);
         // A value that is dropped within a call may use the map.
         if let Some(map) = self.map.upgrade() {
-            let _ = (map.len(), map.contains_key(&Key(0)));
-        }
-        if self.panics && !std::thread::panicking() {
-            panic!("{ON_PURPOSE}, by a value");
+            let _ = (map.len(), map.contains_key(&0));
         }
     }
 }
@@ -71,7 +65,7 @@ impl Drop for Value {
 struct Shared {
     program: Arc<Program>,
     clock: Clock,
-    map: WeakDelayMap<Key, Value>,
+    map: WeakDelayMap<u32, Value>,
     number: u32,
     keys: u32,
     limit: Option<usize>,
@@ -124,7 +118,7 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
     // Three threads at full speed, or one value after the other, or anything.
     let (is_crowd, one_by_one) = match random.u8(..4) {
         0 | 1 => (true, false),
-        2 => (false, !program.faults.keys),
+        2 => (false, true),
         _ => (false, false),
     };
     let writers = if is_crowd { 3 } else { random.u8(1..5) };
@@ -229,8 +223,8 @@ impl Writer {
         }
         self.insert(random, subject, Due::After(FAR));
         match random.u8(..3) {
-            0 => self.reset(random, subject, near),
-            1 => self.expire(random, subject),
+            0 => self.reset(subject, near),
+            1 => self.expire(subject),
             _ => self.expire_all(),
         }
         self.shared.push(near);
@@ -250,31 +244,28 @@ impl Writer {
         } else {
             Due::At(at)
         };
-        let key = &Key(key);
         match random.u16(..1_000) {
             0..300 => self.insert(random, subject, due),
-            300..350 => self.touch_or_insert(random, subject, delay),
-            350..550 => self.reset(random, subject, due),
+            300..350 => self.touch_or_insert(subject, delay),
+            350..550 => self.reset(subject, due),
             550..750 => {
-                if let Some((value, call)) = self.brittle(random, subject, |map| map.remove(key)) {
-                    self.record
-                        .keep(subject, Act::Find, (value.is_some(), call));
-                    self.take_out(subject, value, call);
-                }
+                let (value, call) = timed(|| self.map.remove(&key));
+                self.record
+                    .keep(subject, Act::Find, (value.is_some(), call));
+                self.take_out(subject, value, call);
             }
-            750..800 => self.expire(random, subject),
+            750..800 => self.expire(subject),
             800..990 => {
                 let which = random.u8(..4);
                 if which == 0 {
-                    let answer = self.brittle(random, subject, |map| map.contains_key(key));
-                    return self.keep(subject, Act::Find, answer);
+                    let answer = timed(|| self.map.contains_key(&key));
+                    return self.record.keep(subject, Act::Find, answer);
                 }
-                let answer = self.brittle(random, subject, |map| match which {
-                    1 => map.deadline(key).is_some(),
-                    2 => map.update(key, |value| value.id).is_some(),
-                    _ => map.update(key, |value| value.panics = false).is_some(),
+                let answer = timed(|| match which {
+                    1 => self.map.deadline(&key).is_some(),
+                    _ => self.map.update(&key, |value| value.id).is_some(),
                 });
-                self.keep(subject, Act::Look, answer);
+                self.record.keep(subject, Act::Look, answer);
             }
             990..994 => {
                 let (drained, call) = timed(|| self.map.drain());
@@ -284,25 +275,24 @@ impl Writer {
             995..998 => self.retain(random),
             _ => self
                 .map
-                .for_each(|key, value, _| assert!(key.0 < u32::MAX && value.id > 0)),
+                .for_each(|key, value, _| assert!(*key < u32::MAX && value.id > 0)),
         }
     }
 
-    fn reset(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
-        let key = &Key(subject.key);
-        let answer = self.brittle(random, subject, |map| match due {
+    fn reset(&mut self, subject: Subject, due: Due) {
+        let (map, key) = (&self.map, &subject.key);
+        let answer = timed(|| match due {
             Due::After(delay) if delay.as_nanos() % 2 == 0 => map.reset(key, delay),
             Due::After(delay) => map.touch(key, delay, |_| ()).is_some(),
             Due::At(instant) => map.reset_at(key, instant),
         });
-        self.keep(subject, Act::Set(due), answer);
+        self.record.keep(subject, Act::Set(due), answer);
         self.shared.push(due);
     }
 
-    fn expire(&mut self, random: &mut fastrand::Rng, subject: Subject) {
-        let key = &Key(subject.key);
-        let answer = self.brittle(random, subject, |map| map.expire(key));
-        self.keep(subject, Act::Expire, answer);
+    fn expire(&mut self, subject: Subject) {
+        let answer = timed(|| self.map.expire(&subject.key));
+        self.record.keep(subject, Act::Expire, answer);
     }
 
     fn expire_all(&mut self) {
@@ -318,14 +308,14 @@ impl Writer {
             is_out: false,
             map: shared.map.clone(),
             fates: shared.fates.clone(),
-            panics: shared.program.faults.keys && random.u8(..16) == 0,
         };
         shared.fates.made.fetch_add(1, Ordering::SeqCst);
-        let (id, key, if_absent) = (value.id, Key(subject.key), random.u8(..4) == 0);
+        let (id, key, if_absent) = (value.id, subject.key, random.u8(..4) == 0);
         // Not where a map is filled at the end, to see how much it holds.
         let has_life = shared.program.is_busy() && random.u8(..8) == 0;
         let life = has_life.then(|| shared.lengths.draw(random));
-        let inserted = self.brittle(random, subject, |map| match (due, life) {
+        let map = &self.map;
+        let (inserted, call) = timed(|| match (due, life) {
             (Due::After(delay), Some(life)) => map
                 .insert_with_ttl(key, value, delay, life)
                 .map_err(Into::into),
@@ -337,12 +327,11 @@ impl Writer {
         });
         shared.push(due);
         match inserted {
-            None => {}
-            Some((Err(InsertIfAbsentError::Occupied((_, back))), call)) => {
+            Err(InsertIfAbsentError::Occupied((_, back))) => {
                 self.record.keep(subject, Act::Find, (true, call));
                 back.take_out();
             }
-            Some((Ok(replaced), call)) => {
+            Ok(replaced) => {
                 let (may_end, life) = match due {
                     Due::After(_) => (!if_absent || life.is_some(), life),
                     Due::At(_) => (true, None),
@@ -355,11 +344,11 @@ impl Writer {
                 }
                 self.take_out(subject, replaced, call);
             }
-            Some((Err(refused), _)) => drop(refused.into_inner().1.take_out()),
+            Err(refused) => drop(refused.into_inner().1.take_out()),
         }
     }
 
-    fn touch_or_insert(&mut self, random: &mut fastrand::Rng, subject: Subject, delay: Duration) {
+    fn touch_or_insert(&mut self, subject: Subject, delay: Duration) {
         let shared = self.shared.clone();
         let (id, due) = (shared.program.new_life(), Due::After(delay));
         let make = || {
@@ -369,17 +358,16 @@ impl Writer {
                 is_out: false,
                 map: shared.map.clone(),
                 fates: shared.fates.clone(),
-                panics: false,
             }
         };
-        let key = Key(subject.key);
-        let used = self.brittle(random, subject, |map| {
-            map.touch_or_insert_with(key, delay, make, |value| value.id)
+        let (used, call) = timed(|| {
+            let use_it = |value: &mut Value| value.id;
+            self.map
+                .touch_or_insert_with(subject.key, delay, make, use_it)
         });
         shared.push(due);
         match used {
-            None => {}
-            Some((Ok((used, replaced)), call)) if used == id => {
+            Ok((used, replaced)) if used == id => {
                 let begin = (replaced.is_some(), call);
                 self.record
                     .keep_answer_of(subject, id, Act::Begin(due), begin);
@@ -390,38 +378,29 @@ impl Writer {
                 }
                 self.take_out(subject, replaced, call);
             }
-            Some((Ok((used, replaced)), call)) => {
+            Ok((used, replaced)) => {
                 assert!(replaced.is_none(), "a value that is used replaces none");
                 self.record.keep_of(subject, used, Act::Set(due), call);
             }
-            Some((Err(_), call)) => self.record.keep(subject, Act::Look, (false, call)),
+            Err(_) => self.record.keep(subject, Act::Look, (false, call)),
         }
     }
 
     fn retain(&mut self, random: &mut fastrand::Rng) {
         let (shared, mut dropped) = (self.shared.clone(), Vec::new());
-        let (_, call) = timed(|| {
-            let retaining = AssertUnwindSafe(|| {
-                self.map.retain(|key, value| {
-                    let stays = random.u8(..4) > 0;
-                    if !stays {
-                        shared.fates.excused.fetch_add(1, Ordering::SeqCst);
-                        dropped.push((shared.subject(key.0), value.id));
-                    }
-                    stays
-                });
+        let ((), call) = timed(|| {
+            self.map.retain(|key, value| {
+                let stays = random.u8(..4) > 0;
+                if !stays {
+                    shared.fates.excused.fetch_add(1, Ordering::SeqCst);
+                    dropped.push((shared.subject(*key), value.id));
+                }
+                stays
             });
-            catch_unwind(retaining)
         });
         for (subject, id) in dropped {
             self.record
                 .keep_of(subject, id, Act::End(Outcome::Taken), call);
-        }
-    }
-
-    fn keep(&mut self, subject: Subject, act: Act, answer: Option<(bool, Call)>) {
-        if let Some(answer) = answer {
-            self.record.keep(subject, act, answer);
         }
     }
 
@@ -433,31 +412,10 @@ impl Writer {
         }
     }
 
-    fn all_out(&mut self, taken: Vec<(Key, Value, Duration)>, call: Call) {
+    fn all_out(&mut self, taken: Vec<(u32, Value, Duration)>, call: Call) {
         for (key, value, _) in taken {
-            self.take_out(self.shared.subject(key.0), Some(value), call);
+            self.take_out(self.shared.subject(key), Some(value), call);
         }
-    }
-
-    /// Makes a call by key. At times the key's own code panics in it.
-    fn brittle<R>(
-        &mut self,
-        random: &mut fastrand::Rng,
-        subject: Subject,
-        call: impl FnOnce(&Map) -> R,
-    ) -> Option<(R, Call)> {
-        if !self.shared.program.faults.keys || random.u8(..32) > 0 {
-            return Some(timed(|| call(&self.map)));
-        }
-        faults::break_at_call(random.u32(1..6));
-        let (result, call) = timed(|| catch_unwind(AssertUnwindSafe(|| call(&self.map))));
-        faults::break_at_call(0);
-        if result.is_err() {
-            // The value that was to go in, and the one that was under the key.
-            self.shared.fates.excused.fetch_add(2, Ordering::SeqCst);
-            self.record.keep(subject, Act::Unknown, (true, call));
-        }
-        result.ok().map(|result| (result, call))
     }
 }
 
@@ -495,8 +453,6 @@ fn meddle(shared: Arc<Shared>) {
         shared: shared.clone(),
     };
     let mut random = fastrand::Rng::new();
-    // The call that has woken it may be one that was told to break. It breaks no other.
-    faults::break_at_call(0);
     if shared.program.is_busy() {
         writer.call(&mut random);
         writer.call(&mut random);
@@ -530,7 +486,7 @@ async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
         }
         let held = writer.map.len();
         let has_ended = is_consumed() || shared.program.told(shared.clock.runtime).is_some();
-        if held < limit && !has_ended && !shared.program.faults.keys {
+        if held < limit && !has_ended {
             let text = format!("{held} keys go into an empty map for {limit}");
             shared.program.accuse(Kind::Counts, &text);
         }
@@ -545,7 +501,7 @@ async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
 }
 
 struct Consumer {
-    stream: Option<Expirations<Key, Value>>,
+    stream: Option<Expirations<u32, Value>>,
     has_ended: bool,
     /// How many values it has received.
     number: usize,
@@ -564,11 +520,10 @@ impl Drop for Consumer {
         shared.is_consumed.store(true, Ordering::SeqCst);
         let (stream, map) = (self.stream.take(), shared.map.upgrade());
         // What it leaves behind counts as lost, and nothing comes after it.
-        let end = AssertUnwindSafe(|| {
+        let ((), call) = timed(|| {
             drop(stream);
             drop(map.map(|map| map.close()));
         });
-        let (_, call) = timed(|| catch_unwind(end));
         let all = shared.subject(ALL_KEYS);
         self.record.keep(all, Act::Take, (true, call));
     }
@@ -590,7 +545,7 @@ async fn consume(mut consumer: Consumer, mut random: fastrand::Rng) {
                 let map = other.map.upgrade();
                 let due = map.as_ref().map(|map| {
                     let mut dues = Vec::new();
-                    map.for_each(|key, _, at| dues.push((key.0, at.elapsed())));
+                    map.for_each(|key, _, at| dues.push((*key, at.elapsed())));
                     dues.truncate(5);
                     dues
                 });
@@ -666,9 +621,9 @@ impl Consumer {
         self
     }
 
-    fn keep(&mut self, buffer: &mut Vec<Expired<Key, Value>>, call: Call) {
+    fn keep(&mut self, buffer: &mut Vec<Expired<u32, Value>>, call: Call) {
         for expired in buffer.drain(..) {
-            let subject = self.shared.subject(expired.key.0);
+            let subject = self.shared.subject(expired.key);
             let id = expired.value.take_out();
             let (due, number) = (expired.deadline, self.number);
             self.number += 1;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::thread;
 
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, MS, PATIENCE, arm, multi_thread};
+use crate::common::{HOUR, PATIENCE, arm, multi_thread};
 
 fn runtime() -> (Runtime, Timer) {
     let runtime = multi_thread(2);
@@ -88,95 +88,6 @@ fn keys_made_due_again_and_again_hold_nothing_back() {
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(taken, KEYS / 2);
     });
-}
-
-/// The writer puts one value in before it takes another out.
-#[test]
-fn a_map_that_is_never_empty_is_never_said_to_be() {
-    let (_runtime, timer) = runtime();
-    let (map, _expired) = DelayMap::new(&timer);
-    map.insert(0_u32, (), HOUR).unwrap();
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                assert!(!map.is_empty());
-            }
-        });
-        for key in 1..100_000 {
-            map.insert(key, (), HOUR).unwrap();
-            map.remove(&(key - 1));
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-}
-
-#[test]
-fn a_value_that_is_due_before_the_one_that_is_waited_for_comes_out_in_its_time() {
-    let (runtime, timer) = runtime();
-    let (map, mut expired) = DelayMap::new(&timer);
-    map.insert("later", (), HOUR).unwrap();
-    // It waits for the first value, and then for each that comes before.
-    let first = runtime.spawn(async move { expired.recv().await.map(|expired| expired.key) });
-    for delay in [HOUR / 2, 20 * MS] {
-        thread::sleep(20 * MS);
-        map.insert("sooner", (), delay).unwrap();
-    }
-    let first = runtime.block_on(async { tokio::time::timeout(PATIENCE, first).await });
-    assert_eq!(first.expect("it is late").unwrap(), Some("sooner"));
-}
-
-#[test]
-fn of_the_last_two_handles_that_go_at_once_one_wakes_the_stream() {
-    struct Woken(AtomicBool);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    let (_runtime, timer) = runtime();
-    for _ in 0..500 {
-        let (map, mut expired) = DelayMap::<u8, u8>::new(&timer);
-        let woken = Arc::new(Woken(AtomicBool::new(false)));
-        let waker = Waker::from(woken.clone());
-        assert!(
-            expired
-                .poll_next_unpin(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
-        let (maps, ready) = ([map.clone(), map], AtomicUsize::new(0));
-        thread::scope(|scope| {
-            for map in maps {
-                scope.spawn(|| {
-                    let map = map;
-                    ready.fetch_add(1, Ordering::Relaxed);
-                    while ready.load(Ordering::Relaxed) < 2 {
-                        std::hint::spin_loop();
-                    }
-                    drop(map);
-                });
-            }
-        });
-        assert!(woken.0.load(Ordering::Relaxed));
-    }
-}
-
-#[test]
-fn a_drain_beside_a_close_leaves_no_stream_waiting() {
-    let (runtime, timer) = runtime();
-    for _ in 0..20 {
-        let (map, mut expired) = DelayMap::<u32, u32>::new(&timer);
-        (0..10_000).for_each(|key| assert!(map.insert(key, key, HOUR).is_ok()));
-        let ended = runtime.spawn(async move { while expired.recv().await.is_some() {} });
-        thread::scope(|scope| {
-            scope.spawn(|| map.drain());
-            scope.spawn(|| map.close());
-        });
-        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
-        assert!(ended.is_ok(), "the stream waits for nothing");
-    }
 }
 
 #[test]
