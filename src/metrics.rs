@@ -354,7 +354,7 @@ level 1: 6 timers in 2 of 128 slots of 640ms, at most 3 in a slot
     }
 
     #[test]
-    fn what_lies_before_now_is_late_and_all_else_has_its_distance() {
+    fn timers_before_now_are_late_and_others_have_their_distance() {
         let shown = |now, elapsed| {
             let levels = vec![level([(127, 1)]), level([]), level([(7, 1)])];
             let snapshot = Snapshot::new(now, MS, [counts(levels, 0, elapsed)].into_iter());

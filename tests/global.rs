@@ -189,7 +189,7 @@ fn an_interval_goes_by_its_own_clock_beside_a_paused_one() {
 }
 
 #[test]
-fn what_is_armed_for_earlier_wakes_a_timer_that_sleeps_longer() {
+fn an_earlier_timer_wakes_a_driver_that_sleeps_longer() {
     let _turn = turn();
     let mut later = Timer::global().sleep(HOUR);
     assert!(poll_once(&mut later).is_pending());
@@ -225,7 +225,7 @@ fn a_runtime_whose_only_worker_is_blocked_does_not_stall_it() {
 }
 
 #[test]
-fn what_was_armed_in_a_runtime_fires_after_its_end() {
+fn a_timer_armed_in_a_runtime_fires_after_its_end() {
     let _turn = turn();
     let ended = current_thread();
     let entered = ended.enter();
@@ -251,7 +251,7 @@ fn what_was_armed_in_a_runtime_fires_after_its_end() {
 
 /// The wheel was turned past that instant already.
 #[test]
-fn a_sleep_that_is_reset_to_the_past_is_ready_when_the_call_returns() {
+fn a_sleep_reset_to_the_past_is_ready_when_the_call_returns() {
     let _turn = turn();
     for _ in 0..20 {
         let passed = tickwheel::Instant::now();

@@ -122,7 +122,7 @@ mod tests {
     use crate::parts::{ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, RESET_RATES, lateness};
 
     #[test]
-    fn what_a_part_measures_at_several_sizes_has_a_row_for_each() {
+    fn each_size_that_a_part_measures_has_a_row() {
         let loads = LOADS.iter();
         let bursts = loads.flat_map(|(load, _)| RATES.iter().map(move |at| format!("{load}-{at}")));
         let resets = RESET_RATES.iter().map(|at| format!("resets-{at}"));

@@ -190,7 +190,7 @@ fn a_deadline_is_spared_once_between_two_resets() {
 }
 
 #[test]
-fn a_deadline_that_is_due_shortly_after_a_stall_waits_for_the_heartbeats_too() {
+fn a_deadline_due_soon_after_a_stall_waits_for_heartbeats_too() {
     on_the_only_thread(|timer| async move {
         let (_first, _) = short_deadline(&timer).await;
         let mut second = timer.deadline(410 * MS);
@@ -234,7 +234,7 @@ fn a_short_stall_takes_no_grace_of_a_longer_one_away() {
 }
 
 #[test]
-fn what_a_call_moves_into_the_past_expires_in_a_grace_too() {
+fn a_deadline_moved_into_the_past_expires_in_a_grace_too() {
     on_the_only_thread(|timer| async move {
         let start = Instant::now();
         let (by_instant, handle) = short_deadline(&timer).await;
@@ -384,7 +384,7 @@ fn a_timeout_that_is_set_after_a_late_warning_ends_nothing() {
 }
 
 #[test]
-fn what_is_set_to_100_ms_after_a_stall_is_due_then() {
+fn a_deadline_set_to_100_ms_after_a_stall_is_due_then() {
     on_the_only_thread(|timer| async move {
         let (deadline, handle) = short_deadline(&timer).await;
         stall();
@@ -434,7 +434,7 @@ fn a_timer_that_is_used_again_after_a_while_has_not_stalled() {
 }
 
 #[test]
-fn what_is_set_to_the_past_on_an_idle_timer_is_no_stall() {
+fn a_sleep_set_to_the_past_on_an_idle_timer_is_no_stall() {
     on_the_only_thread(|timer| async move {
         let start = Instant::now();
         tokio::time::sleep(20 * MS).await;
@@ -600,7 +600,7 @@ fn a_stop_closes_no_live_connection_on_a_coarse_tick() {
 
 /// Wakers that work, none of them for long, take 150 ms together.
 #[test]
-fn what_a_turn_itself_takes_is_no_stall() {
+fn the_time_of_a_turn_itself_is_no_stall() {
     struct Works;
     impl Wake for Works {
         fn wake(self: Arc<Self>) {

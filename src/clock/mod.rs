@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_left_is_the_same_by_two_clocks() {
+    async fn the_time_left_is_the_same_by_two_clocks() {
         let (here, elsewhere) = (of_runtime(), system(MILLISECOND));
         tokio::time::advance(HOUR).await;
         let deadline = Instant::now() + HOUR;

@@ -161,7 +161,7 @@ fn expire(stalls: &Stalls, gap: Duration, cost: Duration) -> Vec<Moment> {
 }
 
 #[test]
-fn deadlines_that_a_stall_spared_expire_as_far_apart_as_they_were_due() {
+fn spared_deadlines_expire_as_far_apart_as_they_were_due() {
     let stalls = stalls(MS);
     let expired = expire(&stalls, Duration::from_micros(50), Duration::ZERO);
     let mut within_20_ms = BTreeMap::new();

@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_the_lock_has_waited_since_it_came() {
+    fn a_thread_that_waits_for_the_lock_waits_since_it_came() {
         const HELD_UP: Duration = Duration::from_millis(40);
         let waits_since_it_came = |has_fired| {
             let driver = driver();
@@ -553,7 +553,7 @@ mod tests {
 
     /// As a panic hook may, where tokio panics because the runtime ends.
     #[test]
-    fn what_is_armed_under_the_lock_of_the_alarm_is_not_lost() {
+    fn a_timer_armed_under_the_lock_of_the_alarm_is_not_lost() {
         let driver = driver();
         let shared = driver.clone();
         begin(&driver, move || {

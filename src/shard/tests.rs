@@ -46,7 +46,7 @@ fn at(ms: u32) -> Moment {
 /// A thread that arms waits for the lock while the runtime ends. What it arms after that would
 /// never fire.
 #[test]
-fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
+fn a_thread_that_waits_while_a_shard_is_closed_arms_nothing() {
     let shard = shard();
     let clock = shard.clock();
     let far = Tick::new(1 << 40);
@@ -68,7 +68,7 @@ fn what_waits_for_the_lock_while_the_shard_is_closed_arms_nothing() {
 
 /// A reset counts from the next millisecond, which lies ahead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_is_left_after_a_reset_is_at_most_the_timeout() {
+async fn the_time_left_after_a_reset_is_at_most_the_timeout() {
     let timeout = Duration::from_secs(60);
     let deadline = Timer::builder().build().unwrap().deadline(timeout);
     let handle = deadline.handle();
@@ -94,7 +94,7 @@ fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
 }
 
 #[test]
-fn what_is_armed_for_the_past_is_late_from_the_turn_that_was_set() {
+fn a_timer_armed_for_the_past_is_late_from_the_turn_set() {
     let shard = shard();
     shard.arm(Tick::new(50), Waker::noop().clone()).unwrap();
     let mut wakers = Vec::new();
@@ -104,7 +104,7 @@ fn what_is_armed_for_the_past_is_late_from_the_turn_that_was_set() {
 
 /// The driver would not come before the first of them is due, and then move all of them at once.
 #[test]
-fn a_slot_that_deadlines_crowd_makes_the_driver_come_before_its_time() {
+fn a_slot_that_deadlines_crowd_brings_the_driver_early() {
     let shard = shard();
     let now = shard.clock().now();
     let deadlines: Vec<_> = (0..300)
@@ -117,7 +117,7 @@ fn a_slot_that_deadlines_crowd_makes_the_driver_come_before_its_time() {
 
 /// The driver would not come before the first of them is due, and then move all of them at once.
 #[test]
-fn a_slot_that_becomes_crowded_makes_the_driver_come_before_its_time() {
+fn a_slot_that_becomes_crowded_brings_the_driver_early() {
     let shard = shard();
     let (start, waker) = (5 * 4_096, Waker::noop());
     for tick in 0..300 {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_away_saturates() {
+    fn a_time_far_away_saturates() {
         let clock = WallClock::now();
         let far_instant = clock.instant(SystemTime::UNIX_EPOCH + 5 * FAR);
         assert_eq!(far_instant - clock.instant, FAR);

@@ -82,7 +82,7 @@ fn dues<T>(fired: impl Iterator<Item = (u64, T)>) -> Vec<u64> {
 }
 
 #[test]
-fn the_next_turn_is_the_due_or_the_start_of_a_coarse_slot_of_many() {
+fn the_next_turn_is_the_due_or_the_start_of_a_crowded_slot() {
     for others in 0..40 {
         let mut wheel = Wheel::new();
         wheel.extend((0..others).map(|_| (12_500, ())));
@@ -181,7 +181,7 @@ fn a_position_gives_back_what_it_was_made_of() {
 }
 
 #[test]
-fn what_was_cleared_is_dropped_and_its_keys_stay_stale() {
+fn cleared_timers_are_dropped_and_their_keys_stay_stale() {
     let mut wheel = Wheel::new().starting_at(1_000);
     let value = Rc::new(());
     let keys: Vec<_> = [3, 1_001, 5_000, u64::MAX]
@@ -245,7 +245,7 @@ fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
 }
 
 #[test]
-fn what_is_due_is_found_within_a_budget_and_stays_until_it_is_taken() {
+fn due_timers_are_found_within_a_budget_and_stay_until_taken() {
     let mut wheel = Wheel::new();
     let late = wheel.insert_at(140, 'c');
     let (first, second) = (wheel.insert_at(130, 'a'), wheel.insert_at(130, 'b'));

@@ -40,7 +40,7 @@ fn check(name: &str, body: &str) -> Result<(), String> {
 }
 
 #[test]
-fn what_needs_a_shards_lock_compiles_only_beside_its_guard() {
+fn code_that_needs_a_shards_lock_compiles_only_with_its_guard() {
     let held = "let guard = lock.lock(); needs_lock(guard.held());";
     assert_eq!(check("held", held), Ok(()));
     let without = "needs_lock(LockHeld(std::marker::PhantomData));";

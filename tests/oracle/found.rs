@@ -36,7 +36,7 @@ fn an_empty_map_has_nothing_pending() {
 }
 
 #[test]
-fn what_is_due_now_is_ready_at_the_first_poll_also_on_a_coarse_tick() {
+fn a_sleep_due_now_is_ready_at_once_on_a_coarse_tick() {
     found(
         &[(100_000, 1)],
         &[Op::Advance(30_000), Op::SleepUntil(0, 0), Op::Poll(0, 0)],
@@ -44,7 +44,7 @@ fn what_is_due_now_is_ready_at_the_first_poll_also_on_a_coarse_tick() {
 }
 
 #[test]
-fn a_scope_ends_although_its_coarse_timer_has_not_come_to_its_deadline() {
+fn a_scope_ends_before_its_coarse_timer_comes_to_its_deadline() {
     found(
         &[(1_000, 1), (100_000, 1)],
         &[
@@ -138,7 +138,7 @@ fn every_sleep_that_is_reset_to_now_fires_at_once() {
 }
 
 #[test]
-fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_to_the_past() {
+fn an_unpolled_due_sleep_is_ready_after_another_is_reset() {
     found(
         &[(1_000, 1)],
         &[
@@ -153,7 +153,7 @@ fn a_sleep_that_was_due_before_its_first_poll_is_ready_after_another_was_reset_t
 }
 
 #[test]
-fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
+fn due_timers_fire_at_the_next_turn_after_a_reset_to_the_past() {
     found(
         &[(1_000, 1)],
         &[
@@ -166,7 +166,7 @@ fn what_is_due_fires_at_the_next_turn_also_after_a_reset_to_the_past() {
 }
 
 #[test]
-fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
+fn a_reset_to_the_past_fires_at_once_after_one_further_back() {
     found(
         &[(1_000, 1), (1_000, 1), (100_000, 1)],
         &[
@@ -181,7 +181,7 @@ fn a_reset_to_the_past_fires_at_once_after_another_one_that_was_further_back() {
 
 /// The burst crowds a slot, whose cascade is due before the driver comes.
 #[test]
-fn a_sleep_that_is_reset_to_now_fires_at_once_beside_an_overdue_cascade() {
+fn a_sleep_reset_to_now_fires_at_once_beside_an_overdue_cascade() {
     found(
         &[(10_000, 1), (1_000, 1)],
         &[
@@ -195,7 +195,7 @@ fn a_sleep_that_is_reset_to_now_fires_at_once_beside_an_overdue_cascade() {
 
 /// A coarse slot of many is emptied ahead of its time. The wheel's unit tests call few timers many.
 #[test]
-fn ties_on_three_levels_stay_in_order_as_a_crowded_slot_cascades() {
+fn ties_on_three_levels_keep_their_order_as_a_slot_cascades() {
     let mut wheel = Wheel::new();
     let start = 5 << 18;
     let due = start + 100;

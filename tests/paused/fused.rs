@@ -42,7 +42,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
 
 /// What has elapsed and was not polled has yet to be taken.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_terminated_before_a_poll_was_ready_nor_after_it_is_armed_again() {
+async fn a_future_is_terminated_from_a_ready_poll_until_armed_again() {
     let timer = Timer::current();
     let map = DeadlineMap::new(&timer);
     let mut nap = sleep(MS);

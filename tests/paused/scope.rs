@@ -135,7 +135,7 @@ async fn a_timeout_taken_out_of_a_scope_stays_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_made_outside_keeps_its_time_within() {
+async fn a_timeout_made_outside_keeps_its_time_within() {
     for is_scope in [false, true] {
         let start = Instant::now();
         let mut call = match is_scope {

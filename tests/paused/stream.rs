@@ -195,7 +195,7 @@ async fn a_future_takes_its_timeout_as_a_method() {
 }
 
 #[tokio::test]
-async fn what_is_within_can_be_reached_shown_and_taken_back() {
+async fn the_inner_value_can_be_reached_shown_and_taken_back() {
     fn assert_all<T: Send + Sync + Unpin + std::fmt::Debug>(_: &T) {}
     let timer = Timer::builder().build().unwrap();
     let mut idle = IdleTimeout::new_on(&timer, stream::iter(0..3), SECOND);

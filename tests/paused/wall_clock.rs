@@ -144,7 +144,7 @@ async fn a_sleep_is_never_early_and_late_by_a_minute_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_a_paused_clock_it_takes_as_long_as_the_system_clock_says() {
+async fn under_a_paused_clock_it_follows_the_system_clock() {
     for time in [HOUR, 400 * 24 * HOUR] {
         let start = Instant::now();
         sleep_until(SystemTime::now() + time).await;
@@ -158,7 +158,7 @@ async fn under_a_paused_clock_it_takes_as_long_as_the_system_clock_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_ready_stays_ready_and_what_is_dropped_is_not_armed() {
+async fn a_ready_sleep_stays_ready_and_a_dropped_one_is_not_armed() {
     let wall = Wall::new();
     let mut over = wall.sleep(Duration::ZERO);
     (&mut over).await;

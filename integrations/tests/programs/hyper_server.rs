@@ -40,7 +40,7 @@ async fn both_versions_of_http_are_answered() {
 }
 
 #[tokio::test]
-async fn who_keeps_the_server_waiting_is_cut_off() {
+async fn a_client_that_keeps_the_server_waiting_is_cut_off() {
     let slow = "--header-within 1s --idle 1h";
     let no_pong = "--ping-every 300ms --pong-within 300ms --idle 1h";
     let half_a_head = &b"GET / HTTP/1.1\r\nHost: loc"[..];
@@ -99,7 +99,7 @@ async fn an_http2_client_that_answers_pings_stays() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_is_answered_before_the_end() {
+async fn requests_in_flight_are_answered_before_the_end() {
     let program = serve("--slow 1s").await;
     let in_flight = client().build().unwrap().get(program.url("/slow")).send();
     let in_flight = tokio::spawn(in_flight);
@@ -111,7 +111,7 @@ async fn what_is_in_flight_is_answered_before_the_end() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_cut_off_at_the_end() {
+async fn slow_requests_are_cut_off_at_the_end() {
     for client in [client(), client().http2_prior_knowledge()] {
         let program = serve("--slow 1h --shutdown-within 300ms").await;
         let in_flight = client.build().unwrap().get(program.url("/slow")).send();

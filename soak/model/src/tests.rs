@@ -54,7 +54,7 @@ fn an_end_before_its_due_is_early_and_one_after_it_is_not() {
 }
 
 #[test]
-fn a_reset_moves_the_due_and_one_that_overlaps_another_may_have_come_first() {
+fn a_reset_that_overlaps_another_call_may_have_come_first() {
     let until = |after| {
         let near = ((3, after), Act::Set(Due::After(MS)), true);
         of_deadline(&[((5, 7), Act::Reset, true), near, ((12, 12), ELAPSED, true)])
@@ -82,7 +82,7 @@ fn a_reset_or_a_longer_timeout_makes_no_due_earlier() {
 }
 
 #[test]
-fn a_reset_from_an_instant_counts_from_then_and_at_the_latest_from_now() {
+fn a_reset_from_an_instant_counts_from_then_or_from_now() {
     let ends_at = |end, since| {
         let start = Instant::now();
         let reset = Act::ResetFrom(start + since * MS);
@@ -206,7 +206,7 @@ fn a_life_is_the_latest_due_and_bounds_the_earliest() {
 }
 
 #[test]
-fn what_was_removed_in_time_does_not_elapse_and_cannot_be_found() {
+fn a_removed_deadline_neither_elapses_nor_is_found() {
     let removed = |answer, end, finds| {
         let start = Instant::now();
         let mut events = vec![

@@ -157,7 +157,7 @@ fn lateness_beside_forty_tasks(workers: usize, sleep_until: SleepUntil) -> [Dura
 /// Runs both until ours was as early as tokio's once, for each kind of wait. So noise of the
 /// machine fails nothing.
 #[test]
-fn what_is_no_task_is_as_early_as_on_tokio_beside_busy_workers() {
+fn plain_threads_wake_as_early_as_on_tokio_beside_busy_workers() {
     for workers in [1, 2] {
         let tokios = lateness_beside_forty_tasks(workers, on_tokio);
         let mut best = [Duration::MAX; 3];

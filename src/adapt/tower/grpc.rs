@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_rounded_down_and_read_again() {
+    fn a_written_timeout_is_rounded_down_and_read_again() {
         let mut left = Duration::from_nanos(1);
         while left < Duration::MAX / 4 {
             let text = written(left);

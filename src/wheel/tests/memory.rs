@@ -103,7 +103,7 @@ fn room_is_used_again_before_more_is_made() {
 }
 
 #[test]
-fn arming_and_disarming_at_a_boundary_makes_no_segment_each_time() {
+fn arming_and_disarming_at_a_boundary_keeps_its_segment() {
     for many in [0, PLACES, 10 * PLACES] {
         let (mut wheel, _) = filled(many as u64);
         for _ in 0..20 {

@@ -33,7 +33,7 @@ fn is_spared(stalls: &Stalls, due: u64) -> bool {
 /// Mutation: `turn_begins` notes the stall after `waits_since`, or `grace_end` reads the stalls
 /// first.
 #[test]
-fn a_deadline_is_spared_before_while_and_after_the_driver_notices() {
+fn a_deadline_is_spared_whenever_the_driver_notices_a_stall() {
     with_few_preemptions(|| {
         let stalls = Arc::new(Stalls::new(TickLength::new(MS).unwrap(), true));
         stalls.wait_from(Tick::new(100));

@@ -125,7 +125,7 @@ fn a_stream_whose_timer_is_taken_away_is_woken() {
 
 /// Fails when the call asks whether the stream waits before it writes the earliest tick.
 #[test]
-fn a_stream_that_sets_its_timer_as_another_takes_it_away_does_not_wait_too_long() {
+fn a_stream_whose_timer_is_taken_away_does_not_wait_too_long() {
     with_few_preemptions(|| {
         let watched = Watched::new();
         let (woken, waker) = counting();

@@ -97,7 +97,7 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
 }
 
 #[test]
-fn a_reset_after_the_deadline_comes_too_late_whether_or_not_the_driver_was_there() {
+fn a_reset_after_the_deadline_comes_too_late_before_any_turn() {
     loom::model(|| {
         let shared = Shared::new();
         let late = shared.reset(10);
@@ -122,7 +122,7 @@ fn of_two_resets_the_later_one_counts() {
 }
 
 #[test]
-fn of_a_cancel_and_the_expiry_exactly_one_wins_whatever_a_reset_does() {
+fn a_cancel_or_the_expiry_wins_alone_whatever_a_reset_does() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(9);
@@ -210,7 +210,7 @@ fn a_reset_beside_reset_after_leaves_the_due_of_one_of_them() {
 
 /// Fails when `set_due` stores the word in place of the exchange.
 #[test]
-fn an_extension_beside_a_reset_extends_the_due_before_or_after_it() {
+fn an_extension_beside_a_reset_extends_either_due() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);

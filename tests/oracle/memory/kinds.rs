@@ -191,7 +191,7 @@ pub(crate) async fn delay_map() {
         comes_back(way, 70_000, &mut fill_and_empty);
     }
     queues_hold_no_more_than_there_are_keys(&timer);
-    what_stays_last_in_a_busy_map_keeps_no_other_place(&timer).await;
+    the_last_value_in_a_busy_map_keeps_no_other_place(&timer).await;
 }
 
 fn remove(map: &DelayMap<u64, u64>, mut keys: impl Iterator<Item = u64>) {
@@ -231,7 +231,7 @@ fn queues_hold_no_more_than_there_are_keys(timer: &Timer) {
     });
 }
 
-async fn what_stays_last_in_a_busy_map_keeps_no_other_place(timer: &Timer) {
+async fn the_last_value_in_a_busy_map_keeps_no_other_place(timer: &Timer) {
     let past = Instant::now();
     tokio::time::sleep(Duration::from_millis(20)).await;
     let mut shuffled: Vec<u64> = (0..KEYS).collect();

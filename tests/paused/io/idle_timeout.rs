@@ -300,7 +300,7 @@ impl Halves {
 
 /// Whatever is polled in whatever order: once the time is over, whoever waits is told, both of
 /// them, and nobody before.
-async fn whoever_waits_is_told(steps: Vec<Step>) {
+async fn each_waiting_direction_is_told(steps: Vec<Step>) {
     let mut halves = Halves::new();
     for step in steps {
         let waiting = halves.waits();
@@ -372,8 +372,8 @@ async fn whoever_waits_is_told(steps: Vec<Step>) {
 
 proptest! {
     #[test]
-    fn whoever_waits_is_told_in_any_order(steps in steps()) {
-        paused().block_on(whoever_waits_is_told(steps));
+    fn each_waiting_direction_is_told_in_any_order(steps in steps()) {
+        paused().block_on(each_waiting_direction_is_told(steps));
     }
 }
 

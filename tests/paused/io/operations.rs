@@ -152,7 +152,7 @@ async fn an_operation_that_hangs_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_ready_wins_though_the_budget_was_used_up() {
+async fn a_ready_operation_wins_though_the_budget_was_used_up() {
     let wins = Case {
         is_ready: true,
         is_spent: true,
@@ -180,7 +180,7 @@ async fn silence_is_told_as_soon_as_there_is_a_budget_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_uses_the_budget_up_itself_times_out_in_the_same_poll() {
+async fn a_stream_that_uses_its_budget_up_times_out_in_the_same_poll() {
     on_each_stream(Case {
         budget: Budget::UsesUp,
         ..HANGS
@@ -223,7 +223,7 @@ async fn vectored_writes_are_passed_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_within_can_be_reached_shown_and_taken_back() {
+async fn the_inner_value_can_be_reached_shown_and_taken_back() {
     fn assert_all<T: Send + Sync + Unpin + Debug>(_: &T) {}
     macro_rules! check {
         ($within:expr) => {

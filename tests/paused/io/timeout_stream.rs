@@ -167,7 +167,7 @@ async fn a_timeout_that_bounds_no_read_begins_with_the_next_one() {
 
 /// A read that has lost a `select!`, and then work before the next one. As with tokio-io-timeout.
 #[tokio::test(start_paused = true)]
-async fn a_timeout_set_after_a_dropped_read_counts_from_the_next_reads_start() {
+async fn a_timeout_set_after_a_dropped_read_counts_from_the_next_one() {
     for work in [0, 20, 50, 100] {
         let (mut stream, mut peer) = stream();
         assert_pending!(task::spawn(stream.read_u8()).poll());

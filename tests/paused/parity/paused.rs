@@ -16,7 +16,7 @@ const US: Duration = Duration::from_micros(1);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 same_as_tokio! {
-    async fn what_begins_at_a_random_nanosecond_ends_where_tokios_does(seed in 0..40)
+    async fn timers_from_a_random_nanosecond_end_where_tokios_do(seed in 0..40)
         -> Vec<Duration> in paused
     {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -55,7 +55,7 @@ same_as_tokio! {
 same_as_tokio! {
     /// Not for a look at the clock, so that a message that came in time wins. In real time the
     /// thread is blocked until the deadlines have passed.
-    async fn what_is_armed_waits_for_the_drivers_round(is_blocked in 0..2)
+    async fn armed_timers_wait_for_the_drivers_round(is_blocked in 0..2)
         -> Vec<[bool; 4]> in current_thread
     {
         let (naps, wait) = if is_blocked == 1 { (1, 100 * MS) } else { (5, 10 * MS) };

@@ -120,7 +120,7 @@ async fn made_before_its_first_poll_it_counts_from_the_call() {
 }
 
 #[test]
-fn made_on_a_worker_and_polled_on_another_runtime_it_goes_by_that() {
+fn made_on_a_worker_it_goes_by_the_runtime_that_polls_it() {
     if !tells_workers() {
         return;
     }
@@ -139,7 +139,7 @@ fn made_on_a_worker_and_polled_on_another_runtime_it_goes_by_that() {
 }
 
 #[test]
-fn made_on_a_paused_clock_and_polled_on_another_it_keeps_its_instant() {
+fn made_on_a_paused_clock_it_keeps_its_instant_on_another() {
     let ahead = paused();
     ahead.block_on(tokio::time::advance(HOUR));
     let mut made = ahead.block_on(async {

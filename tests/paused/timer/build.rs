@@ -83,7 +83,7 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
 
 #[cfg(all(feature = "http-body", feature = "io", feature = "stream"))]
 #[test]
-fn an_adapter_that_is_made_outside_a_runtime_panics_at_the_callers_line() {
+fn an_adapter_outside_a_runtime_panics_at_the_callers_line() {
     use tickwheel::http_body::TimeoutBody;
     use tickwheel::io::{IdleTimeout, TimeoutStream};
     use tickwheel::stream::StreamExt;

@@ -204,7 +204,7 @@ impl Wake for PollsWhenWoken {
 
 /// They are more than a turn takes in one go, so the first ones are woken before its end.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_woken_within_a_turn_finds_its_sleep_elapsed() {
+async fn a_sleep_woken_within_a_turn_has_elapsed() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let sleepers: Vec<_> = (0..1_000)
         .map(|_| {

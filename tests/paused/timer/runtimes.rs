@@ -139,7 +139,7 @@ fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
 
 /// The paused clock is ahead of the system's, or comes to an hour from it later.
 #[test]
-fn elsewhere_a_timer_counts_from_that_clock_and_fires_by_its_own() {
+fn elsewhere_a_timer_counts_from_there_and_fires_by_its_own() {
     for is_ahead in [false, true] {
         let (frozen, real) = (paused(), current_thread());
         let timer = Timer::builder().build_on(frozen.handle()).unwrap();
@@ -163,7 +163,7 @@ fn elsewhere_a_timer_counts_from_that_clock_and_fires_by_its_own() {
 }
 
 #[test]
-fn a_plain_thread_reads_the_systems_clock_and_makes_nothing_earlier() {
+fn a_plain_thread_reads_the_systems_clock_and_hastens_nothing() {
     let runtime = paused();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     runtime.block_on(async {
@@ -261,7 +261,7 @@ async fn blocking_work_holds_the_paused_clock_off() {
 
 /// The driver never comes to the tick of that deadline.
 #[test]
-fn a_sleep_whose_deadline_had_come_when_its_runtime_ended_is_ready() {
+fn a_sleep_that_was_due_when_its_runtime_ended_is_ready() {
     let delay = 10 * MS + Duration::from_micros(500);
     for early in [Duration::ZERO, Duration::from_nanos(1)] {
         let runtime = paused();

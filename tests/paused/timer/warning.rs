@@ -271,7 +271,7 @@ async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_of_the_whole_timeout_warns_at_once_and_does_not_spin() {
+async fn a_notice_of_the_whole_timeout_warns_once_and_does_not_spin() {
     let idle = Timer::current().deadline(80 * MS);
     let handle = idle.handle();
     let mut waiter = Waiter::new(idle.warn_before(Duration::MAX));

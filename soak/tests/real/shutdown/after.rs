@@ -72,7 +72,7 @@ fn a_stream_of_a_timer_built_by_a_dropped_task_ends() {
 }
 
 #[test]
-fn what_is_made_on_a_runtime_that_is_gone_says_so_at_once() {
+fn timers_made_on_a_runtime_that_is_gone_say_so_at_once() {
     let runtime = current_thread();
     let handle = runtime.handle().clone();
     let before = Timer::builder().build_on(&handle).unwrap();
@@ -145,7 +145,7 @@ fn runtimes_that_take_turns_on_a_thread_keep_their_timers() {
 }
 
 #[test]
-fn threads_that_use_a_runtime_first_at_one_moment_share_its_timer() {
+fn threads_that_first_use_a_runtime_at_once_share_its_timer() {
     const THREADS: usize = 8;
     let (begin, are_armed) = (Barrier::new(THREADS), Barrier::new(THREADS));
     for _ in 0..100 {

@@ -44,7 +44,7 @@ where
 }
 
 #[test]
-fn what_need_not_wait_panics_nowhere_after_the_time_driver() {
+fn timers_that_need_not_wait_panic_nowhere_after_the_driver() {
     let uses: [fn(&Handle); 6] = [
         |_| drop(tickwheel::sleep(HOUR)),
         |_| drop(tickwheel::timeout(HOUR, pending::<()>())),

@@ -16,7 +16,7 @@ use crate::paused_clock::{move_the_clock_only, paused};
 
 /// The oracle has what the driver had seen by then.
 #[test]
-fn what_had_passed_unseen_before_the_shutdown_is_ready_after_it() {
+fn a_deadline_passed_unseen_before_the_shutdown_is_ready() {
     let runtime = paused();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let context = runtime.enter();
