@@ -209,6 +209,13 @@ pub fn judge<T: Time>(
         .map(|event| (event.life, event))
         .rev()
         .collect();
+    let mut times = HashMap::<u64, usize>::new();
+    for end in events
+        .iter()
+        .filter(|event| matches!(event.act, Act::End(_)))
+    {
+        *times.entry(end.life).or_default() += 1;
+    }
     for begin in events {
         if let Act::Begin(due) = begin.act {
             let end = ends.get(&begin.life).copied();
@@ -220,6 +227,10 @@ pub fn judge<T: Time>(
             });
             let life = Life::new(&events[from..], to - from, begin, due, end, rules);
             life.judge(rules, shutdown, &mut accuse);
+            if rules == Rules::Value {
+                let times = times.get(&begin.life).copied().unwrap_or(0);
+                life.judge_once(times, events, &mut accuse);
+            }
             outs.extend(life.out());
         }
     }
@@ -513,6 +524,17 @@ impl<'a, T: Time> Life<'a, T> {
         self.judge_place(can_be_expired, outcome.map(|(outcome, _)| outcome), accuse);
         let can_be_ended = can_be_expired || can_be_cancelled;
         self.judge_answers(rules, can_be_ended, was_told, accuse);
+    }
+
+    /// A value comes out once, one way, unless a call has dropped what was in the map.
+    fn judge_once(&self, times: usize, events: &[Event<T>], accuse: &mut impl FnMut(Kind, String)) {
+        let drops = |event: &&Event<T>| event.life == 0 && matches!(event.act, Act::Take);
+        let may_be_dropped = |event: &Event<T>| event.call.after >= self.begin.call.before;
+        let is_dropped = || events.iter().filter(drops).any(may_be_dropped);
+        if times > 1 || times == 0 && !is_dropped() {
+            let text = format!("a value came out {times} times");
+            accuse(Kind::ValueLost, format!("{text}: {}", self.told()));
+        }
     }
 
     /// A deadline is in its map until something takes it out, pending or not. What is removed while

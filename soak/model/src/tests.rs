@@ -257,3 +257,15 @@ fn values_that_were_set_in_time_come_out_in_their_order() {
         "perhaps it was set after the other one came out"
     );
 }
+
+#[test]
+fn a_value_comes_out_once_unless_a_call_drops_it() {
+    let out = |at| ((at, at), Act::End(Outcome::Taken), true);
+    let find = ((2, 3), Act::Find, true);
+    let dropped = ((4, 5), Act::Take, true);
+    assert_eq!(accused(Rules::Value, &[find, out(4)]), []);
+    assert_eq!(accused(Rules::Value, &[find]), [Kind::ValueLost]);
+    assert_eq!(accused(Rules::Value, &[find, dropped]), []);
+    let twice = accused(Rules::Value, &[find, out(4), out(6)]);
+    assert!(twice.contains(&Kind::ValueLost), "{twice:?}");
+}

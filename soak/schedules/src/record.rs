@@ -140,8 +140,9 @@ impl<T: fmt::Debug> Record<T> {
         self.0.lock().unwrap().iter().any(is_it)
     }
 
-    pub fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
+    pub fn count(&self, is_it: impl Fn(&T) -> bool) -> usize {
+        let entries = self.0.lock().unwrap();
+        entries.iter().filter(|entry| is_it(entry)).count()
     }
 
     pub fn take(&self) -> Vec<T> {

@@ -22,39 +22,13 @@ const FAR: Duration = Duration::from_secs(3600);
 
 type Map = DelayMap<u32, Value>;
 
-/// Values, and where they have gone.
-#[derive(Default)]
-struct Fates {
-    made: AtomicU64,
-    /// Given back by a call or by the stream.
-    out: AtomicU64,
-    /// Dropped within the map.
-    dropped: AtomicU64,
-    /// So many may be dropped within the map: what `retain` did not keep.
-    excused: AtomicU64,
-}
-
 struct Value {
     id: u64,
-    is_out: bool,
     map: WeakDelayMap<u32, Value>,
-    fates: Arc<Fates>,
-}
-
-impl Value {
-    fn take_out(mut self) -> u64 {
-        self.is_out = true;
-        self.fates.out.fetch_add(1, Ordering::SeqCst);
-        self.id
-    }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
-        if self.is_out {
-            return;
-        }
-        self.fates.dropped.fetch_add(1, Ordering::SeqCst);
         // A value that is dropped within a call may use the map.
         if let Some(map) = self.map.upgrade() {
             let _ = (map.len(), map.contains_key(&0));
@@ -78,29 +52,10 @@ struct Shared {
     /// Some lie so far ahead that something must bring them near.
     has_far: bool,
     latest: Latest,
-    fates: Arc<Fates>,
     writers: AtomicU64,
     /// When the map is closed or its last handle goes: an empty stream ends then.
     closed: OnceLock<Instant>,
     is_consumed: AtomicBool,
-    /// The stream was dropped before its end, with whatever the map held.
-    has_lost_stream: AtomicBool,
-}
-
-/// Counts the values when the last actor has gone.
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let get = |count: &AtomicU64| count.load(Ordering::SeqCst);
-        let (made, out) = (get(&self.fates.made), get(&self.fates.out));
-        let (dropped, excused) = (get(&self.fates.dropped), get(&self.fates.excused));
-        let is_lost = dropped > excused && !self.has_lost_stream.load(Ordering::SeqCst);
-        if out + dropped != made || is_lost {
-            let text = format!(
-                "of {made} values {out} came out and {dropped} were dropped, {excused} excused"
-            );
-            self.program.accuse(Kind::ValueLost, &text);
-        }
-    }
 }
 
 pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
@@ -136,11 +91,9 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         one_by_one,
         has_far: lengths == Lengths::Mixed && !one_by_one && random.bool(),
         latest: Latest::new(Instant::now()),
-        fates: Arc::default(),
         writers: AtomicU64::new(writers.into()),
         closed: OnceLock::new(),
         is_consumed: AtomicBool::new(false),
-        has_lost_stream: AtomicBool::new(false),
         program: program.clone(),
         clock: clock.clone(),
     });
@@ -305,11 +258,8 @@ impl Writer {
         let shared = self.shared.clone();
         let value = Value {
             id: shared.program.new_life(),
-            is_out: false,
             map: shared.map.clone(),
-            fates: shared.fates.clone(),
         };
-        shared.fates.made.fetch_add(1, Ordering::SeqCst);
         let (id, key, if_absent) = (value.id, subject.key, random.u8(..4) == 0);
         // Not where a map is filled at the end, to see how much it holds.
         let has_life = shared.program.is_busy() && random.u8(..8) == 0;
@@ -327,9 +277,8 @@ impl Writer {
         });
         shared.push(due);
         match inserted {
-            Err(InsertIfAbsentError::Occupied((_, back))) => {
+            Err(InsertIfAbsentError::Occupied(_)) => {
                 self.record.keep(subject, Act::Find, (true, call));
-                back.take_out();
             }
             Ok(replaced) => {
                 let (may_end, life) = match due {
@@ -344,21 +293,16 @@ impl Writer {
                 }
                 self.take_out(subject, replaced, call);
             }
-            Err(refused) => drop(refused.into_inner().1.take_out()),
+            Err(_) => {}
         }
     }
 
     fn touch_or_insert(&mut self, subject: Subject, delay: Duration) {
         let shared = self.shared.clone();
         let (id, due) = (shared.program.new_life(), Due::After(delay));
-        let make = || {
-            shared.fates.made.fetch_add(1, Ordering::SeqCst);
-            Value {
-                id,
-                is_out: false,
-                map: shared.map.clone(),
-                fates: shared.fates.clone(),
-            }
+        let make = || Value {
+            id,
+            map: shared.map.clone(),
         };
         let (used, call) = timed(|| {
             let use_it = |value: &mut Value| value.id;
@@ -392,7 +336,6 @@ impl Writer {
             self.map.retain(|key, value| {
                 let stays = random.u8(..4) > 0;
                 if !stays {
-                    shared.fates.excused.fetch_add(1, Ordering::SeqCst);
                     dropped.push((shared.subject(*key), value.id));
                 }
                 stays
@@ -406,7 +349,7 @@ impl Writer {
 
     fn take_out(&mut self, subject: Subject, value: Option<Value>, call: Call) {
         if let Some(value) = value {
-            let id = value.take_out();
+            let id = value.id;
             self.record
                 .keep_of(subject, id, Act::End(Outcome::Taken), call);
         }
@@ -512,9 +455,6 @@ struct Consumer {
 impl Drop for Consumer {
     fn drop(&mut self) {
         let shared = &self.shared;
-        if !self.has_ended || shared.program.told(shared.clock.runtime).is_some() {
-            shared.has_lost_stream.store(true, Ordering::SeqCst);
-        }
         // What a stream leaves behind that ended with its runtime can still be drained, until the
         // stream is dropped.
         shared.is_consumed.store(true, Ordering::SeqCst);
@@ -524,8 +464,10 @@ impl Drop for Consumer {
             drop(stream);
             drop(map.map(|map| map.close()));
         });
-        let all = shared.subject(ALL_KEYS);
-        self.record.keep(all, Act::Take, (true, call));
+        if !self.has_ended || shared.program.told(shared.clock.runtime).is_some() {
+            let all = shared.subject(ALL_KEYS);
+            self.record.keep(all, Act::Take, (true, call));
+        }
     }
 }
 
@@ -624,7 +566,7 @@ impl Consumer {
     fn keep(&mut self, buffer: &mut Vec<Expired<u32, Value>>, call: Call) {
         for expired in buffer.drain(..) {
             let subject = self.shared.subject(expired.key);
-            let id = expired.value.take_out();
+            let id = expired.value.id;
             let (due, number) = (expired.deadline, self.number);
             self.number += 1;
             let outcome = Act::End(Outcome::Out { due, number });
