@@ -463,11 +463,6 @@ impl Sleep {
         }
     }
 
-    /// Whether the deadline has passed, by the clock of the timer.
-    pub(crate) fn has_passed(&self) -> bool {
-        self.deadline <= self.now()
-    }
-
     /// Whether it was neither polled nor reset.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
@@ -635,8 +630,8 @@ impl Sleep {
         let key = match shard.arm(tick, clone) {
             Ok(key) => PackedKey::from(key),
             Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
-            // Its deadline passed while no task polled it, maybe before the runtime shut down.
-            Err(NotArmed::Closed) if self.has_passed() => return Poll::Ready(Ok(())),
+            // No task has polled it since its deadline, maybe before the runtime shut down.
+            Err(NotArmed::Closed) if self.was_due() => return Poll::Ready(Ok(())),
             Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
         };
         self.state = State::Armed {
@@ -646,6 +641,21 @@ impl Sleep {
             is_over: false,
         };
         Poll::Pending
+    }
+
+    /// Whether its deadline had passed before the runtime shut down, or has passed since and may
+    /// have done so when the sleep was made.
+    #[cold]
+    fn was_due(&self) -> bool {
+        let may_be_past = match &self.state {
+            State::Unarmed(start) => matches!(start.first_poll, FirstPoll::ReadsClock),
+            _ => false,
+        };
+        let end = self.shard.as_ref().and_then(|shard| {
+            let end = shard.clock().ended()?;
+            Some(shard.clock().instant(end))
+        });
+        end.is_some_and(|end| self.deadline <= end) || may_be_past && self.deadline <= self.now()
     }
 
     /// Registers the waker of a sleep whose timer is armed, or was. Another task polls than before,
