@@ -63,7 +63,6 @@
 //! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
 //! | a part is made while all parts are locked | `delay_map` |
 //! | whether a map is empty is asked of one part after the other | `delay_map` |
-//! | the stream does not look again once its timer is set | `delay_map` |
 //! | a limit of all parts is compared before it is taken | `deadline_map` |
 //! | a timeout is set, and the version in the word stays | `deadline` |
 //! | a sleep that is reset to later gives its timer no word | `sleep` |
