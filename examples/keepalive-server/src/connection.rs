@@ -1,7 +1,7 @@
-//! One connection of the server: one task awaits its deadline, another resets it.
+//! One connection of the server. A [`Way`] with a deadline has two tasks:
 //!
 //! ```text
-//!   keep_alive (awaits the deadline)                listen (holds the deadline's handle)
+//!   serve (awaits the deadline)                     listen (holds the deadline's handle)
 //!     |                                               |  heartbeat read: handle.reset()
 //!     |                                               |  heartbeat read: handle.reset()
 //!   the deadline expires: stop listening ------------>|  or: the client has closed
@@ -10,31 +10,35 @@
 //!   else close the connection
 //! ```
 //!
+//! In the other ways one task reads with a timeout, and closes the connection when it passes.
+//!
 //! *Early* is judged exactly. The program takes an instant before each reset, and one after the
 //! deadline has expired. The two may not lie less than the timeout apart. The deadline was reset
 //! between them, so no delay of a task can make an honest timer look early. A reset that is refused
-//! is judged in the same way: it may not come sooner than the timeout after the last reset that was
-//! granted.
+//! is judged in the same way.
 //!
 //! A server that was stopped for a while finds heartbeats that it has not read yet. Nothing here
-//! looks for them. The deadline itself stays pending for a while after such a stall, and the
-//! heartbeats reset it. Tokio's timer gives no such time.
+//! looks for them. A `Deadline` stays pending for a while after such a stall, and the heartbeats
+//! reset it. Tokio's timer gives no such time.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
+use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, coop};
 
-use crate::keepalives::Handle;
 use crate::server::Site;
+use crate::ways::{LastSeen, Way};
 
-/// The server sends it once when the connection's deadline is armed. A client that has it knows
-/// that it is served and does not just wait in the listener's queue.
+/// The server sends it once when the connection is served. So a client that has it does not just
+/// wait in the listener's queue.
 pub(crate) const GREETING: u8 = b'+';
 
 /// The client sends it now and then to stay connected.
@@ -42,15 +46,11 @@ pub(crate) const HEARTBEAT: u8 = b'.';
 
 /// How a connection ended.
 pub(crate) enum Ended {
-    /// It was closed because its deadline had expired.
+    /// Its deadline had expired, this long after the last heartbeat and the timeout.
     ByDeadline {
-        /// How long after the last heartbeat plus the timeout it was closed.
         late: Duration,
-        /// Something held up the timer since its last heartbeat, so `late` may be a grace.
-        after_stall: bool,
     },
-    /// It was closed because its deadline had expired, but only this long after the last reset: a
-    /// violation.
+    /// Its deadline had expired, but only this long after the last reset: a violation.
     Early {
         after: Duration,
     },
@@ -59,53 +59,132 @@ pub(crate) enum Ended {
     Failed,
 }
 
+impl Ended {
+    fn expired(after: Duration, timeout: Duration) -> Ended {
+        match after.checked_sub(timeout) {
+            Some(late) => Ended::ByDeadline { late },
+            None => Ended::Early { after },
+        }
+    }
+}
+
 /// Serves a connection until it is closed. An error is a panic of the listening task.
 pub(crate) async fn serve(
-    mut stream: TcpStream,
+    stream: TcpStream,
     client: SocketAddr,
     site: Arc<Site>,
 ) -> Result<Ended, JoinError> {
+    match site.way {
+        Way::Deadline => {
+            let deadline = site.deadlines.insert(client, site.timeout);
+            let deadline = deadline.expect("the map has no limit and is never closed");
+            // Taken once: a reset through it needs no look-up.
+            let handle = deadline.handle();
+            let expired = async { deadline.await.is_ok() };
+            serve_by_deadline(stream, site, expired, move || handle.reset()).await
+        }
+        Way::LastSeen => {
+            let last_seen = LastSeen::new(site.timeout);
+            let seen = last_seen.clone();
+            let expired = async {
+                last_seen.expired().await;
+                true
+            };
+            serve_by_deadline(stream, site, expired, move || seen.reset()).await
+        }
+        Way::IdleTimeout => {
+            let stream = IdleTimeout::new(stream, site.timeout);
+            Ok(serve_by_reads(stream, &site).await)
+        }
+        Way::Select | Way::Biased | Way::Timeout | Way::ChangedUse => {
+            Ok(serve_by_reads(stream, &site).await)
+        }
+    }
+}
+
+/// One task reads, and each read has its timeout.
+async fn serve_by_reads(mut stream: impl AsyncRead + AsyncWrite + Unpin, site: &Site) -> Ended {
+    let idle = site.timeout;
+    let mut heartbeats = [0; 64];
+    let mut last_reset = Instant::now();
+    let mut sleep = pin!(tokio::time::sleep(idle));
+    if stream.write_all(&[GREETING]).await.is_err() {
+        return Ended::Failed;
+    }
+    loop {
+        let began = Instant::now();
+        let read = stream.read(&mut heartbeats);
+        let read = match site.way {
+            Way::Select => tokio::select! {
+                read = read => read,
+                () = &mut sleep => Err(io::ErrorKind::TimedOut.into()),
+            },
+            Way::Biased => tokio::select! {
+                biased;
+                read = read => read,
+                () = &mut sleep => Err(io::ErrorKind::TimedOut.into()),
+            },
+            Way::Timeout => tokio::time::timeout(idle, read)
+                .await
+                .unwrap_or_else(|e| Err(e.into())),
+            Way::ChangedUse => tickwheel::time::timeout(idle, read)
+                .await
+                .unwrap_or_else(|e| Err(e.into())),
+            Way::IdleTimeout | Way::LastSeen | Way::Deadline => read.await,
+        };
+        match read {
+            Ok(0) => return Ended::ByClient,
+            Ok(count) => {
+                site.add_heartbeats(count);
+                // An `IdleTimeout` was reset within the read, the others are from now on.
+                last_reset = match site.way {
+                    Way::IdleTimeout => began,
+                    _ => Instant::now(),
+                };
+                if let Way::Select | Way::Biased = site.way {
+                    sleep.as_mut().reset(last_reset + idle);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Ended::expired(last_reset.elapsed(), idle);
+            }
+            Err(_) => return Ended::Failed,
+        }
+    }
+}
+
+/// One task awaits the deadline, and another one reads and resets it. `expired` says whether the
+/// deadline has expired, and `reset` whether it is still pending.
+async fn serve_by_deadline(
+    mut stream: TcpStream,
+    site: Arc<Site>,
+    expired: impl Future<Output = bool>,
+    reset: impl Fn() -> bool + Send + 'static,
+) -> Result<Ended, JoinError> {
     let opened_at = Instant::now();
-    let mut deadline = site.keepalives.insert(client, site.timeout);
-    // Taken once: a reset through it needs no look-up.
-    let handle = deadline.handle();
     if stream.write_all(&[GREETING]).await.is_err() {
         return Ok(Ended::Failed);
     }
     // Dropping `stop` ends the listener, also when this task is aborted.
     let (stop, stopped) = oneshot::channel();
-    let stream = Arc::new(stream);
-    let (listened, resets) = (stream.clone(), handle.clone());
-    let listening = listen(listened, resets, site.clone(), opened_at, stopped);
+    let listening = listen(stream, reset, site.clone(), opened_at, stopped);
     let mut listener = tokio::spawn(listening);
     let has_expired = tokio::select! {
-        has_expired = deadline.has_expired() => has_expired,
-        heard = &mut listener => return Ok(heard?.end.into()),
+        has_expired = expired => has_expired,
+        heard = &mut listener => return Ok(heard?.otherwise.unwrap_or(Ended::Failed)),
     };
     let expired_at = Instant::now();
     drop(stop);
     let heard = listener.await?;
-
     if !has_expired {
         return Ok(Ended::Failed);
     }
-    let found_expired_at = match heard.end {
-        End::Refused(at) => at.min(expired_at),
-        _ => expired_at,
-    };
-    let after = found_expired_at.saturating_duration_since(heard.last_reset);
-    if after < site.timeout {
-        return Ok(Ended::Early { after });
-    }
-    Ok(match heard.end {
-        End::ByClient | End::Failed => heard.end.into(),
-        End::Stopped | End::Refused(_) => {
-            drop(stream);
-            Ended::ByDeadline {
-                late: heard.last_reset.elapsed().saturating_sub(handle.timeout()),
-                after_stall: site.has_stalled_since(heard.last_reset),
-            }
-        }
+    let found_at = heard.refused_at.unwrap_or(expired_at).min(expired_at);
+    let after = found_at.saturating_duration_since(heard.last_reset);
+    let expired = Ended::expired(after, site.timeout);
+    Ok(match expired {
+        Ended::Early { .. } => expired,
+        _ => heard.otherwise.unwrap_or(expired),
     })
 }
 
@@ -113,64 +192,51 @@ pub(crate) async fn serve(
 struct Heard {
     /// Taken before the last reset that was granted.
     last_reset: Instant,
-    end: End,
-}
-
-/// Why the listening task has ended.
-enum End {
-    /// It was told to stop.
-    Stopped,
     /// A reset was refused, and the answer was there at this instant.
-    Refused(Instant),
-    ByClient,
-    Failed,
+    refused_at: Option<Instant>,
+    /// How the connection ended, if not by its deadline.
+    otherwise: Option<Ended>,
 }
 
 /// Reads heartbeats and resets the deadline, until the connection ends or it is told to stop.
 async fn listen(
-    stream: Arc<TcpStream>,
-    handle: Handle,
+    stream: TcpStream,
+    reset: impl Fn() -> bool,
     site: Arc<Site>,
     mut last_reset: Instant,
     mut stopped: oneshot::Receiver<()>,
 ) -> Heard {
     // More than one heartbeat may come with one reading; one reset is enough for them.
     let mut heartbeats = [0; 64];
-    let end = loop {
+    let mut refused_at = None;
+    let otherwise = loop {
         // `readable` and `try_read` spend no budget: a client that floods would keep the worker.
         coop::consume_budget().await;
         let read = tokio::select! {
-            _ = &mut stopped => break End::Stopped,
+            _ = &mut stopped => break None,
             ready = stream.readable() => ready.and_then(|()| stream.try_read(&mut heartbeats)),
         };
         match read {
-            Ok(0) => break End::ByClient,
+            Ok(0) => break Some(Ended::ByClient),
             Ok(count) => {
-                site.counters.heartbeats.add(count);
+                site.add_heartbeats(count);
                 let before = Instant::now();
-                if handle.reset() {
+                if reset() {
                     last_reset = before;
-                    site.counters.resets.add(1);
                 } else {
-                    let at = Instant::now();
+                    refused_at = Some(Instant::now());
                     // The deadline has expired, and the task that awaits it is about to say stop.
                     let _ = stopped.await;
-                    break End::Refused(at);
+                    break None;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => break End::Failed,
+            Err(_) => break Some(Ended::Failed),
         }
     };
-    Heard { last_reset, end }
-}
-
-impl From<End> for Ended {
-    /// For an end that does not come from the deadline.
-    fn from(end: End) -> Ended {
-        match end {
-            End::ByClient => Ended::ByClient,
-            End::Failed | End::Stopped | End::Refused(_) => Ended::Failed,
-        }
+    Heard {
+        last_reset,
+        refused_at,
+        otherwise,
     }
 }

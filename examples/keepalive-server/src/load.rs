@@ -3,9 +3,7 @@
 //! ```text
 //!   connect, wait for the greeting        at most 128 at once, so that the listener's queue does not overflow
 //!     |
-//!   heartbeats at random intervals <-+    each from a tenth of the longest one to the longest
-//!     |        |                     |
-//!     |        +---------------------+
+//!   heartbeats, from a random moment within the first interval on
 //!     |
 //!     +-- one that lives: at the end of the run it closes the connection itself
 //!     +-- one that falls silent: from a random moment on it sends nothing, and waits for the server to close
@@ -13,9 +11,9 @@
 //!
 //! Every client goes by its own clock, and judges the server by what it did itself:
 //!
-//! - *In time* is a client whose heartbeats were never further apart than halfway between the
-//!   longest interval and the timeout. [`Gaps`] has each gap from connecting until the server's
-//!   closing shows. If the server closes a client that is in time, this is a violation.
+//! - *In time* is a client whose heartbeats were never further apart than halfway between their
+//!   interval and the timeout. [`Gaps`] has each gap from connecting until the server's closing
+//!   shows. If the server closes a client that is in time, this is a violation.
 //! - A client that was not in time, because the machine was too busy to run it, may be closed. What
 //!   it sends afterwards excuses nothing: the server may have closed it long before that shows. The
 //!   other half is left to the server, for the way of a heartbeat into its hands. With the defaults
@@ -23,18 +21,16 @@
 //! - The server must close a client that fell silent at most [`grace`] after its last heartbeat and
 //!   the timeout. The moment is chosen so that this falls into the run, while the others still
 //!   send.
-
 //!
 //! The load is a process of its own: this program once more, with `--load-for`. So the clients go
 //! on sending while the server's process is stopped, and take none of its CPU time. It prints a
 //! line for each client, which the server's process reads: a name, and what belongs to it.
 
-use std::future::Future;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use tickwheel::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -57,72 +53,57 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 const CONNECTING_AT_ONCE: usize = 128;
 
-/// What became of the clients.
-#[derive(Debug, Default)]
-pub(crate) struct Clients {
-    pub(crate) total: usize,
-    /// They closed the connection themselves at the end of the run.
-    pub(crate) lived: usize,
-    /// They fell silent and were closed.
-    pub(crate) closed_when_silent: usize,
-    /// They were not in time themselves, for want of a processor, and were closed.
-    pub(crate) excused: usize,
-    pub(crate) not_connected: usize,
-    pub(crate) first_connect_error: Option<String>,
-    /// Ctrl-C came first.
-    pub(crate) interrupted: usize,
-
-    // What follows are violations.
-    /// They were closed though they were in time, each with its longest gap.
-    pub(crate) closed_in_time: Vec<Duration>,
-    /// They fell silent and were not closed.
-    pub(crate) left_open: usize,
-    pub(crate) panics: usize,
+/// What can become of a client. The last three are violations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Outcome {
+    /// It closed the connection itself at the end of the run.
+    Lived,
+    ClosedWhenSilent,
+    /// It was not in time itself, for want of a processor, and was closed.
+    Excused,
+    /// With the error.
+    NotConnected,
+    /// It was closed though it was in time. With its longest gap.
+    ClosedInTime,
+    /// It fell silent and was not closed.
+    LeftOpen,
+    Panicked,
 }
+
+/// What became of each client, and what belongs to it.
+#[derive(Debug, Default)]
+pub(crate) struct Clients(Vec<(Outcome, String)>);
 
 impl Clients {
     /// Reads what the load has printed. `None` if it is none of its own lines.
     pub(crate) fn parse(printed: &str) -> Option<Clients> {
-        let mut clients = Clients::default();
-        for line in printed.lines() {
+        let client = |line: &str| {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
-            clients.total += 1;
-            match name {
-                "lived" => clients.lived += 1,
-                "closed-when-silent" => clients.closed_when_silent += 1,
-                "excused" => clients.excused += 1,
-                "interrupted" => clients.interrupted += 1,
-                "panicked" => clients.panics += 1,
-                "not-connected" => {
-                    clients.not_connected += 1;
-                    clients.first_connect_error.get_or_insert(value.to_string());
-                }
-                "closed-in-time" => {
-                    let gap = Duration::from_micros(value.parse().ok()?);
-                    clients.closed_in_time.push(gap);
-                }
-                "left-open" => clients.left_open += 1,
-                _ => return None,
-            }
-        }
-        Some(clients)
+            let mut known = Outcome::value_variants().iter();
+            let outcome = known.find(|outcome| format!("{outcome:?}") == name)?;
+            Some((*outcome, value.to_string()))
+        };
+        let clients: Option<_> = printed.lines().map(client).collect();
+        clients.map(Clients)
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn count(&self, outcome: Outcome) -> usize {
+        self.values(outcome).count()
+    }
+
+    pub(crate) fn values(&self, outcome: Outcome) -> impl Iterator<Item = &str> {
+        let of_it = self.0.iter().filter(move |(known, _)| *known == outcome);
+        of_it.map(|(_, value)| &**value)
     }
 }
 
-/// The load itself: runs the clients, and prints what became of them. Ctrl-C ends them early.
+/// The load itself: runs all clients until each has come to its end, and prints a line for each.
+/// The time of the run counts from here.
 pub(crate) async fn run(options: &Options, server: SocketAddr) -> io::Result<()> {
-    let interrupt = async { drop(tokio::signal::ctrl_c().await) };
-    let lines = run_clients(options, server, interrupt).await;
-    io::stdout().write_all(lines.join("\n").as_bytes())
-}
-
-/// Runs all clients until each has come to its end, or `interrupt` completes. Returns a line for
-/// each. The time of the run counts from here.
-pub(crate) async fn run_clients(
-    options: &Options,
-    server: SocketAddr,
-    interrupt: impl Future<Output = ()>,
-) -> Vec<String> {
     let plan = Arc::new(Plan {
         server,
         timeout: options.timeout,
@@ -138,23 +119,10 @@ pub(crate) async fn run_clients(
         running.spawn(run_client(plan.clone(), falls_silent));
     }
     let mut lines = Vec::new();
-    let mut interrupt = pin!(interrupt);
-    let mut is_interrupted = false;
-    loop {
-        tokio::select! {
-            ended = running.join_next() => match ended {
-                Some(Ok(line)) => lines.push(line),
-                Some(Err(error)) if error.is_cancelled() => lines.push("interrupted".to_string()),
-                Some(Err(_)) => lines.push("panicked".to_string()),
-                None => return lines,
-            },
-            // Aborted clients drop their sockets, and the server sees the connections end.
-            () = &mut interrupt, if !is_interrupted => {
-                is_interrupted = true;
-                running.abort_all();
-            }
-        }
+    while let Some(ended) = running.join_next().await {
+        lines.push(ended.unwrap_or_else(|_| format!("{:?}", Outcome::Panicked)));
     }
+    io::stdout().write_all(lines.join("\n").as_bytes())
 }
 
 /// What all clients share.
@@ -168,15 +136,11 @@ struct Plan {
 }
 
 impl Plan {
-    fn random_interval(&self) -> Duration {
-        random_duration(self.heartbeat / 10, self.heartbeat)
-    }
-
     /// A moment from now on that leaves time for the timeout before the run ends.
     fn random_moment(&self) -> Instant {
         let now = Instant::now();
         let latest = self.end.saturating_duration_since(now + self.timeout);
-        now + random_duration(Duration::ZERO, latest)
+        now + random_up_to(latest)
     }
 
     /// The longest gap between heartbeats with which a client is still in time.
@@ -185,10 +149,9 @@ impl Plan {
     }
 }
 
-fn random_duration(shortest: Duration, longest: Duration) -> Duration {
-    // The options allow a day at most, and a day's nanoseconds fit.
-    let nanos = shortest.as_nanos() as u64..=longest.as_nanos() as u64;
-    Duration::from_nanos(fastrand::u64(nanos))
+/// The options allow a day at most, and a day's nanoseconds fit.
+fn random_up_to(longest: Duration) -> Duration {
+    Duration::from_nanos(fastrand::u64(0..=longest.as_nanos() as u64))
 }
 
 /// Returns how it came to its end.
@@ -197,12 +160,14 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> String {
     let mut client = match connected.map_err(io::Error::from) {
         Ok(Ok(client)) => client,
         Ok(Err(error)) | Err(error) => {
-            return format!("not-connected {error}").replace('\n', " ");
+            return format!("{:?} {error}", Outcome::NotConnected).replace('\n', " ");
         }
     };
     let silent_from = falls_silent.then(|| plan.random_moment());
+    let mut interval = random_up_to(plan.heartbeat);
     loop {
-        let next = Instant::now() + plan.random_interval();
+        let next = client.gaps.last_sent.1 + interval;
+        interval = plan.heartbeat;
         let is_silent = silent_from.is_some_and(|moment| next >= moment);
         let until = if is_silent {
             client.gaps.last_sent.1 + plan.timeout + plan.grace
@@ -211,8 +176,8 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> String {
         };
         match timeout_at(until, client.hang_up()).await {
             Ok(()) => return client.closed_by_server(&plan, is_silent),
-            Err(_) if is_silent => return "left-open".to_string(),
-            Err(_) if until == plan.end => return "lived".to_string(),
+            Err(_) if is_silent => return format!("{:?}", Outcome::LeftOpen),
+            Err(_) if until == plan.end => return format!("{:?}", Outcome::Lived),
             Err(_) => {}
         }
         if client.send_heartbeat(&plan).await.is_err() {
@@ -231,12 +196,17 @@ struct Client {
 #[derive(Debug)]
 pub(crate) struct Gaps {
     /// The instants before and after the last sending; at first those of connecting.
-    pub(crate) last_sent: (Instant, Instant),
+    last_sent: (Instant, Instant),
     /// Of all gaps that are over. Each counts from before one sending to after the next.
-    pub(crate) longest: Duration,
+    longest: Duration,
 }
 
 impl Gaps {
+    pub(crate) fn since(before: Instant, after: Instant) -> Gaps {
+        let (last_sent, longest) = ((before, after), Duration::ZERO);
+        Gaps { last_sent, longest }
+    }
+
     pub(crate) fn sent(&mut self, before: Instant, after: Instant) {
         self.longest = self.longest_until(after);
         self.last_sent = (before, after);
@@ -264,10 +234,7 @@ impl Client {
         let stream = greeted.await??;
         Ok(Client {
             stream,
-            gaps: Gaps {
-                last_sent: (before, Instant::now()),
-                longest: Duration::ZERO,
-            },
+            gaps: Gaps::since(before, Instant::now()),
         })
     }
 
@@ -286,12 +253,11 @@ impl Client {
 
     fn closed_by_server(&self, plan: &Plan, is_silent: bool) -> String {
         let longest_gap = self.gaps.longest_until(Instant::now());
-        if longest_gap <= plan.longest_gap() {
-            format!("closed-in-time {}", longest_gap.as_micros())
-        } else if is_silent {
-            "closed-when-silent".to_string()
-        } else {
-            "excused".to_string()
-        }
+        let outcome = match longest_gap <= plan.longest_gap() {
+            true => Outcome::ClosedInTime,
+            false if is_silent => Outcome::ClosedWhenSilent,
+            false => Outcome::Excused,
+        };
+        format!("{outcome:?} {longest_gap:.0?}")
     }
 }

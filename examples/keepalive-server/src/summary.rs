@@ -4,36 +4,30 @@
 //! holds up everything must not pass for that reason. So half of the clients must be judged, and no
 //! closing may be later than [`grace`].
 //!
-//! A connection that was silent through a stall is closed after its grace, not late. So what was
-//! closed after a stall has rows of its own, and the others tell how late the timer is.
-//!
 //! A row that would show 0 is left out, but for the one that the verdict is about.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::{fmt, io};
 
 use cpu_time::ProcessTime;
 use tickwheel::Duration;
 use tokio::process::Command;
 
-use crate::keepalives::TimerKind;
-use crate::load::{Clients, grace};
+use crate::load::{Clients, Outcome, grace};
 use crate::server::{Report, Site};
-
-/// The line about the pause.
-pub(crate) const STOPPED: &str = "the server's process was stopped for";
 
 /// The line about clients that were in time.
 pub(crate) const LIVE_CLOSED: &str = "live connections closed";
 
 /// How wide the columns of the table are.
 pub(crate) const NAME: usize = 40;
-pub(crate) const VALUE: usize = 14;
+const VALUE: usize = 14;
 
-/// What a line of the table says, and how much.
-pub(crate) fn figure(line: &str) -> Option<(String, String)> {
-    let (what, value) = line.split_at_checked(NAME)?;
-    Some((what.trim_end().to_string(), value.trim().to_string()))
+/// The figure in a row of the table.
+pub(crate) fn figure<'a>(table: &'a str, row: &str) -> Option<&'a str> {
+    let line = table.lines().find_map(|line| line.strip_prefix(row))?;
+    Some(line.trim())
 }
 
 /// All that is known when the run is over.
@@ -41,10 +35,8 @@ pub(crate) struct Summary {
     pub(crate) clients: Clients,
     pub(crate) site: Arc<Site>,
     pub(crate) server: Report,
-    pub(crate) timer: TimerKind,
     /// How long the server's process was stopped.
     pub(crate) pause: Duration,
-    pub(crate) wall_time: Duration,
 }
 
 impl Summary {
@@ -55,129 +47,90 @@ impl Summary {
     /// The violations, in words; none if all is well.
     fn violations(&self) -> Vec<String> {
         let (clients, server) = (&self.clients, &self.server);
-        let soonest = server.early.iter().min().copied().unwrap_or_default();
-        let closed_early = format!(
-            "closed early: the timeout is {:?}, and the soonest was closed {soonest:?} after its last reset",
-            self.site.timeout
-        );
-        let in_time = &clients.closed_in_time;
-        let longest = in_time.iter().max().copied().unwrap_or_default();
-        let closed_in_time =
-            format!("closed although they sent in time, never more than {longest:?} apart");
-        let late = server.late.iter().chain(&server.late_after_stall);
-        let latest = late.max().copied().unwrap_or_default();
+        let count = |outcome| clients.count(outcome);
+        let soonest = server.early.iter().min();
+        let early = format!("closed early, the soonest {soonest:?} after its last reset");
+        let gap = clients.values(Outcome::ClosedInTime).next();
+        let in_time = format!("closed although they sent in time, one with no gap above {gap:?}");
+        let late = server.late.iter().filter(|late| **late > grace(self.pause));
+        // A verdict on few clients is none, because the server may have held up the others.
+        let unjudged = count(Outcome::NotConnected) + count(Outcome::Excused);
+        let is_verdict = clients.total() > 0 && unjudged <= clients.total() / 2;
         let violations = [
-            (server.early.len(), &*closed_early),
-            (in_time.len(), &*closed_in_time),
-            (
-                clients.left_open,
-                "not closed although they had fallen silent",
-            ),
+            (server.early.len(), &*early),
+            (count(Outcome::ClosedInTime), &*in_time),
+            (count(Outcome::LeftOpen), "fell silent and were not closed"),
             (server.cut_off, "connections left when all clients had gone"),
-            (clients.panics + server.panics, "tasks panicked"),
+            (count(Outcome::Panicked) + server.panics, "tasks panicked"),
+            (late.count(), "closed too late"),
         ];
         let violations = violations.into_iter().filter(|(count, _)| *count > 0);
-        let too_late = latest > grace(self.pause);
+        let unjudged = format!("{unjudged} never connected, or were late themselves");
         violations
             .map(|(count, what)| format!("{count} {what}"))
-            .chain(too_late.then(|| format!("a connection was closed {latest:?} late")))
-            .chain(self.too_little_tried())
+            .chain((!is_verdict).then_some(unjudged))
             .collect()
-    }
-
-    /// A verdict on few clients is none, because the server may have held up the others.
-    fn too_little_tried(&self) -> Option<String> {
-        let clients = &self.clients;
-        if clients.not_connected == clients.total {
-            return Some("no client could connect, so nothing was tried".to_string());
-        }
-        let unjudged = clients.not_connected + clients.excused;
-        (unjudged > clients.total / 2).then(|| {
-            format!(
-                "{unjudged} of {} clients cannot be judged: they never connected, or were late themselves",
-                clients.total
-            )
-        })
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (clients, server) = (&self.clients, &self.server);
-        let metrics = self.site.keepalives.metrics();
-        let counters = &self.site.counters;
-        let mut row = |what: &str, value: &dyn fmt::Display| {
-            let value = value.to_string();
-            let is_nothing = ["0", "-", "0.00 s"].contains(&&*value) && what != LIVE_CLOSED;
-            if is_nothing {
-                return Ok(());
-            }
-            writeln!(f, "{what:<NAME$}{value:>VALUE$}")
-        };
-        row("timer", &self.timer.name())?;
-        row("connections served", &counters.served.get())?;
-        row("heartbeats", &counters.heartbeats.get())?;
-        row("resets", &counters.resets.get())?;
-        row("closed by deadline", &counters.closed_by_deadline.get())?;
-        let after_stall = server.late_after_stall.len();
-        row("of these, closed after a stall", &after_stall)?;
-        row("closed by the client", &counters.closed_by_client.get())?;
+        let metrics = self.site.timer.metrics();
+        let heartbeats = self.site.heartbeats.load(Ordering::Relaxed);
         let [p50, p99, max] = late(&server.late);
-        row("closed late by, p50", &p50)?;
-        row("closed late by, p99", &p99)?;
-        row("closed late by, max", &max)?;
-        let [_, _, max] = late(&server.late_after_stall);
-        row("closed after a stall, late by, max", &max)?;
-        row(
-            "silent clients that were closed",
-            &clients.closed_when_silent,
-        )?;
-        row(LIVE_CLOSED, &clients.closed_in_time.len())?;
-        row("clients that lived to the end", &clients.lived)?;
-        row("wall time", &seconds(self.wall_time))?;
-        if let Ok(cpu) = ProcessTime::try_now() {
-            let cpu = cpu.as_duration();
-            let each = cpu.as_secs_f64() * 1e6 / counters.heartbeats.get().max(1) as f64;
-            row("CPU time, server", &seconds(cpu))?;
-            row("the server's CPU for a heartbeat", &format!("{each:.2} us"))?;
+        let count = |outcome| clients.count(outcome).to_string();
+        let cpu = ProcessTime::now().as_duration();
+        let each = cpu.as_secs_f64() * 1e6 / heartbeats.max(1) as f64;
+        let by_deadline = server.late.len() + server.early.len();
+        let rows = [
+            ("way", self.site.way.name()),
+            ("connections served", server.served.to_string()),
+            ("heartbeats", heartbeats.to_string()),
+            ("closed by deadline", by_deadline.to_string()),
+            ("closed by the client", server.closed_by_client.to_string()),
+            ("closed late by, p50", p50),
+            ("closed late by, p99", p99),
+            ("closed late by, max", max),
+            (
+                "silent connections closed",
+                count(Outcome::ClosedWhenSilent),
+            ),
+            (LIVE_CLOSED, count(Outcome::ClosedInTime)),
+            ("clients that lived to the end", count(Outcome::Lived)),
+            ("CPU time, server", seconds(cpu)),
+            ("the server's CPU for a heartbeat", format!("{each:.2} us")),
+            ("the server's process was stopped for", seconds(self.pause)),
+            ("stalls of the timer's driver", metrics.stalls.to_string()),
+            ("deadlines given a grace", metrics.spared.to_string()),
+            ("clients that never connected", count(Outcome::NotConnected)),
+            ("closed, but late themselves", count(Outcome::Excused)),
+            ("errors of accept", server.accept_errors.to_string()),
+            ("errors of connections", server.socket_errors.to_string()),
+        ];
+        for (what, value) in rows {
+            if what == LIVE_CLOSED || !["0", "-", "0.00 s"].contains(&&*value) {
+                writeln!(f, "{what:<NAME$}{value:>VALUE$}")?;
+            }
         }
-        if self.pause > Duration::ZERO {
-            row(STOPPED, &seconds(self.pause))?;
-        }
-        if let Some(metrics) = &metrics {
-            row("timers armed", &metrics.armed)?;
-            row("deadlines put off when they came", &metrics.rescheduled)?;
-            row("wake-ups of the timer's driver", &metrics.wake_ups)?;
-            row("stalls of the timer's driver", &metrics.stalls)?;
-            row("stalled for, in all", &seconds(metrics.stalled))?;
-            row("deadlines given a grace by a stall", &metrics.spared)?;
-        }
-        row("clients that never connected", &clients.not_connected)?;
-        row("clients cut short by Ctrl-C", &clients.interrupted)?;
-        row("clients late themselves, and closed", &clients.excused)?;
-        row("errors of accept", &counters.accept_errors.get())?;
-        row("errors of connections", &counters.connection_errors.get())?;
-        if let Some(error) = &clients.first_connect_error {
+        if let Some(error) = clients.values(Outcome::NotConnected).next() {
             writeln!(f, "\nThe first client that never connected: {error}.")?;
         }
         let violations = self.violations();
         for violation in &violations {
-            write!(f, "\nVIOLATION: {violation}")?;
+            writeln!(f, "\nVIOLATION: {violation}")?;
         }
         if violations.is_empty() {
-            f.write_str(match clients.interrupted {
-                0 => "\nPassed: nobody was closed early or while sending, and all that fell silent were.",
-                _ => "\nInterrupted; until then nobody was closed early or while sending.",
-            })?;
-            if self.pause > Duration::ZERO && metrics.is_some() && after_stall > 0 {
-                let [pause, grace] = [self.pause, self.pause.min(self.site.timeout)].map(seconds);
-                write!(
-                    f,
-                    "\nThose that were closed after a stall are not late: a deadline that passes in the\n\
-                     pause of {pause} stays pending until its end, and then for a grace of at most\n\
-                     {grace}, so that heartbeats that lie unread are read first."
-                )?;
-            }
+            writeln!(
+                f,
+                "\nPassed: no live connection was closed, and all silent ones were."
+            )?;
+        }
+        if self.pause > Duration::ZERO && !server.late.is_empty() {
+            f.write_str(
+                "\nA deadline that passes in the pause is late by the rest of it. A `Deadline`\n\
+                 then has a grace, so that heartbeats that lie unread are read first.",
+            )?;
         }
         Ok(())
     }
@@ -213,9 +166,6 @@ pub(crate) async fn stop_this_process(pause: Duration) -> io::Result<()> {
         .arg(format!("{:.3}", pause.as_secs_f64()))
         .status()
         .await?;
-    let problem = format!("this process could not be stopped and let go on: {status}");
-    status
-        .success()
-        .then_some(())
-        .ok_or(io::Error::other(problem))
+    let problem = || io::Error::other(format!("this process could not be stopped: {status}"));
+    status.success().then_some(()).ok_or_else(problem)
 }

@@ -1,66 +1,43 @@
-//! The verdict on a run: which clients were in time, what counts, and what is left out.
+//! The verdict on a run and on a comparison: which clients were in time, and what counts.
 
+use clap::{Parser, ValueEnum};
 use tickwheel::{Duration, Instant};
 
-use super::{HOUR, Running};
-use crate::load::{Clients, Gaps};
-use crate::summary::{Summary, late};
+use super::{HOUR, finish};
+use crate::compare::Comparison;
+use crate::load::{Clients, Gaps, Outcome};
+use crate::options::Options;
+use crate::server::Server;
+use crate::summary::{LIVE_CLOSED, late};
+use crate::ways::Way;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-impl Summary {
-    /// What the table says.
-    pub(super) fn figure(&self, what: &str) -> String {
-        let table = self.to_string();
-        let line = table.lines().find_map(|line| line.strip_prefix(what));
-        let line = line.unwrap_or_else(|| panic!("no {what:?} in {table}"));
-        line.trim().to_string()
-    }
-}
 
 /// The server may have closed it within that gap, and the two sendings crossed with the closing.
 #[test]
 fn a_client_that_was_starved_and_then_sends_twice_is_not_in_time() {
     let start = Instant::now();
-    let mut gaps = Gaps {
-        last_sent: (start, start),
-        longest: Duration::ZERO,
-    };
+    let mut gaps = Gaps::since(start, start);
     for second in [1, 5, 6, 7] {
-        let sent = start + SECOND * second;
-        gaps.sent(sent, sent);
+        // A gap counts from before one sending to after the next.
+        gaps.sent(start + SECOND * second, start + SECOND * second * 2);
     }
-    assert_eq!(gaps.longest_until(start + SECOND * 8), SECOND * 4);
-}
-
-#[test]
-fn a_gap_counts_from_before_one_sending_to_after_the_next() {
-    let start = Instant::now();
-    let mut gaps = Gaps {
-        last_sent: (start, start + SECOND),
-        longest: Duration::ZERO,
-    };
-    gaps.sent(start + SECOND * 2, start + SECOND * 3);
-    assert_eq!(gaps.longest_until(start + SECOND * 4), SECOND * 3);
-    assert_eq!(gaps.longest_until(start + SECOND * 9), SECOND * 7);
+    assert_eq!(gaps.longest_until(start + SECOND * 8), SECOND * 9);
+    assert_eq!(gaps.longest_until(start + SECOND * 20), SECOND * 13);
 }
 
 #[test]
 fn what_the_load_prints_of_its_clients_is_counted() {
-    let printed = "lived\nexcused\nlived\nclosed-when-silent\ninterrupted\npanicked\n\
-                   not-connected Connection refused (os error 111)\nnot-connected later\n\
-                   closed-in-time 1500\nleft-open";
+    let printed = "Lived\nExcused\nLived\nNotConnected Connection refused (os error 111)\n\
+                   NotConnected later\nClosedInTime 2ms";
     let clients = Clients::parse(printed).unwrap();
-    assert_eq!((clients.total, clients.lived, clients.excused), (10, 2, 1));
-    assert_eq!((clients.closed_when_silent, clients.interrupted), (1, 1));
-    assert_eq!((clients.panics, clients.not_connected), (1, 2));
-    let refused = "Connection refused (os error 111)";
-    assert_eq!(clients.first_connect_error.as_deref(), Some(refused));
-    assert_eq!(clients.closed_in_time, [Duration::from_micros(1500)]);
-    assert_eq!(clients.left_open, 1);
-    for other in ["thread panicked", "closed-in-time", "closed-in-time 1s"] {
-        assert!(Clients::parse(other).is_none(), "{other:?}");
-    }
+    let of_each = Outcome::value_variants()
+        .iter()
+        .map(|outcome| clients.count(*outcome));
+    assert_eq!(of_each.collect::<Vec<_>>(), [2, 0, 1, 2, 1, 0, 0]);
+    let mut refused = clients.values(Outcome::NotConnected);
+    assert_eq!(refused.next(), Some("Connection refused (os error 111)"));
+    assert!(Clients::parse("thread panicked").is_none());
 }
 
 #[test]
@@ -72,39 +49,66 @@ fn lateness_is_told_by_rank() {
 }
 
 #[tokio::test]
-async fn a_run_in_which_most_clients_were_held_up_does_not_pass() {
-    let running = Running::new(HOUR).await;
-    let mut summary = running.finish(Clients::default()).await;
-    let mut verdict = |lived: usize, excused: usize, not_connected: usize| {
-        summary.clients = Clients {
-            total: lived + excused + not_connected,
-            lived,
-            excused,
-            not_connected,
-            ..Clients::default()
-        };
-        summary.has_passed()
-    };
-    assert!(verdict(5, 3, 2));
-    assert!(!verdict(4, 3, 3));
-    assert!(!verdict(0, 0, 0), "nothing was tried");
-}
-
-#[tokio::test]
-async fn a_run_with_a_closing_too_early_too_late_or_none_fails() {
-    let lived = Clients::parse("lived").unwrap();
-    let mut summary = Running::new(HOUR).await.finish(lived).await;
-    assert!(summary.has_passed(), "{summary}");
-    summary.server.late_after_stall.push(SECOND * 6);
+async fn a_run_with_any_violation_fails() {
+    let server = Server::start(Way::Deadline, HOUR).await.unwrap();
+    let mut summary = finish(server, Clients::default()).await;
+    assert!(!summary.has_passed(), "nothing was tried");
+    let half_judged = "Lived\nLived\nExcused\nNotConnected";
+    for (clients, passes) in [
+        (half_judged, true),
+        ("Lived\nExcused\nExcused", false),
+        ("Lived\nLived\nClosedInTime 2s", false),
+        ("Lived\nLived\nLeftOpen", false),
+        ("Lived\nLived\nPanicked", false),
+        ("Lived\nClosedWhenSilent 2s", true),
+    ] {
+        summary.clients = Clients::parse(clients).unwrap();
+        assert_eq!(summary.has_passed(), passes, "{summary}");
+    }
+    summary.server.late.push(SECOND * 6);
     assert!(!summary.has_passed());
     summary.pause = SECOND;
     assert!(summary.has_passed(), "a pause makes it later: {summary}");
     summary.server.early.push(SECOND);
     assert!(!summary.has_passed());
-    summary.server.early.clear();
-    summary.clients.closed_in_time.push(SECOND);
-    assert!(!summary.has_passed());
-    summary.clients.closed_in_time.clear();
-    summary.clients.left_open = 1;
-    assert!(!summary.has_passed());
+}
+
+#[test]
+fn a_comparison_has_the_range_of_each_way() {
+    let mut comparison = Comparison::new();
+    let mut add = |way, closed: u32, passed| {
+        let printed = format!("way  x\n{LIVE_CLOSED}   {closed}\n");
+        comparison.add(way, printed, passed).unwrap();
+    };
+    add(Way::Timeout, 31, false);
+    add(Way::Timeout, 5, false);
+    add(Way::Deadline, 0, true);
+    let table = comparison.to_string();
+    assert!(table.contains("with tokio         5 to 31\n"), "{table}");
+    assert!(comparison.has_passed(), "tokio's runs decide nothing");
+    comparison
+        .add(Way::IdleTimeout, format!("{LIVE_CLOSED} 1"), false)
+        .unwrap();
+    assert!(!comparison.has_passed());
+    assert!(
+        comparison
+            .add(Way::Select, "no table".to_string(), true)
+            .is_err()
+    );
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    for (options, fits) in [
+        ("--compare", true),
+        ("--pause=4s", true),
+        ("--heartbeat=1500ms", false),
+        ("--run-time=1s", false),
+        ("--pause=9s", false),
+        ("--compare --pause=400ms", false),
+    ] {
+        let line = format!("keepalive-server {options}");
+        let options = Options::parse_from(line.split(' '));
+        assert_eq!(options.check().is_ok(), fits, "{line}");
+    }
 }
