@@ -45,6 +45,7 @@ const PACKAGES: &[&str] = &[
     "tickwheel",
     "tokio",
     "tokio-util",
+    "nexus-timer",
     "pingora-timeout",
     "hyper",
     "hyper-util",

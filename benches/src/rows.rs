@@ -119,7 +119,9 @@ pub fn kind_of_runtime(workers: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::{readable, rows};
-    use crate::parts::{ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, RESET_RATES, lateness};
+    use crate::parts::{
+        ARMED_SIZES, FUTURE_SIZES, LOADS, RATES, RESET_RATES, WHEEL_SIZES, lateness,
+    };
 
     #[test]
     fn each_size_that_a_part_measures_has_a_row() {
@@ -131,8 +133,13 @@ mod tests {
             let row = move |size: &usize| format!("{id}-{size}");
             ARMED_SIZES.iter().map(row)
         });
+        let wheel = ["insert", "replace"].into_iter().flat_map(|id| {
+            let row = move |size: &usize| format!("wheel-{id}-{size}");
+            WHEEL_SIZES.iter().map(row)
+        });
         let early = [lateness::EARLY.to_owned()];
         let known: Vec<String> = rows().into_iter().map(|row| row.id).collect();
+        let armed = armed.chain(wheel);
         for id in bursts.chain(resets).chain(large).chain(armed).chain(early) {
             assert!(known.contains(&id), "{id}");
         }

@@ -23,12 +23,14 @@ mod reset;
 mod resets;
 mod threads;
 mod values;
+mod wheel;
 mod writes;
 
 pub use armed::SIZES as ARMED_SIZES;
 pub use program::{LOADS, RATES};
 pub use ready::SIZES as FUTURE_SIZES;
 pub use resets::RATES as RESET_RATES;
+pub use wheel::SIZES as WHEEL_SIZES;
 
 use crate::harness::Record;
 use crate::settings::Settings;
@@ -46,6 +48,7 @@ pub mod name {
     pub const TOKIO_ALTERNATIVE: &str = "tokio, alternative timer";
     pub const ON_ALTERNATIVE: &str = "tickwheel, on the alternative timer";
     pub const DELAY_QUEUE: &str = "DelayQueue";
+    pub const NEXUS: &str = "nexus-timer";
     pub const PINGORA: &str = "pingora-timeout";
     pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
@@ -112,6 +115,7 @@ pub const PARTS: &[Part] = &[
     reset::PART,
     keyed::PART,
     armed::PART,
+    wheel::PART,
     advance::PART,
     longest::PART,
     memory::PART,
