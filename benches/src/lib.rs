@@ -11,6 +11,7 @@
 //!   goals       what tickwheel sets out to reach in which row
 //!   report      RESULTS.md and README's table
 //!   charts      the drawings
+//!   pauses      README's picture of a pause, from the table beside it
 //! ```
 //!
 //! # What makes a comparison fair here
@@ -61,6 +62,7 @@ pub mod guard;
 pub mod harness;
 pub mod idioms;
 pub mod parts;
+pub mod pauses;
 pub mod report;
 pub mod results;
 pub mod rows;

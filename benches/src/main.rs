@@ -11,7 +11,7 @@ use tickwheel_bench::guard::has_test_util;
 use tickwheel_bench::parts::{PARTS, Part};
 use tickwheel_bench::results::{Facts, Results, Run};
 use tickwheel_bench::settings::{Settings, target_folder};
-use tickwheel_bench::{charts, report};
+use tickwheel_bench::{charts, pauses, report};
 
 /// Measures tickwheel against its peers.
 ///
@@ -128,6 +128,7 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     if keeps {
         let readme = folder.join("../README.md");
         let updated = report::readme(&fs::read_to_string(&readme)?, &run.results)?;
+        fs::write(folder.join("charts/pauses.svg"), pauses::chart(&updated))?;
         fs::write(readme, updated)?;
     }
     println!("Written to {}", folder.display());

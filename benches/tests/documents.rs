@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pulldown_cmark::{BrokenLink, Options, Parser};
 use tickwheel_bench::charts;
 use tickwheel_bench::parts::name;
+use tickwheel_bench::pauses;
 use tickwheel_bench::report::{self, BEGIN, END};
 use tickwheel_bench::results::Run;
 
@@ -21,6 +22,11 @@ fn readme_results_and_charts_show_the_kept_run() {
         let kept = read(&format!("benches/charts/{file}"));
         assert!(kept == chart, "{file} shows another run; {HINT}");
     }
+    let pauses = read("benches/charts/pauses.svg");
+    assert!(
+        pauses == pauses::chart(&readme),
+        "pauses.svg shows another table; {HINT}"
+    );
     let results = read("benches/RESULTS.md");
     assert!(
         results == report::page(&run),
