@@ -12,14 +12,12 @@
 //!
 //! In the other ways one task reads with a timeout, and closes the connection when it passes.
 //!
-//! *Early* is judged exactly. The program takes an instant before each reset, and one after the
-//! deadline has expired. The two may not lie less than the timeout apart. The deadline was reset
-//! between them, so no delay of a task can make an honest timer look early. A reset that is refused
-//! is judged in the same way.
+//! *Early* is judged exactly. The instant before the last reset and the one after the expiry, or
+//! after a refused reset, may not lie less than the timeout apart. The deadline was reset between
+//! them, so no delay of a task can make an honest timer look early.
 //!
-//! A server that was stopped for a while finds heartbeats that it has not read yet. Nothing here
-//! looks for them. A `Deadline` stays pending for a while after such a stall, and the heartbeats
-//! reset it. Tokio's timer gives no such time.
+//! A server that was stopped finds heartbeats that it has not read yet. Nothing here looks for
+//! them: a `Deadline` stays pending for a while after such a stall, and the heartbeats reset it.
 
 use std::future::Future;
 use std::io;

@@ -13,8 +13,7 @@ use crate::ways::Way;
 
 /// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
 ///
-/// With --compare the defaults are others: 200 connections, a timeout of 500ms, a heartbeat each
-/// 50ms, none silent, 3500ms, of which the server is stopped for 1500ms.
+/// With --compare the defaults are those of README's table.
 #[derive(Debug, Parser)]
 #[command(name = "keepalive-server")]
 #[command(after_help = "Durations have units: 1500ms, 2s, 1m 30s.")]
@@ -62,9 +61,6 @@ pub(crate) struct Options {
     pub(crate) run_time: Duration,
 
     /// Stop the server's process for this long in the middle of the run, while the clients go on
-    ///
-    /// As a virtual machine that is migrated, or a container that is throttled. The heartbeats of
-    /// that time lie unread in the sockets, so no client that sends is to be closed for it.
     #[arg(long, default_value_if("compare", "true", "1500ms"))]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) pause: Option<Duration>,
@@ -92,12 +88,12 @@ impl Options {
     /// with them.
     pub(crate) fn from_command_line() -> Options {
         let options = Options::parse();
-        if let Err(contradiction) = options.check() {
-            let mut command = Options::command();
-            command
-                .error(ErrorKind::ValueValidation, contradiction)
-                .exit();
-        }
+        let refuse = |problem| {
+            Options::command()
+                .error(ErrorKind::ValueValidation, problem)
+                .exit()
+        };
+        options.check().unwrap_or_else(refuse);
         options
     }
 

@@ -54,11 +54,9 @@ pub(crate) struct Report {
     pub(crate) closed_by_client: usize,
     pub(crate) socket_errors: usize,
     pub(crate) accept_errors: usize,
-    /// How late connections were closed.
     pub(crate) late: Vec<Duration>,
     /// For each deadline that expired early, how long after the last reset that was.
     pub(crate) early: Vec<Duration>,
-    /// Tasks that panicked.
     pub(crate) panics: usize,
     /// Connections that had to be cut off at the end.
     pub(crate) cut_off: usize,

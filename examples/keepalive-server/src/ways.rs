@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use tickwheel::{Duration, Instant};
 use tokio::time::sleep_until;
 
@@ -28,17 +29,19 @@ pub(crate) enum Way {
 impl Way {
     /// As `--way` takes it.
     pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value().expect("no way is skipped");
-        value.get_name().to_string()
+        self.value().get_name().to_string()
     }
 
     /// As the table has it.
     pub(crate) fn title(self) -> String {
-        let value = self.to_possible_value().expect("no way is skipped");
+        let value = self.value();
         value
             .get_help()
-            .map(ToString::to_string)
-            .unwrap_or_default()
+            .map_or_else(String::new, |help| help.to_string())
+    }
+
+    fn value(self) -> PossibleValue {
+        self.to_possible_value().expect("no way is skipped")
     }
 
     /// Whether a pause of the process closes no live connection.
