@@ -1,4 +1,4 @@
-//! README's first picture: how many live connections a pause of the server closes, in each way of
+//! README's picture of a pause: how many live connections a pause of the server closes, in each way of
 //! finding idle ones. It is drawn from the table beside it, which `keepalive-server --compare` has
 //! counted.
 
