@@ -1,6 +1,6 @@
-//! README's picture of a pause: how many live connections a pause of the server closes, in each way of
-//! finding idle ones. It is drawn from the table beside it, which `keepalive-server --compare` has
-//! counted.
+//! README's picture of a pause: how many live connections a pause of the server closes, in each way
+//! of finding idle ones. It is drawn from the table beside it, which `keepalive-server --compare`
+//! has counted.
 
 use std::fmt::Write;
 

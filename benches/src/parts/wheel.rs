@@ -1,7 +1,7 @@
 //! A bare wheel beside `nexus-timer`'s, each used by the loop of one thread.
 //!
-//! Ticks are of a millisecond. Both wheels hold the same timers, due at random from 300 to 900 s on,
-//! and take turns. The clock is that of the thread, so a neighbour on the machine is not in the
+//! Ticks are of a millisecond. Both wheels hold the same timers, due at random from 300 to 900 s
+//! on, and take turns. The clock is that of the thread, so a neighbour on the machine is not in the
 //! figures. The peer's turns maintain its wheel too, as its documentation advises.
 
 use std::time::{Duration, Instant};
