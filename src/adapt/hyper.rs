@@ -16,8 +16,8 @@
 //! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
 //!
 //! hyper compares the instants of `now` with those that it passes to `sleep_until` and `reset`, so
-//! all three go by the timer's clock. While its runtime runs, a sleep that hyper finds elapsed has a
-//! deadline that `now` has passed.
+//! all three go by the timer's clock. While its runtime runs, a sleep that hyper finds elapsed has
+//! a deadline that `now` has passed.
 //!
 //! # When the timer's runtime has shut down
 //!

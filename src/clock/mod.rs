@@ -233,8 +233,8 @@ fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
 }
 
-/// Whether tokio's clock can be read on this thread. Once its thread-locals are destroyed, a reading
-/// panics.
+/// Whether tokio's clock can be read on this thread. Once its thread-locals are destroyed, a
+/// reading panics.
 fn is_context_alive() -> bool {
     !Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }

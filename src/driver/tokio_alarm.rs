@@ -32,8 +32,8 @@
 //! least.
 //!
 //! A clock that can be paused would run to the end of time. So there the drop of the alarm's task
-//! sets the alarm for the end of time, in place of the second sleep. A runtime that shuts down drops
-//! its tasks first, and its clock does not run any more. Before that the alarm tells nothing,
+//! sets the alarm for the end of time, in place of the second sleep. A runtime that shuts down
+//! drops its tasks first, and its clock does not run any more. Before that the alarm tells nothing,
 //! because a thread outside of the runtime reads another clock. The task tells nothing to a waiter,
 //! because other tasks may be dropped after it.
 //!
@@ -49,23 +49,23 @@
 //! - *The alarm's time comes in the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
 //! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset.
-//!   Where there is none, and on tokio's alternative timer, where the reset would panic, a task that
-//!   the runtime refuses tells it: see `end`.
+//!   Where there is none, and on tokio's alternative timer, where the reset would panic, a task
+//!   that the runtime refuses tells it: see `end`.
 //! - *tokio's alternative timer* ends with each worker. It fires the timers of that worker before
 //!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
 //!   was set long before. See `end` for the rest.
 //!
 //! # The alarm's task
 //!
-//! Some threads cannot set the alarm. They wake a task of the runtime, which reads the next expiries
-//! and sets it.
+//! Some threads cannot set the alarm. They wake a task of the runtime, which reads the next
+//! expiries and sets it.
 //!
-//! - *On a clock that can be paused* virtual time must not run to a timer that was disarmed. It runs
-//!   only while no task is ready. So a disarm that defers an expiry wakes the task, and this sets
-//!   the alarm once for all that was disarmed before. A thread whose clock is behind the runtime's
-//!   wakes it too, because that thread cannot say when the time driver comes round next.
-//! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that shuts
-//!   down, as where a task arms something in its `Drop`, and on a thread that has entered the
+//! - *On a clock that can be paused* virtual time must not run to a timer that was disarmed. It
+//!   runs only while no task is ready. So a disarm that defers an expiry wakes the task, and this
+//!   sets the alarm once for all that was disarmed before. A thread whose clock is behind the
+//!   runtime's wakes it too, because that thread cannot say when the time driver comes round next.
+//! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that
+//!   shuts down, as where a task arms something in its `Drop`, and on a thread that has entered the
 //!   runtime while it runs a current-thread one. Nothing tells this of a thread. So a thread in the
 //!   context of the runtime wakes the task. A worker that has just learnt of the end may still run
 //!   the task, and then that panics, as a sleep of tokio's does that a task makes in this moment.
@@ -458,7 +458,8 @@ impl Wake for AlarmWaker {
         self.wake_by_ref();
     }
 
-    /// A thread that holds the alarm's lock sets the alarm. Any other is within tokio's time driver.
+    /// A thread that holds the alarm's lock sets the alarm. Any other is within tokio's time
+    /// driver.
     fn wake_by_ref(self: &Arc<Self>) {
         match self.driver.upgrade() {
             Some(driver) if driver.alarm.is_held_here() => {

@@ -168,8 +168,8 @@ impl<P> Table<P> {
         made.map(|part| part.permits.load(Ordering::Acquire)).sum()
     }
 
-    /// Whether no permit is taken, at one moment of the call. A non-zero count is conclusive. A zero
-    /// sum is not, because the parts are read one after another.
+    /// Whether no permit is taken, at one moment of the call. A non-zero count is conclusive. A
+    /// zero sum is not, because the parts are read one after another.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0 && {
             let _all = self.lock_all();

@@ -263,8 +263,8 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Makes the deadline pending after any outcome, due at `due`, earlier or later. For a word that
-    /// is never reset.
+    /// Makes the deadline pending after any outcome, due at `due`, earlier or later. For a word
+    /// that is never reset.
     pub(crate) fn set(&self, due: Tick) {
         self.store(State::Pending(due));
     }

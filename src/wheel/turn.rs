@@ -207,8 +207,8 @@ impl<T> Wheel<T> {
         Some((number << shift) - turns.min(1 << shift))
     }
 
-    /// A slot has just become crowded. Until the owner's next turn, its wake-up is still based on the
-    /// old count.
+    /// A slot has just become crowded. Until the owner's next turn, its wake-up is still based on
+    /// the old count.
     #[cold]
     #[inline(never)]
     pub(super) fn note_crowd(&mut self, level: usize, slot: usize) {

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! On a clock that can be paused, the timer must not pull virtual time along to an item that is
-//! gone. So there each change writes the earliest tick of its part as it is. A change that finds the
-//! timer set for another tick takes it away, and wakes the stream to set it anew.
+//! gone. So there each change writes the earliest tick of its part as it is. A change that finds
+//! the timer set for another tick takes it away, and wakes the stream to set it anew.
 //!
 //! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
 //! step, the timer is set for the earliest tick or before, or the stream was woken.

@@ -1,6 +1,6 @@
-//! The lock of the alarm and the next expiries of the shards: every interleaving of arms with turns.
-//! The driver is a copy of what `driver::mod` does with the lock. Its shards are only their next
-//! expiries.
+//! The lock of the alarm and the next expiries of the shards: every interleaving of arms with
+//! turns. The driver is a copy of what `driver::mod` does with the lock. Its shards are only their
+//! next expiries.
 
 use loom::sync::Arc;
 use loom::thread;
