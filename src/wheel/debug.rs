@@ -1,5 +1,4 @@
-//! What a wheel holds, for people: the number of timers in each slot, for a snapshot, and a drawing
-//! of every timer, for a person who debugs.
+//! The contents of a wheel, for people: counts of each slot for a snapshot, and a drawing.
 //!
 //! Invariant: nothing here changes the wheel.
 
@@ -13,14 +12,12 @@ use super::slots::{List, MAX_LEVELS, SLOTS};
 pub(crate) struct SlotCounts {
     pub(crate) levels: Vec<Vec<usize>>,
     pub(crate) overdue: usize,
-    /// The tick that the wheel has worked up to. The slots of a level are those of the two
-    /// rotations that begin with its present slot.
+    /// The tick that the wheel has worked up to. The slots of a level begin there.
     pub(crate) elapsed: u64,
 }
 
 impl SlotCounts {
-    /// With room for all levels, so that counting allocates nothing. The owner of a wheel may hold
-    /// a lock over it.
+    /// Has room for all levels, so that counting under the owner's lock allocates nothing.
     pub(crate) fn with_room() -> SlotCounts {
         SlotCounts {
             levels: vec![vec![0; SLOTS]; MAX_LEVELS],
@@ -30,7 +27,7 @@ impl SlotCounts {
 }
 
 impl<T> Wheel<T> {
-    /// Counts the timers of each slot into counts that have room.
+    /// Counts the timers of each slot into counts made by `with_room`.
     pub(crate) fn count_slots(&self, counts: &mut SlotCounts) {
         counts.levels.truncate(self.levels());
         for (counts, level) in counts.levels.iter_mut().zip(&self.levels) {

@@ -1,17 +1,16 @@
 //! Naming a timer: by its key, or by its index alone.
 //!
-//! An owner with an index of its own over the timers, as a map has, keeps no [`Key`]. The index of
-//! a timer is half of one, and is good as long as the timer is in the wheel.
+//! An owner with its own index over the timers, such as a map, stores no [`Key`]. The index alone
+//! is half a key, and valid while the timer is in the wheel.
 //!
-//! Invariant: a key finds its own timer or none, because the sequence in it is unique for ever.
+//! Invariant: a key finds its own timer or none, because its sequence is never used again.
 
 use std::num::NonZeroU64;
 
 use super::Wheel;
 use super::slots::Node;
 
-/// Names one timer of a [`Wheel`], also long after that timer has gone: a key never
-/// finds a later timer.
+/// Names one timer of a [`Wheel`]. Once that has gone, the key never finds a later timer.
 ///
 /// ```
 /// use tickwheel::wheel::Wheel;
@@ -39,19 +38,18 @@ impl Key {
         self.index
     }
 
-    /// Whether it is the key of this node, which has its index.
+    /// Whether it is the key of this node, which lies at its index.
     #[inline]
     pub(super) fn is_of<T>(self, node: &Node<T>) -> bool {
         node.sequence == self.sequence
     }
 
-    /// The key as two numbers, for an owner that stores it in atomics.
+    /// The key as two numbers, for storage in atomics.
     pub(crate) fn to_parts(self) -> (u32, u64) {
         (self.index, self.sequence.get())
     }
 
-    /// The key of which `to_parts` gave these numbers. `None` for a sequence of zero, because no
-    /// key has it.
+    /// The inverse of `to_parts`. `None` for a sequence of zero, which no key has.
     pub(crate) fn from_parts((index, sequence): (u32, u64)) -> Option<Key> {
         NonZeroU64::new(sequence).map(|sequence| Key { index, sequence })
     }
@@ -94,44 +92,38 @@ impl<T> Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// Arms a timer, and returns its index.
     pub(crate) fn insert_at(&mut self, due: u64, value: T) -> u32 {
         self.insert(due, value).index
     }
 
-    /// Moves a timer that is there to another due.
     pub(crate) fn relink_at(&mut self, index: u32, due: u64) {
         self.unlink(index);
         self.link(index, due);
     }
 
-    /// Takes out a timer that is there.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         self.remove_node(index).expect("the timer is there")
     }
 
-    /// The first index from this one on that a timer has.
+    /// The index of the first timer from this index on.
     pub(crate) fn next_index(&self, from: u32) -> Option<u32> {
         self.nodes.next_index(from)
     }
 
-    /// The tick at which a timer that is there is due.
     pub(crate) fn due_at(&self, index: u32) -> u64 {
         self.nodes[index].due
     }
 
-    /// Whether no timer is linked behind one that is there, in its slot.
+    /// Whether a present timer is the last of its slot.
     #[inline]
     pub(crate) fn is_last_at(&self, index: u32) -> bool {
         self.nodes[index].links.is_last()
     }
 
-    /// The value of a timer that is there.
     pub(crate) fn at(&self, index: u32) -> &T {
         &self.nodes[index].value
     }
 
-    /// The value of a timer that is there.
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.nodes[index].value
     }

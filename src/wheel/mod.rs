@@ -1,8 +1,8 @@
 //! The wheel alone: a hierarchy of timing wheels with no async, no clock and no lock.
 //!
-//! It is for simulations, for other runtimes, and for code that advances a wheel by hand. A
-//! [`Wheel`] knows only *ticks*, and its owner decides what a tick is. The owner tells it the
-//! current tick, and it gives back what is due.
+//! It is for simulations, other runtimes, and code that advances a wheel by hand. A [`Wheel`] knows
+//! only *ticks*, and its owner decides what a tick is: the owner passes the current tick, and the
+//! wheel returns the timers that are due.
 //!
 //! ```
 //! use tickwheel::wheel::Wheel;
@@ -21,10 +21,10 @@
 //!
 //! # How it works
 //!
-//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). The
-//! wheel makes its overflow levels on demand, as Kafka's purgatory does. A slot of level 0 is one
-//! tick wide, and a slot of each further level 64 times as wide as one of the level before. A level
-//! has 128 slots, which is two rotations of the level above's slot:
+//! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). Overflow
+//! levels are made on demand, as in Kafka's purgatory. A slot of level 0 is one tick wide, and a
+//! slot of each further level 64 times as wide as one of the level before. A level has 128 slots:
+//! two rotations for each slot of the level above.
 //!
 //! ```text
 //!   elapsed = 69_500   timer due at 84_000, which is 14_500 ticks ahead
@@ -34,26 +34,23 @@
 //!   level 0   [ . . . X . . . . ]   one tick a slot: and on to slot 84_000, its exact tick
 //! ```
 //!
-//! The tick that the wheel has worked up to is called `elapsed`. A timer lives in the finest level
-//! that reaches its due: the present slot of the level and the 127 after it. So a timer cascades
-//! by how far ahead it was armed, and not by where a boundary of the levels happens to lie. One
-//! that is at most 127 ticks ahead never does. The code rests on two things that follow:
+//! The wheel has worked up to the tick `elapsed`. A timer lives in the finest level that reaches
+//! its due: the present slot of the level and the 127 after it. So the distance at which a timer
+//! was armed decides whether it cascades, not the boundaries of the levels. A timer at most 127
+//! ticks ahead never cascades. The code rests on two consequences:
 //!
 //! 1. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
-//!    lies in its right slot. To advance over a year or a century is one step if nothing is due.
-//! 2. Of two timers with the same due, the one that was armed first lies in the same level or in a
-//!    coarser one. So a cascade links each timer before all that has its due in the finer level,
-//!    and ties fire in insertion order.
+//!    lies in its right slot. Advancing over a century is one step if nothing is due.
+//! 2. Of two timers with the same due, the one armed first lies in the same level or in a coarser
+//!    one. So a cascade links it before all others of its due, and ties fire in insertion order.
 //!
-//! A coarse slot that holds many is emptied before its time, a bounded number for each turn: `turn`
-//! explains how.
+//! A crowded coarse slot is emptied before its time, some timers each turn; see `turn`.
 //!
 //! To insert and cancel costs less than in `nexus-timer`, a wheel with unsafe code: see
 //! [the comparison](crate::docs::compare).
 //!
-//! Eleven levels span every `u64`, so there is no largest delay. The nodes of the timers lie in
-//! segments, each a slab of 8 to 512 places, and are linked by `u32` indices. A [`Key`] holds the
-//! index of its timer, and the timer's number in the order of all insertions.
+//! Eleven levels span every `u64`, so there is no largest delay. Nodes lie in segments of 8 to 512
+//! places, and are linked by `u32` indices. A [`Key`] is an index and an insertion number.
 
 // Invariants:
 //
@@ -95,65 +92,58 @@ pub(crate) use turn::{Decision, Found};
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
-/// Timers that are inserted after their due has passed wait in an ordered map of their own. There
-/// each operation is O(log n) in the number of such timers.
+/// Timers inserted after their due wait in an ordered map, at O(log n) of their number.
 ///
-/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of some 16 to
-/// 32 KiB. It grows by one segment at a time, and a segment goes when its last timer goes, in
-/// whatever order the timers go; one empty segment is kept. So no call moves the timers of a large
-/// wheel to another place, and a timer that stays keeps one segment. See the
-/// [module's documentation](self) for an example and for how it works.
+/// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of some 16 to 32
+/// KiB. It grows by one segment at a time, and a segment is freed with its last timer, in whatever
+/// order the timers go; one empty segment is kept. So no call moves the timers of a large wheel,
+/// and a timer that stays keeps one segment. See the [module](self) for an example.
 pub struct Wheel<T> {
     nodes: Segments<Node<T>>,
     levels: Vec<Level>,
     /// Bit `k` is set exactly while level `k` holds a timer.
     occupied: u64,
-    /// The tick that the wheel has worked up to. No timer of the levels is due before it.
+    /// The tick that the wheel has worked up to. No timer in the levels is due before it.
     elapsed: u64,
-    /// The tick that the owner told. It is ahead of `elapsed` only while an advance is unfinished.
+    /// The tick that the owner passed. Ahead of `elapsed` only while an advance is unfinished.
     now: u64,
-    /// The timers in no level, by due: those whose due lay before `elapsed` when they were linked.
+    /// Timers in no level, by due: their due lay before `elapsed` when they were linked.
     overdue: BTreeMap<u64, List>,
-    /// The earliest tick from which a slot fits into the finer level that has come to hold many
-    /// since the last turn.
+    /// The earliest tick at which a slot crowded since the last turn fits into the finer level.
     crowded: u64,
     early: Early,
     next_sequence: NonZeroU64,
 }
 
 impl<T> Wheel<T> {
-    /// Arms a timer that is due at tick `due`. If its due has passed, it fires at the next
+    /// Arms a timer for tick `due`. A due that has passed fires at the next
     /// [`advance`](Wheel::advance).
     ///
     /// # Panics
     ///
-    /// If the wheel would hold about four billion timers. They would need some 200 GB of memory
-    /// first.
+    /// If the wheel would hold about four billion timers, which need some 200 GB of memory.
     #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
         self.arm(due, || value).0
     }
 
-    /// Disarms a timer and returns its value. `None` if it has fired or was removed before.
+    /// Disarms a timer and returns its value, or `None` if it has fired or was removed.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         self.remove_node(key.index())
     }
 
-    /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed
-    /// before.
+    /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed.
     ///
-    /// Among timers of the same due it comes last, as if you had inserted it now.
+    /// Among timers of the same due it now comes last, as if just inserted.
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
         self.relink(key, due)
     }
 
-    /// Moves the wheel to tick `now`, and yields what is due by then. Timers come in order of due,
-    /// and ties in insertion order.
+    /// Moves the wheel to tick `now`, and yields the due timers by due and insertion order.
     ///
-    /// Each item is the due that the timer was armed for, and its value. If you drop the iterator
-    /// early, the rest stays due, and the next advance yields it. A `now` before
-    /// [`Wheel::now`] counts as [`Wheel::now`].
+    /// Each item is a due and a value. If you drop the iterator early, the next advance yields the
+    /// rest. A `now` before [`Wheel::now`] counts as [`Wheel::now`].
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -169,11 +159,10 @@ impl<T> Wheel<T> {
         Advance(self)
     }
 
-    /// Moves the wheel to tick `now`, and takes out the first timer that is due by then: its key,
-    /// the due that it was armed for, and its value. `None` if nothing is due.
+    /// Moves the wheel to tick `now`, and removes the first timer that is due by then. Returns its
+    /// key, the due that it was armed for, and its value, or `None` if nothing is due.
     ///
-    /// It is the next of [`advance`](Wheel::advance), with the key, for an owner that keeps what it
-    /// knows of a timer under its key.
+    /// This is [`advance`](Wheel::advance) by one timer, and includes its key.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -199,10 +188,10 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The timer that fires first of all, due or not. `None` if the wheel is empty.
+    /// The timer that fires first, due or not. `None` if the wheel is empty.
     ///
-    /// O(1) if it lies in level 0. If a coarse slot comes first, the search looks at all timers of
-    /// that slot, which may be very many if it is far away.
+    /// O(1) if it lies in level 0. If a coarse slot comes first, the search visits all timers of
+    /// that slot, possibly very many if it is far away.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -222,7 +211,7 @@ impl<T> Wheel<T> {
                 let timers = self.levels[level].slot(slot).iter(&self.nodes).take(most);
                 let first = timers.map(|(index, node)| (node.due, index));
                 let first = first.min_by_key(|&(due, _)| due);
-                // Of two with the same due, what is in the coarser level was linked first.
+                // Of two with the same due, the one in the coarser level was linked first.
                 first
                     .into_iter()
                     .chain(earliest)
@@ -235,13 +224,12 @@ impl<T> Wheel<T> {
         Some(Key::new(index, self.nodes[index].sequence))
     }
 
-    /// The tick of the next turn that has something to do. No timer is due before it. `None` if
-    /// the wheel is empty.
+    /// The tick of the next turn with work to do. No timer is due earlier. `None` if empty.
     ///
-    /// It is the earliest due itself, with two exceptions. If the earliest due lies in a coarse
-    /// slot of more than a few timers, it is the start of that slot. If a coarse slot holds many,
-    /// some of them are moved to a finer level at each tick before its start, and it is the next
-    /// tick. So no [`advance`](Wheel::advance) by a tick takes long, however many timers there are.
+    /// This is the earliest due, with two exceptions. If the earliest due lies in a coarse slot of
+    /// more than a few timers, it is the start of that slot. While a crowded coarse slot is emptied
+    /// a few timers at each tick, it is the next tick. So no [`advance`](Wheel::advance) by a tick
+    /// takes long, however many timers there are.
     pub fn next_turn(&self) -> Option<u64> {
         self.next_due_or_cascade()
     }
@@ -261,13 +249,11 @@ impl<T> Wheel<T> {
         self.nodes.len() == 0
     }
 
-    /// How many levels there are now: 1 when fresh, more on overflow, and fewer when the top ones
-    /// are empty again.
+    /// How many levels there are: 1 when fresh, more on overflow, fewer once the top is empty.
     pub fn levels(&self) -> usize {
         (u64::BITS - self.occupied.leading_zeros()).max(1) as usize
     }
 
-    /// How many timers were ever armed.
     pub(crate) fn inserted(&self) -> u64 {
         self.next_sequence.get() - 1
     }
@@ -289,11 +275,10 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The wheel at this tick, for an owner that does not count from 0. It fires nothing.
+    /// Moves an empty wheel to this tick, for an owner that does not count from 0.
     ///
-    /// This is for a wheel that was just made. One that holds timers fires those that are due by
-    /// this tick at the next [`advance`](Wheel::advance). A tick before [`now`](Wheel::now) counts
-    /// as `now`.
+    /// A wheel that holds timers fires those due by this tick at the next
+    /// [`advance`](Wheel::advance). A tick before [`now`](Wheel::now) counts as `now`.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -312,11 +297,10 @@ impl<T> Wheel<T> {
         self
     }
 
-    /// Drops every timer without firing it, and gives the memory back.
+    /// Drops every timer without firing it, and frees the memory.
     ///
-    /// [`now`](Wheel::now) stays, and a key from before never finds a later timer.
-    ///
-    /// If the drop of a value panics, the wheel is empty and usable all the same.
+    /// [`now`](Wheel::now) stays, and no earlier key ever finds a later timer. If dropping a value
+    /// panics, the wheel is still empty and usable.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -330,8 +314,7 @@ impl<T> Wheel<T> {
         drop(self.take_all());
     }
 
-    /// Takes everything out at once. The wheel is then empty, and at the same tick.
-    /// What it held is freed with what this returns.
+    /// Empties the wheel, at the same tick. The returned iterator owns the memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         let empty = Wheel {
             next_sequence: self.next_sequence,
@@ -339,7 +322,7 @@ impl<T> Wheel<T> {
         };
         let Wheel { nodes, overdue, .. } = std::mem::replace(self, empty);
         nodes.into_nodes().map(move |node| {
-            // It goes with the nodes, because it may be as large.
+            // Freed with the nodes, because the map may be as large.
             let _ = &overdue;
             node.value
         })
@@ -352,10 +335,8 @@ impl<T> Default for Wheel<T> {
     }
 }
 
-/// Arms a timer for each due and value, as [`Wheel::insert`] does. It is for timers that need no
-/// key.
-///
-/// So one wheel can take what [`Wheel::advance`] yields of another.
+/// Arms a timer for each due and value, as [`Wheel::insert`] does, for timers that need no key. So
+/// one wheel can take over the timers that [`Wheel::advance`] of another yields.
 ///
 /// ```
 /// # use tickwheel::wheel::Wheel;
@@ -402,9 +383,9 @@ impl<T> Wheel<T> {
         self.node(key).map(|node| &node.value)
     }
 
-    /// The value of a timer, for you to change, or `None` if it has fired or was removed. O(1).
+    /// The value of a timer, to be changed, or `None` if it has fired or was removed. O(1).
     ///
-    /// This does not change when the timer is due. [`reset`](Wheel::reset) does.
+    /// This leaves the due as it is; see [`reset`](Wheel::reset).
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -420,7 +401,7 @@ impl<T> Wheel<T> {
         self.node_mut(key).map(|node| &mut node.value)
     }
 
-    /// Whether a timer is still armed: it has not fired, and nobody removed it. O(1).
+    /// Whether a timer is still armed: neither fired nor removed. O(1).
     ///
     /// A timer whose due has passed stays armed until [`advance`](Wheel::advance) yields it.
     ///
@@ -439,8 +420,8 @@ impl<T> Wheel<T> {
 
     /// The tick at which a timer is due, or `None` if it has fired or was removed. O(1).
     ///
-    /// It is the due that you gave to [`insert`](Wheel::insert) or to the last
-    /// [`reset`](Wheel::reset), even if it lies before [`now`](Wheel::now).
+    /// The due given to [`insert`](Wheel::insert) or to the last [`reset`](Wheel::reset), even if
+    /// it lies before [`now`](Wheel::now).
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -455,9 +436,9 @@ impl<T> Wheel<T> {
         self.node(key).map(|node| node.due)
     }
 
-    /// Every timer that is armed: its key, its due and its value. They come in no order.
+    /// Every armed timer, in no order: its key, its due and its value.
     ///
-    /// The iterator looks at every place of the storage, used or not.
+    /// The iterator visits every place of the storage, used or not.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -477,13 +458,12 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The value of every timer. They come in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
     }
 }
 
-/// Takes out what is due: [`Wheel::advance`].
+/// Removes and yields due timers: [`Wheel::advance`].
 ///
 /// ```
 /// use tickwheel::wheel::Wheel;

@@ -1,11 +1,11 @@
-//! The storage of a wheel: its nodes, in segments that are made and given back one by one.
+//! The storage of a wheel: its nodes, in segments that are made and freed one by one.
 //!
-//! A *segment* is a slab of 8 to 512 places, some 16 to 32 KiB. The index of a node is a `u32`: the
-//! number of its segment in the upper bits, and its place there in the lower ones. New nodes go
-//! into the *current* segment until it is full. Then a partial one becomes the current one, and if
-//! there is none, a new one is made. The states are those of Bonwick's slab allocator (1994).
+//! A *segment* is a slab of 8 to 512 places, some 16 to 32 KiB. A node's `u32` index is the number
+//! of its segment in the upper bits, and its place there in the lower ones. New nodes go into the
+//! *current* segment until it is full. Then a partial segment becomes current, or a new one if none
+//! is partial. The states are those of Bonwick's slab allocator (1994).
 //!
-//! Each segment is in one of four states, and the lists run through the segments themselves:
+//! Each segment is in one of four states. The lists run through the segments themselves:
 //!
 //! | state | nodes | list |
 //! |---|---|---|
@@ -17,16 +17,15 @@
 //! Invariants:
 //!
 //! - A node keeps its index until it is removed.
-//! - A slab never grows, so no node is moved. Only the first one starts small and doubles, so that
-//!   a small wheel takes little memory: an insert moves at most half of a segment.
+//! - A slab never grows, so no node is moved. Only the first slab starts small and doubles, to keep
+//!   small wheels small: an insert moves at most half of a segment.
 //! - Only the current segment may hold no node and yet have memory, and only if all others were
-//!   full when its last node went. Any other one is given back together with its last node. So at
-//!   most one such segment is kept, none that is larger than 32 KiB, and one survivor keeps one
-//!   segment.
+//!   full when its last node went. Any other segment is freed together with its last node. So at
+//!   most one such segment is kept, none larger than 32 KiB, and one survivor keeps one segment.
 //! - A segment is made only when all others are full.
 //! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each
-//!   segment: one that makes the list of segments double, and the removal of the last node.
-//! - Every index is below `u32::MAX`. So no index is mistaken for [`NONE`].
+//!   segment: a doubling of the list of segments, and the removal of the last node.
+//! - Every index is below `u32::MAX`, so no index is mistaken for [`NONE`].
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -37,11 +36,10 @@ use slab::Slab;
 /// The index of no node, and the number of no segment.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A segment takes at most this much memory, unless its nodes are large.
+/// The most memory that a segment takes, unless its nodes are large.
 const SEGMENT_BYTES: usize = 32 * 1024;
 
-/// The number of low index bits that select the place, for nodes of this size. Small in unit tests,
-/// so that they fill many segments.
+/// The index bits that select the place, for nodes of this size. Few in tests, for many segments.
 const fn place_bits(node_bytes: usize) -> u32 {
     let fit = SEGMENT_BYTES.checked_div(node_bytes);
     match fit {
@@ -54,21 +52,18 @@ const fn place_bits(node_bytes: usize) -> u32 {
 
 pub(super) struct Segments<N> {
     segments: Vec<Segment<N>>,
-    /// The number of the current segment. There may be none, and then the next insert makes one.
+    /// The number of the current segment. If there is none, the next insert makes one.
     current: u32,
-    /// The first of the partial ones.
     partial: u32,
-    /// The first of the empty ones.
     empty: u32,
     len: usize,
-    /// How many nodes were looked up or moved so far.
     #[cfg(test)]
     visits: Cell<usize>,
 }
 
 struct Segment<N> {
     nodes: Slab<N>,
-    /// The neighbours in the list that the segment's state names.
+    /// The neighbours in the list of the segment's state.
     previous: u32,
     next: u32,
 }
@@ -76,13 +71,12 @@ struct Segment<N> {
 impl<N> Segments<N> {
     const PLACE_BITS: u32 = place_bits(size_of::<N>());
 
-    /// How many nodes a segment holds.
     pub(super) const PLACES: usize = 1 << Self::PLACE_BITS;
 
-    /// Whether a segment is too large to be kept when it holds no node.
+    /// Whether a segment is too large to be kept empty.
     const IS_LARGE: bool = size_of::<N>() * Self::PLACES > SEGMENT_BYTES;
 
-    /// The last number is not used, so that no index is `NONE`.
+    /// The last number is unused, so that no index is `NONE`.
     const MOST_SEGMENTS: usize = (u32::MAX >> Self::PLACE_BITS) as usize;
 
     pub(super) fn new() -> Segments<N> {
@@ -120,7 +114,7 @@ impl<N> Segments<N> {
             .get_mut(Self::place(index))
     }
 
-    /// The index of the next node that is put in.
+    /// The index that the next node gets.
     ///
     /// # Panics
     ///
@@ -134,7 +128,7 @@ impl<N> Segments<N> {
         self.current << Self::PLACE_BITS | nodes.vacant_key() as u32
     }
 
-    /// Puts a node in, right after `vacant_index` has said where.
+    /// Stores a node at the index that `vacant_index` has just returned.
     #[inline]
     pub(super) fn put(&mut self, node: N) -> &mut N {
         self.visit(1);
@@ -142,13 +136,11 @@ impl<N> Segments<N> {
         let nodes = &mut self.segments[self.current as usize].nodes;
         #[cfg(test)]
         if nodes.len() == nodes.capacity() {
-            // All are moved.
             self.visits.set(self.visits.get() + nodes.len());
         }
         nodes.vacant_entry().insert(node)
     }
 
-    /// Takes a node out, if there is one.
     pub(super) fn remove(&mut self, index: u32) -> Option<N> {
         self.visit(1);
         let segment = self.segments.get_mut(Self::number(index))?;
@@ -158,8 +150,8 @@ impl<N> Segments<N> {
         Some(node)
     }
 
-    /// Takes a node out if there is one, and `take` finds in it what it wants. What `take` leaves
-    /// is forgotten, so it must need no drop. Then nothing is copied out of the segment.
+    /// Removes a node if `take` returns `Some` for it. The rest of the node is forgotten, so it
+    /// must need no drop. Nothing is copied out of the segment.
     #[inline]
     pub(super) fn remove_with<R>(
         &mut self,
@@ -175,13 +167,13 @@ impl<N> Segments<N> {
         Some(taken)
     }
 
-    /// The first index from this one on that a node has.
+    /// The first index in use, from this one on.
     pub(super) fn next_index(&self, from: u32) -> Option<u32> {
         let from = self.skip_empty(from);
         (from..self.end()).find(|&index| self.get(index).is_some())
     }
 
-    /// This index, or the first one behind it that lies in no empty segment.
+    /// This index, or the first one after it outside of empty segments.
     pub(super) fn skip_empty(&self, from: u32) -> u32 {
         let is_empty = |segment: &&Segment<N>| segment.nodes.capacity() == 0;
         let behind = self.segments.get(Self::number(from)..).unwrap_or(&[]);
@@ -191,7 +183,7 @@ impl<N> Segments<N> {
         }
     }
 
-    /// One more than the largest index that a node can have now.
+    /// One more than the largest possible index.
     pub(super) fn end(&self) -> u32 {
         match &self.segments[..] {
             [only] => only.nodes.capacity().min(Self::PLACES) as u32,
@@ -215,7 +207,7 @@ impl<N> Segments<N> {
         current.is_none_or(|current| current.nodes.len() == Self::PLACES)
     }
 
-    /// Takes a segment that has room, in place of one that is full.
+    /// Replaces the full current segment by one with room.
     #[cold]
     #[inline(never)]
     fn replace_current(&mut self) {
@@ -242,14 +234,14 @@ impl<N> Segments<N> {
         };
     }
 
-    /// Follows each removal: this many nodes are left in the segment.
+    /// Follows each removal, with the number of nodes left in the segment.
     #[inline]
     fn removed(&mut self, number: usize, left: usize) {
         self.len -= 1;
         let must_settle = if number == self.current as usize {
             left == 0 && (self.segments.len() > 1 || Self::IS_LARGE)
         } else {
-            // Either it was full, or none is left.
+            // Either it was full, or no node is left.
             left.wrapping_sub(1) >= Self::PLACES - 2
         };
         if must_settle {
@@ -271,7 +263,7 @@ impl<N> Segments<N> {
         if self.len == 0 {
             self.keep_only_current();
         } else if number == self.current && self.partial != NONE {
-            // The next nodes have room elsewhere.
+            // Other segments have room for the next nodes.
             self.give_back(number);
             self.replace_current();
         } else if number == self.current && Self::IS_LARGE {
@@ -286,7 +278,7 @@ impl<N> Segments<N> {
         segment.next = std::mem::replace(&mut self.empty, number);
     }
 
-    /// Gives back the list of segments, which are all empty but the current one.
+    /// Frees the list of segments, all empty but the current one.
     fn keep_only_current(&mut self) {
         self.segments = if Self::IS_LARGE {
             Vec::new()
@@ -346,7 +338,6 @@ impl<N> Segment<N> {
     }
 }
 
-/// The node of an index that is in use.
 impl<N> Index<u32> for Segments<N> {
     type Output = N;
 
@@ -367,7 +358,6 @@ impl<N> IndexMut<u32> for Segments<N> {
 
 #[cfg(test)]
 impl<N> Segments<N> {
-    /// How many nodes were looked up or moved so far.
     pub(super) fn visits(&self) -> usize {
         self.visits.get()
     }
@@ -378,7 +368,6 @@ impl<N> Segments<N> {
         segments.filter(|it| it.nodes.capacity() > 0).count()
     }
 
-    /// Asserts every invariant of the storage.
     pub(super) fn check(&self) {
         let mut lists = vec![None; self.segments.len()];
         let mut previous = NONE;

@@ -1,21 +1,20 @@
-//! Where timers lie: the slots of the levels, and linking a timer into them and out of them.
+//! Where timers lie: the slots of the levels, and how timers are linked and unlinked.
 //!
-//! - A *list* holds the timers of one slot, and counts them. It is doubly linked through the nodes
-//!   by indices of 32 bits, so a node carries eight bytes of links and no pointer.
-//! - A *level* is two rotations of slots, and a bitmap of those that hold a timer. So empty slots
-//!   cost nothing: one count of trailing zeros finds the next slot with a timer.
+//! - A *list* holds and counts the timers of one slot. It is doubly linked through the nodes by
+//!   32-bit indices, so a node carries eight bytes of links and no pointer.
+//! - A *level* is two rotations of slots, and a bitmap of the occupied ones. Empty slots cost
+//!   nothing: counting trailing zeros finds the next occupied slot.
 //!
 //! Invariants:
 //!
 //! - A timer is linked at the finest level that reaches its due, in the slot of its own digit
-//!   there. A timer whose due lies before `elapsed` is overdue: it lies in a list of its due.
-//! - A node is in exactly one list, the one that its `position` and its due name. The nodes of a
-//!   list that have the same due stand in the order in which they were armed. What is in a coarser
-//!   slot with that due was armed before them.
+//!   there. A timer whose due lies before `elapsed` is overdue, and lies in the list of its due.
+//! - A node is in exactly one list, the one that its `position` and its due name. Nodes of the same
+//!   due stand in the order of their arming, and after those in a coarser slot.
 //! - A bit of the bitmap is set exactly while the list of its slot is not empty.
 //!
 //! Arming and disarming are the hot path, and each is one flat function. A node is written and read
-//! in its place. A node that is built elsewhere and then copied has to wait for its own fields,
+//! in place: after a copy, a wide load would wait for the narrow stores that built the node,
 //! because a core cannot forward several narrow stores to one wide load.
 
 use std::collections::btree_map::Entry;
@@ -25,7 +24,7 @@ use super::segments::{NONE, Segments};
 use super::{Key, Wheel};
 
 impl<T> Wheel<T> {
-    /// Arms a timer with the value that `make` makes, and lets the caller change it.
+    /// Arms a timer with the value that `make` returns, and lends that value to the caller.
     #[inline]
     pub(crate) fn arm(&mut self, due: u64, make: impl FnOnce() -> T) -> (Key, &mut T) {
         let sequence = self.next_sequence;
@@ -42,8 +41,7 @@ impl<T> Wheel<T> {
         (Key::new(index, sequence), &mut node.value)
     }
 
-    /// Appends a node to the list that its due belongs to. Returns the node before it, which the
-    /// caller stores, and the position.
+    /// Appends a node to the list of its due. Returns the node before it and the position.
     #[inline(always)]
     fn append_by_due(&mut self, index: u32, due: u64) -> (u32, Position) {
         if due < self.elapsed {
@@ -62,7 +60,7 @@ impl<T> Wheel<T> {
         list.append(index, &mut self.nodes)
     }
 
-    /// Appends a node to the list of a slot. Returns the node before it, which the caller stores.
+    /// Appends a node to the list of a slot. Returns the node before it, for the caller to store.
     #[inline]
     fn append(&mut self, index: u32, level: usize, slot: usize) -> u32 {
         let at = match self.levels.get_mut(level) {
@@ -80,8 +78,8 @@ impl<T> Wheel<T> {
         previous
     }
 
-    /// Disarms a timer whose value `take` empties: what it leaves is forgotten, so it must need no
-    /// drop. Then nothing is copied out of the storage. Returns what `take` returns.
+    /// Disarms a timer and returns what `take` returns. The emptied value is forgotten, so it must
+    /// need no drop. Nothing is copied out of the storage.
     #[inline(always)]
     pub(crate) fn disarm<R>(&mut self, key: Key, take: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (taken, due, position, links) = self.nodes.remove_with(key.index(), |node| {
@@ -95,7 +93,7 @@ impl<T> Wheel<T> {
         Some(taken)
     }
 
-    /// Moves a timer to another due. `false` if it has fired or was removed before.
+    /// Moves a timer to another due. `false` if it has fired or was removed.
     pub(crate) fn relink(&mut self, key: Key, due: u64) -> bool {
         if self.get(key).is_none() {
             return false;
@@ -105,25 +103,24 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// Takes a node out of its list and out of the storage.
+    /// Removes a node from its list and from the storage.
     pub(super) fn remove_node(&mut self, index: u32) -> Option<T> {
         let node = self.nodes.remove(index)?;
         self.unlink_from(node.position, node.links, node.due);
         Some(node.value)
     }
 
-    /// Links a node that is in no list, where its due belongs.
     pub(super) fn link(&mut self, index: u32, due: u64) {
         let (previous, position) = self.append_by_due(index, due);
         let node = &mut self.nodes[index];
         (node.due, node.links, node.position) = (due, Links::last(previous), position);
     }
 
-    /// Links a node that was unlinked from a slot of the level `from`, before all that lies where
-    /// its due belongs: a timer of the same due there was armed later.
+    /// Links a node that was unlinked from a slot of the level `from`, before all nodes of its new
+    /// slot: those with the same due were armed later.
     ///
-    /// If there is anything in a slot of its due on a level in between, the node goes there, since
-    /// that may have the same due, and would go before the node otherwise.
+    /// If a slot of its due on a level in between is occupied, the node goes there. Otherwise a
+    /// timer of the same due in that slot would cascade to the front of it.
     pub(super) fn link_first(&mut self, index: u32, from: usize) {
         let due = self.nodes[index].due;
         let (finest, slot) = self.slot_of(due);
@@ -145,11 +142,11 @@ impl<T> Wheel<T> {
         node.position = Position::of_slot(level, slot);
     }
 
-    /// The level and the slot of a timer whose due does not lie before `elapsed`: the finest level
-    /// among whose next slots, the present one included, is that of its due.
+    /// The level and the slot for a due not before `elapsed`: the finest level whose present slot
+    /// and the slots after it include that of the due.
     #[inline]
     fn slot_of(&self, due: u64) -> (usize, usize) {
-        // A bit is set so that a distance of less than two is level 0 too.
+        // With this bit set, a distance below two is level 0 too.
         let distance = (due - self.elapsed) | 2;
         let mut level = (distance.ilog2() - 1) / DIGIT_BITS;
         let mut shift = level * DIGIT_BITS;
@@ -160,14 +157,13 @@ impl<T> Wheel<T> {
         (level as usize, slot_of_number(due >> shift))
     }
 
-    /// Takes a node out of its list. It stays in the storage.
+    /// Removes a node from its list, but not from the storage.
     pub(super) fn unlink(&mut self, index: u32) {
         let node = &self.nodes[index];
         let (due, position, links) = (node.due, node.position, node.links);
         self.unlink_from(position, links, due);
     }
 
-    /// Unlinks a node that had this position, these links and this due.
     #[inline]
     fn unlink_from(&mut self, position: Position, links: Links, due: u64) {
         if position == Position::OVERDUE {
@@ -201,28 +197,26 @@ fn grow(levels: &mut Vec<Level>, level: usize) -> &mut Level {
     &mut levels[level]
 }
 
-/// The number of bits by which a slot of a level is wider than one of the level below.
+/// How many bits wider a slot is than one of the level below.
 pub(crate) const DIGIT_BITS: u32 = 6;
 
-/// How many slots a level has: two rotations, so that the whole of the next slot of the level above
-/// fits in behind the present rotation.
+/// Two rotations, so that the next slot of the level above fits in after the present one.
 pub(super) const SLOTS: usize = 2 << DIGIT_BITS;
 
-/// A coarse slot of no more timers than this waits for its time.
+/// A coarse slot with at most this many timers is not crowded, and waits for its time.
 pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
 
 /// How many levels span every `u64`.
 pub(super) const MAX_LEVELS: usize = (u64::BITS - 1).div_ceil(DIGIT_BITS) as usize;
 
-/// The slot of a level that holds the slot with this number, counted from tick 0.
+/// The slot that holds the slot with this number, counted from tick 0.
 #[inline]
 pub(super) fn slot_of_number(number: u64) -> usize {
     number as usize & (SLOTS - 1)
 }
 
 pub(super) struct Level {
-    /// Two words, and not one of 128 bits: such a one would be written in part and read as a whole,
-    /// which has to wait for the write.
+    /// Not one word of 128 bits: reading it whole would wait for a write of a part.
     occupied: [u64; 2],
     slots: [List; SLOTS],
 }
@@ -238,8 +232,7 @@ impl Level {
         self.occupied == [0; 2]
     }
 
-    /// How many slots after the slot `present` the first one is that holds a timer. The level must
-    /// not be empty.
+    /// The distance from the slot `present` to the first occupied one. There must be one.
     #[inline]
     pub(super) fn first_from(&self, present: usize) -> u64 {
         let [low, high] = self.occupied.map(u128::from);
@@ -272,9 +265,8 @@ impl Level {
     }
 }
 
-/// The list that a node is in: that of a slot of a level, or that of its due among the overdue.
-///
-/// One number holds both the level and the slot.
+/// The list that a node is in: that of a slot of a level, or that of its due among the overdue. One
+/// number holds both the level and the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position(u64);
 
@@ -297,17 +289,15 @@ impl Position {
     }
 }
 
-/// One timer in the storage.
 pub(super) struct Node<T> {
     pub(super) due: u64,
-    /// Unique in the wheel for ever. It tells this timer from a later one in the same place.
+    /// Unique in the wheel for ever, unlike the index.
     pub(super) sequence: NonZeroU64,
     pub(super) links: Links,
     pub(super) position: Position,
     pub(super) value: T,
 }
 
-/// The node before a node in its list, and the node after it.
 #[derive(Clone, Copy)]
 pub(super) struct Links {
     previous: u32,
@@ -335,7 +325,7 @@ impl Links {
     }
 }
 
-/// The two ends of a list, and how many nodes it has.
+/// The two ends of a list, and its length.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     head: u32,
@@ -363,7 +353,6 @@ impl List {
         (self.tail != NONE).then_some(self.tail)
     }
 
-    /// The nodes of this list, first to last.
     pub(super) fn iter<'a, T>(
         &self,
         nodes: &'a Segments<Node<T>>,
@@ -377,7 +366,7 @@ impl List {
         })
     }
 
-    /// Appends a node. Returns the node before it, which the caller stores.
+    /// Appends a node. Returns the node before it, for the caller to store.
     #[inline(always)]
     fn append<T>(&mut self, index: u32, nodes: &mut Segments<Node<T>>) -> u32 {
         self.len += 1;
@@ -389,7 +378,7 @@ impl List {
         previous
     }
 
-    /// Takes out a node that had these links. Returns whether the list is empty now.
+    /// Unlinks a node that had these links. Returns whether the list is now empty.
     #[inline(always)]
     fn unlink<T>(&mut self, links: Links, nodes: &mut Segments<Node<T>>) -> bool {
         let Links { previous, next } = links;
@@ -405,8 +394,8 @@ impl List {
         self.len == 0
     }
 
-    /// Asserts that the links forth and back agree, and that every node names this list as its
-    /// position. Returns the length of the list.
+    /// Asserts that links agree in both directions and nodes have this position. Returns the
+    /// length.
     #[cfg(test)]
     pub(super) fn check<T>(&self, nodes: &Segments<Node<T>>, position: Position) -> usize {
         let mut previous = NONE;

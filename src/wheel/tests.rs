@@ -65,7 +65,6 @@ impl<T> Wheel<T> {
     }
 }
 
-/// Prints the wheel when the test that holds it fails.
 struct Printed<T>(Wheel<T>);
 
 impl<T> Drop for Printed<T> {
@@ -164,8 +163,7 @@ fn levels_are_made_on_overflow_and_dropped_once_empty() {
 
 #[test]
 fn a_node_is_no_larger_than_it_must_be() {
-    // The wheel adds the due, the sequence, two links and the position to a value. The slab's own
-    // tag takes no room.
+    // The wheel adds the due, the sequence, two links and the position. The slab's tag is free.
     assert!(size_of::<Option<Node<[u64; 3]>>>() <= 24 + 32);
 }
 

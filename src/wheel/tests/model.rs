@@ -1,5 +1,4 @@
-//! Random operations on the wheel and on a `BTreeMap`. The wheel's invariants are checked after
-//! each.
+//! Random operations on the wheel and on a `BTreeMap`, with the invariants checked after each.
 //!
 //! Invariant: whatever the operations are, the wheel fires, finds and counts what the map does.
 
@@ -30,8 +29,7 @@ enum Operation {
     Clear,
 }
 
-/// The distances that matter: those within a slot, whole rotations of every level, the distances
-/// next to them, and the far end.
+/// The distances that matter: within a slot, about whole rotations of every level, and the far end.
 fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..200_u64,
@@ -72,8 +70,7 @@ fn unknown() -> Key {
     Key::new(u32::MAX, NonZeroU64::MAX)
 }
 
-/// The plainest thing that does what the wheel must do. It sorts the timers by due, and then by
-/// when they were linked.
+/// The plainest equivalent of the wheel: timers sorted by due, then by when they were linked.
 #[derive(Default)]
 struct Model {
     timers: BTreeMap<(u64, u64), Key>,
